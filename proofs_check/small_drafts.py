@@ -1,0 +1,105 @@
+"""Draft models small enough to look at every one, in rational arithmetic.
+
+A model is given by p-hat, the product of its probabilities on the path, of every node of a full tree. A node is its
+path of tokens; the root is left out. Each law has its tokens in order of probability: their names do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from fractions import Fraction
+from functools import cache
+from heapq import nlargest
+from itertools import combinations, combinations_with_replacement, product
+from typing import Any
+
+Path = tuple[int, ...]
+Law = tuple[Fraction, ...]
+Hat = dict[Path, Fraction]
+Nodes = frozenset[Path]
+
+
+def laws(tokens: int, largest: int) -> list[Law]:
+    """The non-increasing laws on `tokens` tokens whose common denominator is at most `largest`, simplest first."""
+    found = {}
+    for denominator in range(1, largest + 1):
+        for counts in combinations_with_replacement(range(denominator, -1, -1), tokens):
+            if sum(counts) == denominator:
+                found[tuple(Fraction(count, denominator) for count in counts)] = None
+    return list(found)
+
+
+def drafts(depth: int, tokens: int, largest: int) -> Iterator[Hat]:
+    """Every model with one of `laws` at each inner node of the full tree."""
+    inner = [path for length in range(depth) for path in product(range(tokens), repeat=length)]
+    for chosen in product(laws(tokens, largest), repeat=len(inner)):
+        yield _grown(dict(zip(inner, chosen, strict=True)))
+
+
+def same_law(law: Law, depth: int) -> Hat:
+    """The model with one law at every node."""
+    return _grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
+
+
+def _grown(laws: dict[Path, Law]) -> Hat:
+    hat: Hat = {(): Fraction(1)}
+    for path, law in laws.items():
+        hat |= {(*path, token): hat[path] * probability for token, probability in enumerate(law)}
+    del hat[()]
+    return hat
+
+
+def is_tree(nodes: Iterable[Path]) -> bool:
+    """Whether every parent is there or the root."""
+    return {node[:-1] for node in nodes} <= {(), *nodes}
+
+
+@cache
+def trees(nodes: Nodes, n: int) -> list[Nodes]:
+    """Every tree of n of `nodes` and the root, or of all of them where they are fewer."""
+    grown = {frozenset[Path]()}
+    for _ in range(min(n, len(nodes))):
+        grown = {tree | {node} for tree in grown for node in nodes - tree if is_tree(tree | {node})}
+    return sorted(grown, key=sorted)
+
+
+def worth(nodes: Iterable[Path], hat: Hat) -> Fraction:
+    """The sum of p-hat."""
+    return sum((hat[node] for node in nodes), Fraction(0))
+
+
+def best_worth(nodes: Nodes, n: int, hat: Hat) -> Fraction:
+    """The largest sum of p-hat, by looking at every tree."""
+    return max(worth(tree, hat) for tree in trees(nodes, n))
+
+
+def accepted(tree: Nodes, target: Hat) -> Fraction:
+    """Expected drafted tokens accepted: for every text of the target its longest prefix in the tree, averaged."""
+    depth = max(map(len, target))
+    texts = [text for text in target if len(text) == depth]
+    kept = [sum(text[:length] in tree for length in range(1, depth + 1)) for text in texts]
+    return sum((target[text] * length for text, length in zip(texts, kept, strict=True)), Fraction(0))
+
+
+def named(nodes: Iterable[Path]) -> list[str]:
+    """The nodes written in letters: `AB` is token B after token A."""
+    return ["".join("ABCD"[token] for token in node) for node in sorted(nodes, key=lambda node: (len(node), node))]
+
+
+def select(nodes: Nodes, n: int, hat: Hat) -> Nodes:
+    """The n nodes of largest p-hat, ties to the smaller depth."""
+    return frozenset(sorted(nodes, key=lambda node: (-hat[node], len(node), node))[:n])
+
+
+def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:
+    """Every choice of n nodes of largest p-hat: more than one where there are ties."""
+    last = nlargest(n, (hat[node] for node in nodes))[-1]
+    sure = frozenset(node for node in nodes if hat[node] > last)
+    tied = sorted(node for node in nodes if hat[node] == last)
+    return (sure | set(rest) for rest in combinations(tied, min(n, len(nodes)) - len(sure)))
+
+
+def shown(hat: Hat, nodes: Nodes | None = None, **more: Any) -> dict[str, Any]:
+    """A counterexample as data: p-hat of the whole full tree, and the nodes chosen from it."""
+    data = {"p_hat": dict(zip(named(hat), (hat[node] for node in sorted(hat, key=lambda v: (len(v), v))), strict=True))}
+    return data | ({} if nodes is None else {"chosen": named(nodes)}) | more

@@ -1,0 +1,1 @@
+"""The reference decoder: real Hugging Face models, tree attention, measurement and training."""

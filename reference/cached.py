@@ -1,0 +1,69 @@
+"""A stock Hugging Face model and its KV cache: tree forwards, and keeping the accepted path only."""
+
+from __future__ import annotations
+
+import time
+
+import torch
+from torch import Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+
+def additive_mask(attend: Tensor, dtype: torch.dtype) -> Tensor:
+    """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
+    return torch.zeros(attend.shape, dtype=dtype).masked_fill(~attend, torch.finfo(dtype).min)
+
+
+class CachedModel:
+    """One sequence in one model. `length` tokens lie in the cache; `seconds` adds up the time of its forwards."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.cache = DynamicCache()
+        self.length = 0
+        self.seconds = 0.0
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Append `tokens` (n,) one after another; logits (n, V) in float32."""
+        return self._call(tokens, None, None)
+
+    def forward_tree(self, tokens: Tensor, depth: Tensor, mask: Tensor, committed: int) -> Tensor:
+        """Append nodes of a tree that hangs below the first `committed` cached tokens; logits (n, V) in float32.
+
+        Args:
+            tokens: (n,) tokens of the new nodes.
+            depth: (n,) their positions relative to `committed`.
+            mask: (n, length - committed + n) additive mask over the nodes cached behind `committed`, then the new ones.
+            committed: cached tokens that every node attends to.
+        """
+        seen = mask.new_zeros(len(tokens), committed)
+        return self._call(tokens, (depth + committed)[None], torch.cat([seen, mask], dim=1)[None, None])
+
+    def _call(self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None) -> Tensor:
+        started = self._clock()
+        logits = self.model(
+            tokens[None], position_ids=positions, attention_mask=mask, past_key_values=self.cache, use_cache=True
+        ).logits[0]
+        self.seconds += self._clock() - started
+        self.length += len(tokens)
+        return logits.float()
+
+    def _clock(self) -> float:
+        if self.model.device.type == "cuda":
+            torch.cuda.synchronize(self.model.device)
+        return time.perf_counter()
+
+    def keep(self, committed: int, offsets: list[int]) -> None:
+        """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest.
+
+        `offsets` is increasing. Only the rows that move are copied.
+        """
+        self.length = committed + len(offsets)
+        moved = [(to, offset) for to, offset in enumerate(offsets) if to != offset]
+        to, source = (torch.tensor([pair[i] for pair in moved], device=self.model.device) + committed for i in (0, 1))
+        for layer in self.cache.layers:
+            for name in ("keys", "values"):
+                rows = getattr(layer, name)
+                if moved:
+                    rows[:, :, to] = rows[:, :, source]
+                setattr(layer, name, rows[:, :, : self.length])

@@ -1,0 +1,20 @@
+"""What a draft model proposes below a node."""
+
+from __future__ import annotations
+
+import torch
+from torch import Generator, Tensor
+
+
+def propose(logits: Tensor, k: int, temperature: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
+    """The k children of each node in order of rank (n, k), and the law they were drawn from (n, V).
+
+    At temperature 0 they are the k most probable tokens (DrawRule.TOP_K). Above it they are drawn without
+    replacement, in draw order (DrawRule.NO_REPLACEMENT), as the k largest of q / e with e independent exponentials:
+    the first of them has law q.
+    """
+    if temperature == 0:
+        return logits.topk(k).indices, logits
+    q = torch.softmax(logits / temperature, dim=-1)
+    noise = torch.empty_like(q).exponential_(generator=generator)
+    return (q / noise).topk(k).indices, q

@@ -1,0 +1,73 @@
+"""Decoding many prompts and counting: the measured side of every comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from torch import Generator
+
+from reference.decode import Decoder, Generation
+from reference.models import Pair
+from spectheory import Provenance, Tally, Tree
+
+
+def measure(
+    pair: Pair,
+    tree: Tree,
+    prompts: list[list[int]],
+    *,
+    new_tokens: int = 128,
+    temperature: float = 0.0,
+    seed: int = 0,
+) -> Iterator[Tally]:
+    """Decode each prompt with the tree and plainly, in turns, and yield one tally a prompt: add them up.
+
+    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared; above it only the
+    clocks are.
+    """
+    speculative = Decoder(pair, tree, temperature, stop_tokens=pair.stop_tokens)
+    plain = Decoder(pair, Tree.chain(0), temperature, stop_tokens=pair.stop_tokens)
+    stamp = Provenance.now(
+        "spectheory decode",
+        seed=seed,
+        packages=("torch", "transformers"),
+        target=pair.names[0],
+        draft=pair.names[1],
+        temperature=temperature,
+        new_tokens=new_tokens,
+        dtype=pair.target.dtype,
+    )
+    for decoder in (plain, speculative):
+        decoder.generate(prompts[0], min(new_tokens, 16), *_streams(pair, seed, len(prompts)))
+    for request, prompt in enumerate(prompts):
+        reference = plain.generate(prompt, new_tokens, *_streams(pair, seed, request))
+        text = speculative.generate(prompt, new_tokens, *_streams(pair, seed, request))
+        yield _tally(reference, text, tree, stamp, greedy=temperature == 0)
+
+
+def _streams(pair: Pair, seed: int, request: int) -> tuple[Generator, Generator]:
+    """The draft's and the verifier's random streams of one request: independent of each other and of all others."""
+    seeds = np.random.SeedSequence([seed, request]).generate_state(2)
+    return Generator(pair.device).manual_seed(int(seeds[0])), Generator(pair.device).manual_seed(int(seeds[1]))
+
+
+def _tally(plain: Generation, text: Generation, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:
+    cycles = len(text.accepted)
+    fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
+    return Tally(
+        emitted=np.array([sum(text.accepted) + cycles]),
+        cycles=np.array([cycles]),
+        accepted_histogram=np.bincount(text.accepted, minlength=tree.max_depth + 1),
+        new_tokens=len(text.tokens) - 1,
+        seconds=text.seconds,
+        target_seconds=text.target_seconds,
+        draft_seconds=text.draft_seconds,
+        plain_tokens=len(plain.tokens) - 1,
+        plain_seconds=plain.seconds,
+        fourgrams=len(fourgrams),
+        repeated_fourgrams=len(fourgrams) - len(set(fourgrams)),
+        compared=int(greedy),
+        identical=int(greedy and plain.tokens == text.tokens),
+        provenance=stamp,
+    )

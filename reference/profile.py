@@ -1,0 +1,113 @@
+"""Seconds per forward of n tokens behind a context, for both models, on this machine."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from reference.cached import CachedModel, additive_mask
+from reference.decode import Decoder
+from reference.models import Pair
+from spectheory import Latency, Provenance, Tree
+
+TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+CONTEXTS = (64, 256, 512)
+WARM_UP = 3
+
+
+def profile(
+    pair: Pair,
+    *,
+    tokens: Sequence[int] = TOKENS,
+    contexts: Sequence[int] = CONTEXTS,
+    rounds: int = 15,
+    seed: int = 0,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+) -> Latency:
+    """Median and interquartile range of `rounds` forwards at each size, after a warm-up, sizes in random order.
+
+    Both models take turns, as they do in decoding. The overhead of a cycle is what a real decode of a 14-node tree
+    spends outside its forwards; that of a plain step likewise.
+
+    Raises:
+        ValueError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
+    """
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    if max(contexts) + max(tokens) > pair.context:
+        raise ValueError(
+            f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {max(contexts) + max(tokens)}, "
+            f"these models have {pair.context}: profile smaller contexts"
+        )
+    rng = np.random.default_rng(seed)
+    seconds = np.empty((2, len(contexts), len(tokens), rounds))
+    total = len(contexts) * (WARM_UP + rounds)
+    for c, context in enumerate(contexts):
+        models = [_filled(model, context, rng) for model in (pair.target, pair.draft)]
+        for turn in range(-WARM_UP, rounds):
+            for n in rng.permutation(len(tokens)):
+                for m, model in enumerate(models):
+                    seconds[m, c, n, max(turn, 0)] = _forward(model, context, int(tokens[n]), rng)
+            done(c * (WARM_UP + rounds) + turn + WARM_UP + 1, total)
+    median = np.median(seconds, axis=-1)
+    spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
+    return Latency(
+        tokens=np.asarray(tokens),
+        contexts=np.asarray(contexts),
+        target_seconds=median[0],
+        draft_seconds=median[1],
+        target_spread_seconds=spread[0],
+        draft_spread_seconds=spread[1],
+        overhead_seconds=_overhead(pair, Tree.k_ary(2, 3), min(contexts), rng),
+        plain_overhead_seconds=_overhead(pair, Tree.chain(0), min(contexts), rng),
+        provenance=Provenance.now(
+            "spectheory profile",
+            seed=seed,
+            packages=("torch", "transformers"),
+            target=pair.names[0],
+            draft=pair.names[1],
+            device=pair.device,
+            dtype=pair.target.dtype,
+            threads=torch.get_num_threads(),
+            rounds=rounds,
+        ),
+    )
+
+
+def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor:
+    drawn = rng.integers(0, model.model.config.vocab_size, tokens)
+    return torch.as_tensor(drawn, device=model.model.device)
+
+
+@torch.inference_mode()
+def _filled(model: PreTrainedModel, context: int, rng: np.random.Generator) -> CachedModel:
+    cached = CachedModel(model)
+    cached.forward(_random(cached, context, rng))
+    return cached
+
+
+@torch.inference_mode()
+def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Generator) -> float:
+    """Seconds of one forward of a chain of `tokens`, which is then dropped; one token goes as plain decoding does."""
+    drawn, before = _random(model, tokens, rng), model.seconds
+    if tokens == 1:
+        model.forward(drawn)
+    else:
+        causal = torch.ones(tokens, tokens, dtype=torch.bool).tril()
+        mask = additive_mask(causal, model.model.dtype).to(model.model.device)
+        model.forward_tree(drawn, torch.arange(tokens, device=model.model.device), mask, context)
+    model.keep(context, [])
+    return model.seconds - before
+
+
+def _overhead(pair: Pair, tree: Tree, prompt: int, rng: np.random.Generator) -> float:
+    """Seconds of a cycle outside the forwards: the median over a few short decodes of random text."""
+    decoder, shares = Decoder(pair, tree), []
+    for _ in range(5):
+        text = decoder.generate(rng.integers(0, pair.vocab_size, prompt).tolist(), 16)
+        shares.append((text.seconds - text.target_seconds - text.draft_seconds) / len(text.accepted))
+    return float(np.median(shares))

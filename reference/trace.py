@@ -1,0 +1,196 @@
+"""Policy-free acceptance statistics: the rank of the target's token among the draft's candidates, everywhere.
+
+The text is the target's own continuation of each prompt, so a row is recorded at every position whatever a tree
+policy would have drafted there. At temperature 0 the candidates are the draft's top k; above it they are drawn
+without replacement and the token is emitted by the naive solver's law given those candidates, which leaves the text
+the target's (the solver is lossless) and gives the rank of the accepted draw.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import torch
+from torch import Generator, Tensor
+from transformers import DynamicCache, PreTrainedModel
+
+from reference.candidates import propose
+from reference.models import Pair
+from spectheory import Acceptance, Provenance
+from spectheory.otlp import Naive
+from spectheory.records import write_whole
+
+COLUMNS = pa.schema(
+    [
+        ("request_id", pa.int32()),
+        ("pos", pa.int32()),
+        ("target_token", pa.int32()),
+        ("draft_topk_ids", pa.list_(pa.int32())),
+        ("draft_topk_logprob", pa.list_(pa.float32())),
+        ("target_rank", pa.int16()),
+        ("target_logprob", pa.float32()),
+        ("draft_entropy", pa.float32()),
+        ("ctx_len", pa.int32()),
+    ]
+)
+"""One row a position. `target_rank` is -1 where the token is not among the candidates; logarithms are natural."""
+
+
+@dataclass(frozen=True)
+class TraceSettings:
+    """What decides a trace, beside the pair and the prompts."""
+
+    target: str
+    drafter: str
+    dataset: str
+    temperature: float = 0.0
+    top_k: int = 16
+    new_tokens: int = 128
+    batch: int = 8
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("top_k", "new_tokens", "batch"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        if not 0 <= self.temperature < float("inf"):
+            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+
+
+def record(
+    pair: Pair,
+    prompts: list[list[int]],
+    settings: TraceSettings,
+    folder: Path,
+    done: Callable[[int, int], None] = lambda finished, total: None,
+) -> None:
+    """Write `folder`/part-*.parquet, a file for each batch of prompts, each whole or not at all.
+
+    Parts that are already there are kept, so an interrupted call goes on where it stopped. `prompts` have equal
+    length; `done` is told the finished requests and all.
+
+    Raises:
+        ValueError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings.
+    """
+    lengths = {len(prompt) for prompt in prompts}
+    if len(lengths) != 1:
+        raise ValueError(f"prompts must have one length, got lengths {sorted(lengths)}")
+    need = lengths.pop() + settings.new_tokens
+    if need > pair.context:
+        raise ValueError(f"prompts and new tokens need a context of {need}, these models have {pair.context}")
+    if settings.top_k > pair.vocab_size:
+        raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
+    _claim(folder, {**asdict(settings), "prompts": len(prompts)})
+    for first in range(0, len(prompts), settings.batch):
+        part = folder / f"part-{first:06d}.parquet"
+        rows = prompts[first : first + settings.batch]
+        if not part.exists():
+            table = pa.Table.from_pylist(list(_rows(pair, rows, settings, first)), schema=COLUMNS)
+            partial = part.with_suffix(".partial")
+            pq.write_table(table, partial)
+            partial.replace(part)
+        done(first + len(rows), len(prompts))
+
+
+def _claim(folder: Path, settings: dict[str, Any]) -> None:
+    """Make `folder` this trace's own; refuse one that belongs to another."""
+    folder.mkdir(parents=True, exist_ok=True)
+    remember = folder / "settings.json"
+    if remember.exists():
+        found = json.loads(remember.read_text())
+        differing = sorted(key for key in settings if settings[key] != found.get(key))
+        if differing:
+            raise ValueError(
+                f"{folder} holds a trace with another {', '.join(differing)}: name an empty folder or remove this one"
+            )
+    write_whole(remember, json.dumps(settings, indent=1) + "\n")
+
+
+@torch.inference_mode()
+def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int) -> Iterator[dict[str, Any]]:
+    """The rows of one batch, position by position."""
+    seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
+    draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
+    scale = settings.temperature or 1.0
+    target, draft = _Stream(pair.target), _Stream(pair.draft)
+    tokens = torch.tensor(prompts, device=pair.device)
+    running = list(range(len(prompts)))
+    for step in range(settings.new_tokens):
+        wanted, offered = target.next(tokens), draft.next(tokens)
+        candidates, q = propose(offered, settings.top_k, settings.temperature, draft_rng)
+        emitted = _emit(wanted, q, candidates, settings.temperature, rng)
+        columns = _columns(wanted / scale, offered / scale, candidates, emitted)
+        for row in running:
+            place = {"request_id": first + row, "pos": step, "ctx_len": len(prompts[row]) + step}
+            yield place | {name: values[row] for name, values in columns.items()}
+        ended = emitted.tolist()
+        running = [row for row in running if ended[row] not in pair.stop_tokens]
+        tokens = emitted[:, None]
+
+
+def _columns(wanted: Tensor, offered: Tensor, candidates: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
+    """What one position says of each of its B rows, by column name."""
+    among = candidates == emitted[:, None]
+    offered_log = torch.log_softmax(offered, -1)
+    values = {
+        "target_token": emitted,
+        "draft_topk_ids": candidates,
+        "draft_topk_logprob": offered_log.gather(1, candidates),
+        "target_rank": torch.where(among.any(1), among.int().argmax(1), -1),
+        "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
+        "draft_entropy": -(offered_log.exp() * offered_log).nansum(1),
+    }
+    return {name: value.tolist() for name, value in values.items()}
+
+
+class _Stream:
+    """A batch of sequences of equal length in one model."""
+
+    def __init__(self, model: PreTrainedModel) -> None:
+        self.model = model
+        self.cache = DynamicCache()
+
+    def next(self, tokens: Tensor) -> Tensor:
+        """Append `tokens` (B, n); logits (B, V) of what follows, float32."""
+        out = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
+        return out.logits[:, -1].float()
+
+
+def _emit(wanted: Tensor, q: Tensor, candidates: Tensor, temperature: float, rng: Generator) -> Tensor:
+    """(B,) the target's next tokens, drawn given the candidates."""
+    if temperature == 0:
+        return wanted.argmax(-1)
+    p = torch.softmax(wanted / temperature, -1)
+    laws = [Naive().law(*row) for row in zip(p, q, candidates.tolist(), strict=True)]
+    return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
+
+
+def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100) -> Acceptance:
+    """The rates by depth and rank of a recorded trace, with their counts.
+
+    Raises:
+        ValueError: the folder holds no trace, or a part of it is damaged.
+    """
+    parts = sorted(folder.glob("part-*.parquet"))
+    if not parts or not (folder / "settings.json").exists():
+        raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
+    settings = json.loads((folder / "settings.json").read_text())
+    texts = []
+    for part in parts:
+        try:
+            table = pq.read_table(part, columns=["request_id", "target_rank"])
+        except pa.ArrowInvalid as error:
+            raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error
+        request, rank = (table[name].to_numpy() for name in ("request_id", "target_rank"))
+        texts += [rank[request == r] for r in np.unique(request)]
+    stamp = Provenance.now("spectheory trace", packages=("torch", "transformers"), **settings)
+    return Acceptance.from_ranks(
+        texts, ranks=settings["top_k"], max_depth=max_depth, min_trials=min_trials, provenance=stamp
+    )

@@ -1,0 +1,71 @@
+"""The corpus: the Python standard library's own source files, split by file into train and held-out text."""
+
+from __future__ import annotations
+
+import hashlib
+import sysconfig
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
+
+SEPARATOR = "<|endoftext|>"
+LARGEST_FILE_BYTES = 256 * 1024
+"""Files above this size are generated tables; a few of them would outweigh the rest."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One text of the corpus. `name` is its path below the library's root, with forward slashes."""
+
+    name: str
+    text: str
+
+    @property
+    def is_held_out(self) -> bool:
+        """One file in forty, chosen by its name alone, so that the split is the same on every machine."""
+        return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8]) % 40 == 0
+
+
+def standard_library() -> list[SourceFile]:
+    """Every readable .py file of the running interpreter's standard library, sorted by name."""
+    root = Path(sysconfig.get_paths()["stdlib"])
+    files = []
+    for path in sorted(root.rglob("*.py")):
+        name = path.relative_to(root).as_posix()
+        if name.startswith("site-packages/") or path.stat().st_size > LARGEST_FILE_BYTES:
+            continue
+        try:
+            files.append(SourceFile(name, path.read_text(encoding="utf-8")))
+        except UnicodeDecodeError:
+            continue
+    return files
+
+
+def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
+    """A byte-level BPE of `vocab_size` tokens, the separator included."""
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    tokenizer.decoder = decoders.ByteLevel()
+    trainer = trainers.BpeTrainer(
+        vocab_size=vocab_size,
+        special_tokens=[SEPARATOR],
+        initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        show_progress=False,
+    )
+    tokenizer.train_from_iterator(texts, trainer)
+    return tokenizer
+
+
+def encode(tokenizer: Tokenizer, files: list[SourceFile]) -> np.ndarray:
+    """All files in one row of token ids, each behind a separator. Shape (tokens,), uint16."""
+    separator = tokenizer.token_to_id(SEPARATOR)
+    rows = [[separator, *e.ids] for e in tokenizer.encode_batch([f.text for f in files])]
+    return np.concatenate([np.asarray(row, dtype=np.uint16) for row in rows])
+
+
+def batch(tokens: np.ndarray, rows: int, length: int, seed: int, step: int) -> np.ndarray:
+    """Random windows of the corpus, shape (rows, length), a function of (seed, step) alone: resuming needs no state."""
+    starts = np.random.default_rng([seed, step]).integers(0, len(tokens) - length, size=rows)
+    return np.stack([tokens[s : s + length] for s in starts]).astype(np.int64)

@@ -1,0 +1,165 @@
+"""The shipped pair from nothing: corpus, tokenizer, target, distilled draft, HF folders."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from tokenizers import Tokenizer
+from torch import Tensor
+from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+
+from reference.train.corpus import SEPARATOR, batch, encode, standard_library, train_tokenizer
+from reference.train.loop import Schedule, fit
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
+
+    layers: int
+    width: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the pair, the seed included. `length` is tokens per row and the models' context."""
+
+    vocab_size: int = 2048
+    length: int = 1024
+    rows: int = 4
+    target: Shape = Shape(layers=10, width=192, hidden=512)
+    draft: Shape = Shape(layers=1, width=192, hidden=512)
+    target_steps: int = 6000
+    draft_steps: int = 5000
+    seed: int = 0
+
+
+@dataclass(frozen=True)
+class Corpus:
+    """The tokenized corpus; names of the files on each side of the split."""
+
+    tokenizer: Tokenizer
+    train: np.ndarray
+    held_out: np.ndarray
+    split: dict[str, list[str]]
+
+
+def prepare_corpus(recipe: Recipe, work: Path) -> Corpus:
+    """Read, split and tokenize the standard library; what is found in `work` is used again."""
+    tokenizer_file, tokens_file, split_file = (work / name for name in ("tokenizer.json", "tokens.npz", "split.json"))
+    if not tokens_file.exists():
+        files = standard_library()
+        train = [f for f in files if not f.is_held_out]
+        held_out = [f for f in files if f.is_held_out]
+        tokenizer = train_tokenizer([f.text for f in train], recipe.vocab_size)
+        tokenizer.save(str(tokenizer_file))
+        split = {"train": [f.name for f in train], "held_out": [f.name for f in held_out]}
+        split_file.write_text(json.dumps(split, indent=0) + "\n")
+        partial = work / "tokens.partial.npz"
+        np.savez(partial, train=encode(tokenizer, train), held_out=encode(tokenizer, held_out))
+        partial.replace(tokens_file)
+    tokens = np.load(tokens_file)
+    return Corpus(
+        Tokenizer.from_file(str(tokenizer_file)),
+        tokens["train"],
+        tokens["held_out"],
+        json.loads(split_file.read_text()),
+    )
+
+
+def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
+    """A Llama model with fresh weights."""
+    heads = max(1, shape.width // 32)
+    return LlamaForCausalLM(
+        LlamaConfig(
+            vocab_size=recipe.vocab_size,
+            hidden_size=shape.width,
+            intermediate_size=shape.hidden,
+            num_hidden_layers=shape.layers,
+            num_attention_heads=heads,
+            num_key_value_heads=heads,
+            max_position_embeddings=recipe.length,
+            tie_word_embeddings=True,
+            bos_token_id=0,
+            eos_token_id=0,
+        )
+    )
+
+
+def logits(model: LlamaForCausalLM, tokens: Tensor) -> Tensor:
+    """Next-token logits in float32, the forward pass itself in bfloat16. Shape (rows, length, V)."""
+    with torch.autocast("cpu", torch.bfloat16):
+        return model(tokens, use_cache=False).logits.float()
+
+
+def overlap(p: Tensor, q: Tensor) -> Tensor:
+    """Mean over positions of sum_x min(p, q), the acceptance of one draft at temperature 1."""
+    return torch.minimum(p, q).sum(-1).mean()
+
+
+def train_target(recipe: Recipe, corpus: Corpus, work: Path) -> LlamaForCausalLM:
+    """The target: next-token cross-entropy on the training files."""
+    torch.manual_seed(recipe.seed)
+    model = new_model(recipe.target, recipe)
+
+    def loss(step: int) -> Tensor:
+        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed, step))
+        predicted = logits(model, tokens)[:, :-1].flatten(0, 1)
+        return torch.nn.functional.cross_entropy(predicted, tokens[:, 1:].flatten())
+
+    fit(model, loss, Schedule(recipe.target_steps), work / "target.pt", "target")
+    return model
+
+
+def train_draft(recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path) -> LlamaForCausalLM:
+    """The draft: the total variation between the two models' next-token laws on the training files.
+
+    Total variation is what one draft token is rejected with at temperature 1. The embedding starts as the target's.
+    """
+    torch.manual_seed(recipe.seed + 1)
+    model = new_model(recipe.draft, recipe)
+    if recipe.draft.width == recipe.target.width:
+        model.model.embed_tokens.weight.data.copy_(target.model.embed_tokens.weight.data)
+
+    def loss(step: int) -> Tensor:
+        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed + 1, step))
+        with torch.no_grad():
+            p = logits(target, tokens).softmax(-1)
+        return 1 - overlap(p, logits(model, tokens).softmax(-1))
+
+    fit(model, loss, Schedule(recipe.draft_steps), work / "draft.pt", "draft")
+    return model
+
+
+def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
+    """Write an HF folder: config.json, model.safetensors in half precision, tokenizer.json."""
+    model.half().save_pretrained(folder)
+    wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=SEPARATOR, eos_token=SEPARATOR)
+    wrapped.save_pretrained(folder)
+
+
+def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Callable[[str], None] = print) -> None:
+    """Train the pair and write `folder`/target, `folder`/draft and `folder`/split.json.
+
+    `work` holds the checkpoints: an interrupted call with the same recipe continues where it stopped.
+    """
+    recipe = recipe or Recipe()
+    work.mkdir(parents=True, exist_ok=True)
+    remember = work / "recipe.json"
+    if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):
+        raise ValueError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
+    remember.write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+    corpus = prepare_corpus(recipe, work)
+    say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
+    target = train_target(recipe, corpus, work)
+    draft = train_draft(recipe, corpus, target, work)
+    export(target, corpus.tokenizer, folder / "target")
+    export(draft, corpus.tokenizer, folder / "draft")
+    (folder / "split.json").write_text(json.dumps(corpus.split, indent=0) + "\n")
+    say(f"wrote {folder}")

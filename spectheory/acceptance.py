@@ -1,0 +1,175 @@
+"""Acceptance: how often the child of each rank, at each depth, is the accepted one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from spectheory.records import UNKNOWN, Provenance, Record
+
+ROUNDING = 1e-9
+"""How far above 1 a row of rates may sum through rounding."""
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptance(Record):
+    """Rates by depth and rank, with the counts they come from where they were measured.
+
+    `table[d, r]` is the probability that, given that a node at depth d is accepted, its child of rank r is the
+    accepted one; the last row holds for all deeper nodes, ranks beyond the table have rate 0. Children of one node
+    exclude each other, so a row sums to at most 1. Make one with `by_rank`, `by_depth_and_rank` or `from_counts`.
+
+    Attributes:
+        table: (D, R) float64.
+        hits: (D, R) int64 or None: how often rank r was the accepted one.
+        trials: (D,) int64 or None: how often a node at that depth was reached.
+    """
+
+    kind: ClassVar[str] = "acceptance"
+
+    table: np.ndarray
+    hits: np.ndarray | None = None
+    trials: np.ndarray | None = None
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        table = np.array(self.table, dtype=np.float64)
+        if table.ndim != 2 or table.size == 0:
+            raise ValueError(f"table must have shape (depths, ranks), both at least 1, got shape {table.shape}")
+        for d, row in enumerate(table):
+            bad = ~(row >= 0)  # NaN as well
+            if bad.any():
+                r = int(bad.argmax())
+                raise ValueError(f"table[{d}, {r}] must be a probability, got {row[r]}")
+            if row.sum() > 1 + ROUNDING:
+                raise ValueError(
+                    f"table[{d}] must sum to at most 1 (one child at most is the accepted one), got {row.sum():.6g}"
+                )
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+        if (self.hits is None) != (self.trials is None):
+            raise ValueError("hits and trials must be given together")
+        if self.hits is not None and self.trials is not None:
+            hits, trials = np.asarray(self.hits, np.int64), np.asarray(self.trials, np.int64)
+            if hits.shape != table.shape or trials.shape != table.shape[:1]:
+                raise ValueError(
+                    f"hits and trials must have shapes {table.shape} and {table.shape[:1]}, "
+                    f"got {hits.shape} and {trials.shape}"
+                )
+            object.__setattr__(self, "hits", hits)
+            object.__setattr__(self, "trials", trials)
+
+    @classmethod
+    def by_rank(cls, rates: Sequence[float] | np.ndarray) -> Self:
+        """The same rates at every depth: Sequoia's positional acceptance. `rates` has shape (R,)."""
+        row = np.asarray(rates, dtype=np.float64)
+        if row.ndim != 1:
+            raise ValueError(f"rates must have shape (ranks,), got shape {row.shape}")
+        return cls(row[None, :])
+
+    @classmethod
+    def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | np.ndarray) -> Self:
+        """Rates for children at depth d + 1 in row d; the last row holds for deeper ones. Shape (D, R)."""
+        return cls(np.asarray(table, dtype=np.float64))
+
+    @classmethod
+    def from_counts(
+        cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = 100
+    ) -> Self:
+        """Measured rates hits / trials. Shapes (D, R), (D,).
+
+        Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them.
+        """
+        hits, trials = np.asarray(hits, np.int64), np.asarray(trials, np.int64)
+        if hits.ndim != 2 or trials.shape != hits.shape[:1]:
+            raise ValueError(f"hits and trials must have shapes (D, R) and (D,), got {hits.shape} and {trials.shape}")
+        if (hits < 0).any() or (hits.sum(1) > trials).any():
+            raise ValueError("hits must be counts >= 0 that sum to at most trials in each row")
+        few = trials < min_trials
+        kept = int(few.argmax()) if few.any() else len(trials)
+        if kept == 0:
+            raise ValueError(
+                f"trials[0] is {trials[0] if len(trials) else 0}, fewer than min_trials={min_trials}: record more text"
+            )
+        return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance)
+
+    @classmethod
+    def from_ranks(
+        cls,
+        texts: Iterable[np.ndarray],
+        *,
+        ranks: int,
+        max_depth: int = 16,
+        min_trials: int = 100,
+        provenance: Provenance = UNKNOWN,
+    ) -> Self:
+        """Rates from the rank of the target's token at every position of its own texts.
+
+        Args:
+            texts: for each text an integer row of ranks, -1 where the token was not among the candidates.
+            ranks: number of candidates, R.
+            max_depth: rows of the table at most.
+            min_trials: see `from_counts`.
+            provenance: where the texts come from.
+
+        A position counts for depth d when the d tokens before it were among their candidates: then a tree rooted d
+        tokens earlier can reach it. Every position is used once for each depth, whatever a policy would draft there.
+        """
+        hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
+        for text in texts:
+            rank = np.asarray(text, np.int64)
+            place = np.arange(len(rank))
+            last_miss = np.maximum.accumulate(np.where(rank < 0, place, -1))
+            run = place - 1 - np.concatenate([[-1], last_miss[:-1]])[: len(rank)]
+            for depth in range(max_depth):
+                reached = rank[run >= depth]
+                trials[depth] += len(reached)
+                hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
+        return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
+
+    @property
+    def depths(self) -> int:
+        """Rows of the table."""
+        return self.table.shape[0]
+
+    @property
+    def ranks(self) -> int:
+        """Columns of the table: the largest fan-out with a rate above 0."""
+        return self.table.shape[1]
+
+    @property
+    def is_antitonic(self) -> bool:
+        """Whether no rate is below that of a later rank, so that best-first search is exact."""
+        return bool((np.diff(self.table, axis=1) <= 0).all())
+
+    def row(self, depth: int) -> np.ndarray:
+        """(R,) rates of the children of a node at `depth`."""
+        return self.table[min(depth, self.depths - 1)]
+
+    def smoothed(self) -> Self:
+        """The nearest table that is non-increasing in rank (least squares, row by row).
+
+        The sum of a row, the chance that any child is accepted, stays as it was; the counts are kept as measured.
+        """
+        from scipy.optimize import isotonic_regression
+
+        rows = [isotonic_regression(row, increasing=False).x for row in self.table]
+        return type(self)(np.array(rows), self.hits, self.trials, self.provenance)
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper Clopper-Pearson limits of each rate, each (D, R), positions taken as independent.
+
+        Raises:
+            ValueError: the rates carry no counts.
+        """
+        from scipy.stats import beta
+
+        if self.hits is None or self.trials is None:
+            raise ValueError("interval needs counts: make the Acceptance with from_counts, or measure it")
+        tail, misses = (1 - level) / 2, self.trials[:, None] - self.hits
+        low = np.nan_to_num(beta.ppf(tail, self.hits, misses + 1))
+        high = np.nan_to_num(beta.ppf(1 - tail, self.hits + 1, misses), nan=1.0)
+        return low, high

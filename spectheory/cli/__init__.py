@@ -1,0 +1,5 @@
+"""The command line. Packages below spectheory are imported inside the command that needs them."""
+
+from spectheory.cli.main import app, main
+
+__all__ = ["app", "main"]

@@ -1,0 +1,106 @@
+"""The whole loop on the shipped pair: measure, plan, decode, compare."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spectheory.acceptance import Acceptance
+from spectheory.cli.measuring import load, measured, prompts_of
+from spectheory.cli.output import DraftFolder, Seed, TargetFolder, console, progress
+from spectheory.latency import Latency
+from spectheory.plan import Plan, plan
+from spectheory.records import write_whole
+from spectheory.report.compare import Comparison, compare
+
+if TYPE_CHECKING:
+    from reference.models import Pair
+
+PROMPT_TOKENS, NEW_TOKENS, TRACED, DECODED = 64, 128, 48, 20
+
+
+@dataclass(frozen=True)
+class Run:
+    """The loop at one temperature."""
+
+    temperature: float
+    acceptance: Acceptance
+    plan: Plan
+    comparison: Comparison
+
+    @property
+    def title(self) -> str:
+        """What this run decodes."""
+        return "greedy decoding" if self.temperature == 0 else f"sampling at temperature {self.temperature:g}"
+
+
+def demo(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
+    target: TargetFolder = None,
+    draft: DraftFolder = None,
+    seed: Seed = 0,
+) -> None:
+    """Measure a pair on this machine, plan, decode, and lay the prediction beside what was measured."""
+    from spectheory.report.page import html_page
+    from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
+
+    started = time.perf_counter()
+    pair = load(target, draft)
+    console.print(f"target {pair.names[0]}, draft {pair.names[1]}")
+    latency = _profile(pair, out, seed)
+    console.rule("latency")
+    console.print(latency_table(latency))
+    runs = []
+    for temperature in (0.0, 1.0):
+        run = _loop(pair, latency, out / f"temperature-{temperature:g}", temperature, seed)
+        runs.append(run)
+        console.rule(run.title)
+        console.print(acceptance_table(run.acceptance))
+        console.print(plan_summary(run.plan))
+        console.print(tree_drawing(run.plan.tree, run.plan.reach))
+        console.print(comparison_table(run.comparison))
+    page = out / "index.html"
+    write_whole(
+        page, html_page("spectheory demo", latency, [(r.title, r.acceptance, r.plan, r.comparison) for r in runs])
+    )
+    console.print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
+
+
+def _profile(pair: Pair, out: Path, seed: int) -> Latency:
+    from reference.profile import profile
+
+    with progress("profile") as done:
+        latency = profile(pair, seed=seed, done=done)
+    latency.save(out / "latency.json")
+    return latency
+
+
+def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
+    """Trace on some held-out prompts, plan, decode others, simulate."""
+    import simulate
+    from reference import trace
+
+    prompts = prompts_of(pair, None, TRACED + DECODED, PROMPT_TOKENS)
+    settings = trace.TraceSettings(
+        target=pair.names[0],
+        drafter=pair.names[1],
+        dataset="shipped held-out prompts",
+        temperature=temperature,
+        new_tokens=NEW_TOKENS,
+        seed=seed,
+    )
+    with progress("trace") as done:
+        trace.record(pair, prompts[:TRACED], settings, folder / "trace", done)
+    acceptance = trace.acceptance(folder / "trace")
+    acceptance.save(folder / "acceptance.json")
+    chosen = plan(acceptance.smoothed(), latency.smoothed(), context=PROMPT_TOKENS + NEW_TOKENS // 2)
+    chosen.save(folder / "plan.json")
+    simulated = simulate.run(chosen, seed=seed)
+    simulated.save(folder / "simulated.json")
+    tally = measured(pair, chosen, prompts[TRACED:], new_tokens=NEW_TOKENS, temperature=temperature, seed=seed)
+    tally.save(folder / "measured.json")
+    return Run(temperature, acceptance, chosen, compare(chosen, simulated, tally))

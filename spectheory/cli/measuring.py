@@ -1,0 +1,180 @@
+"""Commands that run models: trace, profile, decode, train."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from spectheory.cli.output import (
+    Count,
+    DraftFolder,
+    Json,
+    NewTokens,
+    PromptFile,
+    PromptTokens,
+    Seed,
+    TargetFolder,
+    Temperature,
+    console,
+    progress,
+    show,
+)
+from spectheory.plan import Plan
+from spectheory.tally import Tally
+
+if TYPE_CHECKING:
+    from reference.models import Pair
+
+
+def load(target: Path | None, draft: Path | None) -> Pair:
+    """The named pair, or the shipped one."""
+    from transformers.utils import logging
+
+    from reference.models import SHIPPED, load_pair
+
+    logging.disable_progress_bar()
+    return load_pair(target or SHIPPED / "target", draft or SHIPPED / "draft")
+
+
+def prompts_of(pair: Pair, file: Path | None, count: int, tokens: int) -> list[list[int]]:
+    """The first `count` prompts, `tokens` long."""
+    from reference.prompts import HELD_OUT, encode_prompts, load_prompts
+
+    return encode_prompts(pair, load_prompts(file or HELD_OUT, count), tokens)
+
+
+def trace(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the trace; an interrupted one is continued.")],
+    target: TargetFolder = None,
+    draft: DraftFolder = None,
+    prompts: PromptFile = None,
+    count: Count = 40,
+    prompt_tokens: PromptTokens = 64,
+    new_tokens: NewTokens = 128,
+    temperature: Temperature = 0.0,
+    top_k: Annotated[int, typer.Option(help="Candidates of the draft at each position.")] = 16,
+    batch: Annotated[int, typer.Option(help="Prompts run together; one Parquet file each.")] = 8,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Record the rank of the target's token among the draft's candidates, and reduce it to acceptance rates."""
+    from reference import trace as tracing
+    from spectheory.report.terminal import acceptance_table
+
+    pair = load(target, draft)
+    rows = prompts_of(pair, prompts, count, prompt_tokens)
+    settings = tracing.TraceSettings(
+        target=pair.names[0],
+        drafter=pair.names[1],
+        dataset=str(prompts or "shipped held-out prompts"),
+        temperature=temperature,
+        top_k=top_k,
+        new_tokens=new_tokens,
+        batch=batch,
+        seed=seed,
+    )
+    with progress("trace") as done:
+        tracing.record(pair, rows, settings, out, done)
+    acceptance = tracing.acceptance(out)
+    show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
+
+
+def profile(
+    out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
+    target: TargetFolder = None,
+    draft: DraftFolder = None,
+    contexts: Annotated[str, typer.Option(help="Tokens in the KV cache, comma-separated.")] = "64,256,512",
+    largest: Annotated[int, typer.Option(help="Largest forward; sizes are its powers of two.")] = 256,
+    rounds: Annotated[int, typer.Option(help="Timed forwards of each size.")] = 15,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure seconds per forward of 1, 2, 4, ... tokens for both models on this machine."""
+    from reference.profile import profile as measure_latency
+    from spectheory.report.terminal import latency_table
+
+    if largest < 1:
+        raise ValueError(f"largest must be at least 1, got {largest}")
+    try:
+        sizes = [int(size) for size in contexts.split(",")]
+    except ValueError:
+        raise ValueError(f"contexts must be whole numbers with commas between them, got {contexts!r}") from None
+    with progress("profile") as done:
+        latency = measure_latency(
+            load(target, draft),
+            tokens=[2**i for i in range(largest.bit_length())],
+            contexts=sizes,
+            rounds=rounds,
+            seed=seed,
+            done=done,
+        )
+    show(latency, latency_table(latency), as_json=as_json, out=out)
+
+
+def decode(
+    plan: Annotated[Path, typer.Option("--plan", help="The plan to verify with.")],
+    target: TargetFolder = None,
+    draft: DraftFolder = None,
+    prompts: PromptFile = None,
+    text: Annotated[str | None, typer.Option(help="Continue this text and print it, instead of measuring.")] = None,
+    count: Count = 20,
+    prompt_tokens: PromptTokens = 64,
+    new_tokens: NewTokens = 128,
+    temperature: Temperature = 0.0,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Decode with a plan on real models and lay measured tau beside predicted tau."""
+    from spectheory.report.compare import compare
+    from spectheory.report.terminal import comparison_table
+
+    planned = Plan.load(plan)
+    pair = load(target, draft)
+    if text is not None:
+        console.print(_continue(pair, planned, text, new_tokens, temperature, seed), markup=False, highlight=False)
+        return
+    rows = prompts_of(pair, prompts, count, prompt_tokens)
+    tally = measured(pair, planned, rows, new_tokens=new_tokens, temperature=temperature, seed=seed)
+    show(tally, comparison_table(compare(planned, None, tally)), as_json=as_json, out=out)
+
+
+def measured(pair: Pair, plan: Plan, prompts: list[list[int]], **settings: Any) -> Tally:
+    """Decode every prompt with the plan and plainly. An interruption ends it with the prompts that were finished."""
+    from reference.measure import measure
+
+    total: Tally | None = None
+    with progress("decode") as done:
+        try:
+            for tally in measure(pair, plan.tree, prompts, **settings):
+                total = tally if total is None else total + tally
+                done(len(total.cycles), len(prompts))
+        except KeyboardInterrupt:
+            if total is None:
+                raise
+            console.print(f"interrupted: counting the {len(total.cycles)} prompts that were finished")
+    assert total is not None
+    return total
+
+
+def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
+    from torch import Generator
+
+    from reference.decode import Decoder
+
+    prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
+    decoder = Decoder(pair, plan.tree, temperature, stop_tokens=pair.stop_tokens)
+    streams = (Generator().manual_seed(2 * seed), Generator().manual_seed(2 * seed + 1))
+    return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams).tokens))
+
+
+def train(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the two model folders.")],
+    work: Annotated[Path, typer.Option("--work", help="Folder for checkpoints; an interrupted run continues.")],
+) -> None:
+    """Train the shipped pair from nothing on the standard library's source (about an hour and a half)."""
+    from reference.train.pair import build_pair
+
+    build_pair(out, work, say=console.print)

@@ -1,0 +1,52 @@
+"""What the commands share: where they print, how they show progress, the options of several of them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console, RenderableType
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from spectheory.records import Record
+
+console = Console(stderr=False)
+errors = Console(stderr=True)
+
+TargetFolder = Annotated[Path | None, typer.Option("--target", help="Folder of the target, default the shipped one.")]
+DraftFolder = Annotated[Path | None, typer.Option("--draft", help="Folder of the draft, default the shipped one.")]
+PromptFile = Annotated[
+    Path | None, typer.Option("--prompts", help="JSON Lines with a field 'text', default the shipped held-out ones.")
+]
+Count = Annotated[int, typer.Option("--count", help="Number of prompts.")]
+PromptTokens = Annotated[int, typer.Option("--prompt-tokens", help="Tokens of each prompt.")]
+NewTokens = Annotated[int, typer.Option("--new-tokens", help="Tokens to generate for each prompt.")]
+Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy decoding.")]
+Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+
+
+@contextmanager
+def progress(label: str) -> Iterator[Callable[[int, int], None]]:
+    """A progress bar on standard error, gone when done; call what it gives with (finished, total)."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=errors, transient=True) as bar:
+        task = bar.add_task(label, total=None)
+        yield lambda finished, total: bar.update(task, completed=finished, total=total)
+
+
+def show(record: Record, *renderables: RenderableType, as_json: bool, out: Path | None = None) -> None:
+    """Save `record` to `out` where one is named, and print it: as JSON, or as the renderables."""
+    if out is not None:
+        record.save(out)
+    if as_json:
+        print(json.dumps(record.to_dict(), indent=1))
+        return
+    for renderable in renderables:
+        console.print(renderable)
+    if out is not None:
+        console.print(f"wrote {out}")

@@ -1,0 +1,109 @@
+"""Latency: measured seconds per forward pass of the target and of the draft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from spectheory.records import UNKNOWN, Provenance, Record
+from spectheory.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Latency(Record):
+    """Seconds per forward of n tokens behind a context, for both models, and what a cycle costs beside them.
+
+    Between measured points the seconds are interpolated linearly in tokens and in context. Beyond the last number of
+    tokens the last slope goes on; beyond the measured contexts the nearest one holds.
+
+    Attributes:
+        tokens: (N,) increasing numbers of tokens per forward, the first is 1.
+        contexts: (C,) increasing numbers of tokens in the KV cache.
+        target_seconds: (C, N) median seconds of a target forward.
+        draft_seconds: (C, N) median seconds of a draft forward.
+        target_spread_seconds: (C, N) interquartile range, or None.
+        draft_spread_seconds: (C, N) interquartile range, or None.
+        overhead_seconds: seconds of a draft-and-verify cycle outside the forwards.
+        plain_overhead_seconds: seconds of a plain decoding step outside its forward.
+    """
+
+    kind: ClassVar[str] = "latency"
+
+    tokens: np.ndarray
+    contexts: np.ndarray
+    target_seconds: np.ndarray
+    draft_seconds: np.ndarray
+    target_spread_seconds: np.ndarray | None = None
+    draft_spread_seconds: np.ndarray | None = None
+    overhead_seconds: float = 0.0
+    plain_overhead_seconds: float = 0.0
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        for name in ("tokens", "contexts"):
+            axis = np.asarray(getattr(self, name))
+            if axis.ndim != 1 or axis.size == 0 or axis.dtype.kind not in "iu" or (np.diff(axis) <= 0).any():
+                raise ValueError(f"{name} must be increasing whole numbers, got {axis.tolist()}")
+            object.__setattr__(self, name, axis)
+        if self.tokens[0] != 1:
+            raise ValueError(f"tokens must start at 1 (plain decoding), got {self.tokens.tolist()}")
+        shape = (len(self.contexts), len(self.tokens))
+        for name in ("target_seconds", "draft_seconds", "target_spread_seconds", "draft_spread_seconds"):
+            if getattr(self, name) is None:
+                continue
+            seconds = np.asarray(getattr(self, name), dtype=np.float64)
+            if seconds.shape != shape:
+                raise ValueError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
+            least = np.nextafter(0, 1) if name in ("target_seconds", "draft_seconds") else 0.0
+            if not (np.isfinite(seconds) & (seconds >= least)).all():
+                raise ValueError(f"{name} must be finite and above 0, got a smallest value of {seconds.min()}")
+            object.__setattr__(self, name, seconds)
+        for name in ("overhead_seconds", "plain_overhead_seconds"):
+            if not 0 <= getattr(self, name) < np.inf:
+                raise ValueError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
+
+    @classmethod
+    def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
+        """Forwards whose time does not depend on their size: the usual assumption of theory."""
+        return cls(np.array([1]), np.array([0]), np.array([[target_seconds]]), np.array([[draft_seconds or 1e-300]]))
+
+    def smoothed(self) -> Self:
+        """The nearest curves that do not fall as tokens are added (least squares, context by context)."""
+        from scipy.optimize import isotonic_regression
+
+        def rising(seconds: np.ndarray) -> np.ndarray:
+            return np.array([isotonic_regression(row).x for row in seconds])
+
+        return replace(self, target_seconds=rising(self.target_seconds), draft_seconds=rising(self.draft_seconds))
+
+    def target(self, tokens: int, context: int) -> float:
+        """Seconds of one target forward of `tokens` behind `context` cached tokens."""
+        return self._at(self.target_seconds, tokens, context)
+
+    def draft(self, tokens: int, context: int) -> float:
+        """Seconds of one draft forward of `tokens` behind `context` cached tokens."""
+        return self._at(self.draft_seconds, tokens, context)
+
+    def draft_levels(self, tree: Tree, context: int) -> float:
+        """Seconds of the draft forwards that grow `tree`: one for each level, as wide as its inner nodes."""
+        widths, counts = np.unique(tree.level_widths(), return_counts=True)
+        return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
+
+    def cycle(self, tree: Tree, context: int) -> float:
+        """Seconds of one cycle: grow `tree` level by level, verify root and tree in one target forward, overhead."""
+        verify = self.target(tree.budget + 1, context)
+        return self.draft_levels(tree, context) + verify + self.overhead_seconds
+
+    def plain(self, context: int) -> float:
+        """Seconds per token of plain autoregressive decoding."""
+        return self.target(1, context) + self.plain_overhead_seconds
+
+    def _at(self, seconds: np.ndarray, tokens: int, context: int) -> float:
+        row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])
+        beyond = tokens - self.tokens[-1]
+        if beyond > 0 and len(row) > 1:
+            slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2])
+            return float(row[-1] + max(0.0, slope) * beyond)
+        return float(np.interp(tokens, self.tokens, row))

@@ -1,0 +1,154 @@
+"""What every record shares: a kind, a schema version, provenance, and JSON on disk that fails loudly."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import platform
+import typing
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from types import UnionType
+from typing import Any, ClassVar, Self
+
+import numpy as np
+
+from spectheory.tree import Tree
+
+
+class RecordError(ValueError):
+    """A file is not the record that was asked for: damaged, of a newer schema, or of another kind."""
+
+
+def _installed(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return "not installed"
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record came from: what made it, with which versions and seed, on which machine, and when (UTC)."""
+
+    source: str
+    created: str = ""
+    seed: int | None = None
+    machine: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    details: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def now(cls, source: str, *, seed: int | None = None, packages: tuple[str, ...] = (), **details: object) -> Self:
+        """A stamp for a record made here and now; `packages` are named with their versions beside spectheory's."""
+        return cls(
+            source=source,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            seed=seed,
+            machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            versions={name: _installed(name) for name in ("spectheory", *packages)},
+            details={key: str(value) for key, value in details.items()},
+        )
+
+
+UNKNOWN = Provenance(source="made by hand")
+
+
+@dataclass(frozen=True, eq=False)
+class Record:
+    """A frozen record. Subclasses name their `kind` and `schema` and check their own fields when made."""
+
+    kind: ClassVar[str]
+    schema: ClassVar[int] = 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """The record as plain JSON values, its kind and schema version first."""
+        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
+        return {"kind": self.kind, "schema": self.schema, **values}
+
+    @classmethod
+    def from_dict(cls, data: Any, where: str = "the data") -> Self:
+        """The record that `to_dict` gave. Raises RecordError, with `where` in the message."""
+        if not isinstance(data, dict) or "kind" not in data or not isinstance(data.get("schema"), int):
+            raise RecordError(f"{where} is not a spectheory record: it needs the fields 'kind' and 'schema'")
+        if data["kind"] != cls.kind:
+            raise RecordError(f"{where} holds a record of kind {data['kind']!r}, expected {cls.kind!r}")
+        if data["schema"] > cls.schema:
+            raise RecordError(
+                f"{where} has schema version {data['schema']}, this spectheory reads {cls.kind!r} "
+                f"up to version {cls.schema}: upgrade spectheory"
+            )
+        names = [f.name for f in dataclasses.fields(cls)]
+        missing = [name for name in names if name not in data]
+        unknown = [name for name in data if name not in (*names, "kind", "schema")]
+        if missing or unknown:
+            raise RecordError(f"{where} is damaged: missing fields {missing}, unknown fields {unknown}")
+        hints = typing.get_type_hints(cls)
+        try:
+            return cls(**{name: _typed(hints[name], data[name]) for name in names})
+        except RecordError:
+            raise
+        except (TypeError, ValueError) as error:
+            raise RecordError(f"{where} is damaged: {error}") from error
+
+    def save(self, path: str | Path) -> None:
+        """Write JSON to `path`, whole or not at all."""
+        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
+        write_whole(Path(path), text)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Self:
+        """Read a record of this kind. Raises RecordError for a file that is damaged, newer, or another kind."""
+        try:
+            data = json.loads(Path(path).read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            raise RecordError(f"there is no file {path}") from None
+        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+            raise RecordError(f"{path} is damaged: not JSON ({error})") from error
+        return cls.from_dict(data, str(path))
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write `text` to `path` so that no reader and no interruption ever sees half of it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(path.name + ".partial")
+    try:
+        partial.write_text(text, encoding="utf-8")
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _plain(value: Any) -> Any:
+    """`value` as JSON holds it."""
+    if isinstance(value, Record):
+        return value.to_dict()
+    if isinstance(value, Tree):
+        return value.parent.tolist()
+    if isinstance(value, np.ndarray):
+        return value.tolist()
+    if isinstance(value, np.generic):
+        return value.item()
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.asdict(value)
+    return value
+
+
+def _typed(hint: Any, value: Any) -> Any:
+    """The JSON `value` as the type that a field is annotated with."""
+    if typing.get_origin(hint) in (typing.Union, UnionType):
+        if value is None:
+            return None
+        hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return hint.from_dict(value, hint.kind)
+    if hint is Tree:
+        return Tree(value)
+    if hint is Provenance:
+        return Provenance(**value)
+    if hint is np.ndarray:
+        return np.asarray(value)
+    return value

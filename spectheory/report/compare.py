@@ -1,0 +1,179 @@
+"""Theory, simulation and measurement of one plan, laid side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectheory.plan import Plan
+from spectheory.records import Provenance
+from spectheory.tally import Tally
+from spectheory.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What the theory, a simulation or a measurement says of the cycles of one plan. None where it says nothing.
+
+    Attributes:
+        name: `theory`, `simulation` or `measurement`.
+        tau: tokens emitted per target call.
+        tau_interval: 95% limits of tau.
+        accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
+        speedup: seconds per token of plain decoding over those of speculation.
+        cycle_seconds: seconds per cycle in `draft`, `verify` and `overhead`.
+        plain_seconds: seconds per token of plain decoding.
+        requests, cycles: what was counted; 0 for theory.
+        repeated_share: share of the text's four-token runs that repeat.
+        compared, identical: requests compared with plain decoding, and those whose text was equal.
+    """
+
+    name: str
+    tau: float
+    tau_interval: tuple[float, float] | None
+    accepted: np.ndarray
+    speedup: float | None
+    cycle_seconds: dict[str, float] | None
+    plain_seconds: float | None
+    provenance: Provenance
+    requests: int = 0
+    cycles: int = 0
+    repeated_share: float | None = None
+    compared: int = 0
+    identical: int = 0
+
+    @property
+    def overhead_share(self) -> float | None:
+        """Share of a cycle's time outside the forwards of both models."""
+        seconds = self.cycle_seconds
+        return None if seconds is None else seconds["overhead"] / sum(seconds.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The accounts of one plan."""
+
+    plan: Plan
+    theory: Account
+    simulation: Account | None
+    measurement: Account | None
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """Those that are there, theory first."""
+        return tuple(a for a in (self.theory, self.simulation, self.measurement) if a is not None)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the predicted tau lies inside the measured 95% interval; None without such an interval."""
+        if self.measurement is None or self.measurement.tau_interval is None:
+            return None
+        low, high = self.measurement.tau_interval
+        return low <= self.theory.tau <= high
+
+    @property
+    def error_percent(self) -> float | None:
+        """Predicted over measured tau, less one, in percent; None where nothing was measured."""
+        return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the prediction held, in one sentence."""
+        predicted = f"The predicted tau of {self.theory.tau:.3f}"
+        if self.measurement is None:
+            return f"{predicted} has not been measured."
+        found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
+        if self.measurement.tau_interval is None:
+            return f"{predicted} has no measured interval to lie in, one request was decoded: {found}."
+        low, high = self.measurement.tau_interval
+        side = "inside" if self.inside else "outside"
+        return f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}: {found}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plan = self.plan
+        return {
+            "kind": "comparison",
+            "schema": 1,
+            "plan": {
+                "answer": plan.answer,
+                "budget": plan.tree.budget,
+                "max_depth": plan.tree.max_depth,
+                "context": plan.context,
+            },
+            **{a.name: _plain(a) for a in self.accounts},
+            "inside": self.inside,
+            "error_percent": self.error_percent,
+            "verdict": self.verdict,
+        }
+
+
+def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comparison:
+    """What the theory predicts for `plan` beside what was simulated and what was measured with it.
+
+    Raises:
+        ValueError: a tally has no cycle.
+    """
+    return Comparison(
+        plan=plan,
+        theory=_predicted(plan),
+        simulation=None if simulated is None else _counted("simulation", simulated),
+        measurement=None if measured is None else _counted("measurement", measured),
+    )
+
+
+def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
+    """(max_depth + 1,) probability that exactly 0, 1, ... tokens of `tree` are accepted.
+
+    At least `a` are accepted when a node at depth `a` is, and nodes of one depth exclude each other.
+    """
+    at_least = np.bincount(tree.depth, weights=reach)
+    return at_least - np.append(at_least[1:], 0.0)
+
+
+def _predicted(plan: Plan) -> Account:
+    low, high = plan.block_efficiency_low, plan.block_efficiency_high
+    return Account(
+        name="theory",
+        tau=plan.block_efficiency,
+        tau_interval=None if low is None or high is None else (low, high),
+        accepted=accepted_distribution(plan.tree, plan.reach),
+        speedup=plan.speedup,
+        cycle_seconds={"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds},
+        plain_seconds=plan.plain_seconds,
+        provenance=plan.provenance,
+    )
+
+
+def _counted(name: str, tally: Tally) -> Account:
+    cycles = int(tally.cycles.sum())
+    clocked = {
+        "draft": tally.draft_seconds,
+        "verify": tally.target_seconds,
+        "overhead": tally.seconds - tally.draft_seconds - tally.target_seconds,
+    }
+    return Account(
+        name=name,
+        tau=tally.tau,
+        tau_interval=tally.tau_interval() if len(tally.cycles) > 1 else None,
+        accepted=tally.accepted_histogram / cycles,
+        speedup=tally.speedup,
+        cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
+        plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
+        provenance=tally.provenance,
+        requests=len(tally.cycles),
+        cycles=cycles,
+        repeated_share=tally.repeated_share,
+        compared=tally.compared,
+        identical=tally.identical,
+    )
+
+
+def _plain(account: Account) -> dict[str, Any]:
+    return dataclasses.asdict(account) | {
+        "accepted": account.accepted.tolist(),
+        "overhead_share": account.overhead_share,
+    }

@@ -1,0 +1,240 @@
+"""Figures, each one SVG string, with units on the axes; what colour tells, a mark, a dash or a legend tells too."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+
+from spectheory.acceptance import Acceptance
+from spectheory.latency import Latency
+from spectheory.plan import Plan
+from spectheory.report.compare import Account, Comparison
+from spectheory.report.svg import (
+    BLUE,
+    FAINT,
+    GREEN,
+    GREY,
+    INK,
+    MARKERS,
+    ORANGE,
+    PAPER,
+    PURPLE,
+    RED,
+    panels,
+    styled,
+    to_svg,
+)
+from spectheory.tree import Tree
+
+SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
+ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
+PARTS = {"draft": GREEN, "verify": PURPLE, "overhead": GREY}
+MOST_RANKS = 8
+"""Ranks that are drawn, of as many depths as there are colours."""
+MOST_LABELS = 120
+"""Nodes of a tree drawing that are labelled, those of highest reach first."""
+SMALLEST_SHARE = 1e-3
+"""Accepted counts beyond the last share of this size are not drawn."""
+
+
+@styled
+def acceptance_figure(acceptance: Acceptance) -> str:
+    """Rate by rank on a log scale, one line for each depth, bars for 95% intervals."""
+    figure, (axes,) = panels(height_inches=3.1)
+    depths, ranks = min(acceptance.depths, len(SERIES)), min(acceptance.ranks, MOST_RANKS)
+    table = acceptance.table[:depths, :ranks]
+    limits = None if acceptance.trials is None else acceptance.interval()
+    for d, row in enumerate(table):
+        x = np.arange(ranks) + 0.09 * (d - (depths - 1) / 2)
+        seen = row > 0
+        label = f"depth {d + 1}" + (" and deeper" if d == acceptance.depths - 1 else "")
+        axes.plot(x[seen], row[seen], marker=MARKERS[d], color=SERIES[d], markersize=4, linewidth=1, label=label)
+        if limits is not None:
+            axes.vlines(x, limits[0][d, :ranks], limits[1][d, :ranks], color=SERIES[d], linewidth=1.4, alpha=0.6)
+    smallest = 0.8 * table[table > 0].min(initial=1.0)
+    axes.set(yscale="log", ylim=(10.0 ** max(-4, np.floor(np.log10(smallest))), 1))
+    axes.set(xlabel="rank of the child among its siblings", ylabel="accepted, % of visits")
+    axes.set_xticks(range(ranks), [f"#{r}" for r in range(ranks)])
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda y, _: f"{100 * y:g}%"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_title("How often the child of each rank is the accepted one")
+    axes.legend(ncols=2 if depths > 3 else 1)
+    return to_svg(figure, "Acceptance rate by rank of the child, one line for each depth")
+
+
+@styled
+def latency_figure(latency: Latency) -> str:
+    """Milliseconds per forward against its tokens, a panel for each model and a line for each context."""
+    figure, axes = panels(columns=2, height_inches=2.7)
+    tokens = latency.tokens
+    powers = [t for t in tokens if t & (t - 1) == 0]
+    models = (
+        ("Target forward", latency.target_seconds, latency.target_spread_seconds),
+        ("Draft forward", latency.draft_seconds, latency.draft_spread_seconds),
+    )
+    for panel, (title, seconds, spread) in zip(axes, models, strict=True):
+        for c, context in enumerate(latency.contexts):
+            colour, marker = SERIES[c % len(SERIES)], MARKERS[c % len(MARKERS)]
+            panel.plot(tokens, 1e3 * seconds[c], color=colour, marker=marker, markersize=3, label=f"{context:,}")
+            if spread is not None:
+                low, high = (1e3 * (seconds[c] + side * spread[c] / 2) for side in (-1, 1))
+                panel.fill_between(tokens, low, high, color=colour, alpha=0.2, linewidth=0)
+        panel.set_xscale("log", base=2)
+        panel.set_xticks(powers, [f"{t}" for t in powers])
+        panel.set_ylim(0, max(panel.get_ylim()[1], 1e-3))
+        panel.set(title=title, xlabel="tokens per forward")
+    axes[0].set_ylabel("ms, median and quartiles")
+    axes[0].legend(title="context")
+    return to_svg(figure, "Milliseconds per forward against tokens per forward, target and draft")
+
+
+@styled
+def tree_figure(tree: Tree, reach: np.ndarray) -> str:
+    """The tree from left to right, the edge to each node as wide as its reach, the number its reach in percent."""
+    height = _heights(tree)
+    leaves = int(height.max()) + 1
+    figure, (axes,) = panels(height_inches=float(np.clip(1.0 + 0.15 * leaves, 1.4, 16)))
+    depth, x = tree.depth, tree.depth.astype(float)
+    for node in np.argsort(reach[1:], kind="stable") + 1:
+        ends = [tree.parent[node], node]
+        axes.plot(x[ends], height[ends], color=BLUE, linewidth=0.5 + 6 * reach[node], alpha=0.75)
+    axes.plot(x, height, "o", color=INK, markersize=2.6, linestyle="none")
+    every = int(np.ceil(tree.max_depth / 20)) or 1
+    for node in np.argsort(-reach[1:], kind="stable")[:MOST_LABELS] + 1:
+        if depth[node] % every == 0:
+            _label(axes, f"{100 * reach[node]:.0f}", float(x[node]), float(height[node]), size=7.5)
+    axes.set(xlim=(-0.2, max(tree.max_depth, 1) + 0.5), ylim=(leaves - 0.4, -0.6), xlabel="depth, drafted tokens")
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.set_yticks([])
+    axes.spines["left"].set_visible(False)
+    axes.set_title("The chosen tree: % of cycles in which each node is accepted")
+    return to_svg(figure, f"Draft tree of {tree.budget} nodes, {tree.max_depth} deep")
+
+
+def _heights(tree: Tree) -> np.ndarray:
+    """(budget + 1,) a row for each leaf in order of the ranks above it, and the middle of its children for the rest."""
+    height = np.zeros(tree.budget + 1)
+    waiting, row = [0], 0
+    while waiting:
+        node = waiting.pop()
+        children = tree.children(node).tolist()
+        if not children:
+            height[node], row = row, row + 1
+        waiting += reversed(children)
+    for node in range(tree.budget, -1, -1):
+        children = tree.children(node)
+        if len(children):
+            height[node] = height[children[[0, -1]]].mean()
+    return height
+
+
+@styled
+def yield_figure(plan: Plan) -> str:
+    """Predicted block efficiency and speedup of the best tree and chain of each budget, the chosen one marked."""
+    figure, (tau, speed) = panels(rows=2, height_inches=4.6)
+    for panel, tree, chain in (
+        (tau, plan.tree_block_efficiency, plan.chain_block_efficiency),
+        (speed, plan.tree_speedup, plan.chain_speedup),
+    ):
+        panel.plot(np.arange(len(tree)), tree, color=BLUE, label="fastest tree")
+        panel.plot(np.arange(len(chain)), chain, color=ORANGE, linestyle="--", label="chain")
+    for panel, chosen in ((tau, plan.block_efficiency), (speed, plan.speedup)):
+        panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"chosen: {plan.answer}")
+        panel.axvline(plan.tree.budget, color=INK, linewidth=0.6, alpha=0.5)
+        _label(panel, f"{chosen:.2f}", plan.tree.budget, chosen, above=True)
+        panel.margins(y=0.15)
+    speed.axhline(1.0, color=RED, linewidth=1, linestyle=":")
+    break_even = {"xycoords": speed.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
+    speed.annotate("break-even", (1, 1), (-2, 3), **break_even, color=RED, fontsize=8.5)
+    tau.set(ylabel="tokens per target call", title="What more budget buys, predicted")
+    speed.set(xlabel="budget, drafted tokens per cycle", ylabel="times plain speed")
+    speed.xaxis.set_major_locator(MaxNLocator(integer=True))
+    tau.legend()
+    return to_svg(figure, "Predicted tokens per target call and speedup against the budget")
+
+
+@styled
+def accepted_figure(comparison: Comparison) -> str:
+    """Share of cycles by number of accepted tokens, a bar for each account."""
+    figure, (axes,) = panels(height_inches=2.7)
+    accounts = comparison.accounts
+    width = 0.8 / len(accounts)
+    last = max(np.flatnonzero(a.accepted >= SMALLEST_SHARE).max(initial=0) for a in accounts)
+    for i, account in enumerate(accounts):
+        share = account.accepted[: last + 1]
+        x = np.arange(len(share)) + width * (i - (len(accounts) - 1) / 2)
+        axes.bar(x, share, width, color=ACCOUNTS[account.name], label=account.name, edgecolor=PAPER, linewidth=0.5)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True, min_n_ticks=1))
+    axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+    axes.grid(visible=False, axis="x")
+    axes.set(xlabel="accepted drafted tokens in one cycle", ylabel="cycles", xlim=(-0.6, last + 0.6))
+    axes.set_title("Accepted tokens per cycle")
+    figure.legend(loc="outside lower center", ncols=3)
+    return to_svg(figure, "Share of cycles by number of accepted tokens")
+
+
+@styled
+def tau_figure(comparison: Comparison) -> str:
+    """Tau and speedup of each account as points with their 95% intervals."""
+    accounts = comparison.accounts
+    figure, (tau, speed) = panels(columns=2, height_inches=1.1 + 0.35 * len(accounts), sharey=True)
+    theory = comparison.theory
+    for row, account in enumerate(accounts):
+        _point(tau, row, account, account.tau, account.tau_interval, "{:.3f}")
+        if account.speedup is not None:
+            _point(speed, row, account, account.speedup, None, "{:.2f}x")
+    tau.axvline(theory.tau, color=BLUE, linewidth=0.8, linestyle=":")
+    speed.axvline(1.0, color=RED, linewidth=1, linestyle=":")
+    tau.set_yticks(range(len(accounts)), [a.name for a in accounts])
+    tau.set_ylim(len(accounts) - 0.5, -0.7)
+    tau.set(xlabel="tokens per target call", title="tau, 95% interval")
+    speed.set(xlabel="times plain speed", title="Speedup")
+    for panel in (tau, speed):
+        panel.margins(x=0.25)
+        panel.xaxis.set_major_locator(MaxNLocator(5))
+    return to_svg(figure, "Predicted against measured tau and speedup")
+
+
+def _point(
+    axes: Axes, row: int, account: Account, value: float, interval: tuple[float, float] | None, pattern: str
+) -> None:
+    colour = ACCOUNTS[account.name]
+    if interval is not None:
+        axes.hlines(row, *interval, color=colour, linewidth=2.4, alpha=0.6)
+    axes.plot(value, row, "o", color=colour, markersize=6)
+    _label(axes, pattern.format(value), value, row, above=True)
+
+
+@styled
+def cycle_figure(comparison: Comparison) -> str:
+    """Where the time of a cycle goes, predicted and measured, above the plain step that it competes with."""
+    bars = [(a.name, a, a.cycle_seconds) for a in comparison.accounts if a.cycle_seconds]
+    plain = [(f"plain, {a.name}", a.plain_seconds) for a in comparison.accounts if a.plain_seconds]
+    figure, (axes,) = panels(height_inches=1.3 + 0.32 * (len(bars) + len(plain)))
+    for row, (_, account, seconds) in enumerate(bars):
+        left = 0.0
+        for part, colour in PARTS.items():
+            width = 1e3 * seconds[part]
+            axes.barh(row, width, 0.62, left=left, color=colour, edgecolor=PAPER, label=None if row else part)
+            left += width
+        _label(axes, f"{left:.2f} / {account.tau:.2f} tokens = {left / account.tau:.2f} ms/token", left, row)
+    for row, (_, seconds) in enumerate(plain, start=len(bars)):
+        axes.barh(row, 1e3 * seconds, 0.62, color=FAINT, edgecolor=GREY)
+        _label(axes, f"{1e3 * seconds:.2f} ms/token", 1e3 * seconds, row)
+    names = [name for name, *_ in bars] + [name for name, _ in plain]
+    axes.set_yticks(range(len(names)), names)
+    axes.set_ylim(len(names) - 0.4, -0.6)
+    axes.grid(visible=False, axis="y")
+    axes.set(xlabel="ms", xlim=(0, 2.6 * axes.dataLim.xmax))
+    axes.set_title("Where the time of a cycle goes")
+    figure.legend(loc="outside lower center", ncols=3)
+    return to_svg(figure, "Milliseconds of drafting, verifying and overhead in one cycle, predicted and measured")
+
+
+def _label(axes: Axes, text: str, x: float, y: float, *, above: bool = False, size: float = 8.5) -> None:
+    """Write `text` right of or above the point (x, y), on a patch that hides what it would run into."""
+    patch = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}
+    offset, across, along = ((0, 7), "center", "bottom") if above else ((4, 0), "left", "center")
+    place = {"xytext": offset, "textcoords": "offset points", "ha": across, "va": along}
+    axes.annotate(text, (x, y), **place, fontsize=size, bbox=patch)

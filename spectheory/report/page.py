@@ -1,0 +1,158 @@
+"""One self-contained HTML page: inline SVG and CSS, no script, nothing fetched, light and dark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from html import escape
+
+from spectheory.acceptance import Acceptance
+from spectheory.latency import Latency
+from spectheory.plan import Plan
+from spectheory.records import Provenance
+from spectheory.report import figures, svg
+from spectheory.report.compare import Comparison
+from spectheory.report.tables import (
+    TextTable,
+    acceptance_rows,
+    comparison_rows,
+    latency_rows,
+    plan_rows,
+    plan_sentence,
+)
+
+THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
+"""Colours of the figures that turn with the page."""
+MOST_RANKS = 16
+"""Columns of the table of rates."""
+
+STYLE = """
+:root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #e6e8eb; --muted: #9aa3ad; --faint: #353b43; --paper: #15181c; }
+}
+* { box-sizing: border-box; }
+body { margin: 0 auto; max-width: 46rem; padding: 1.5rem 1rem 3rem; background: var(--paper); color: var(--ink);
+  font: 1rem/1.55 system-ui, "Segoe UI", Roboto, "DejaVu Sans", sans-serif; overflow-wrap: anywhere; }
+h1 { font-size: 1.6rem; line-height: 1.2; margin: 0 0 .6rem; }
+h2 { font-size: 1.15rem; margin: 2.6rem 0 .4rem; padding-top: .8rem; border-top: 1px solid var(--faint); }
+.lead { font-size: 1.15rem; margin: 0 0 .6rem; }
+figure { margin: 1.2rem 0; }
+svg { display: block; width: 100%; max-width: 40rem; height: auto; }
+details { margin: .8rem 0; }
+summary { cursor: pointer; color: var(--muted); }
+.wide { overflow-x: auto; overflow-wrap: normal; }
+table { border-collapse: collapse; margin: .6rem 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
+caption { text-align: left; color: var(--muted); padding-bottom: .4rem; }
+th, td { text-align: right; vertical-align: top; padding: .15rem .55rem; white-space: nowrap; }
+th:first-child, td:first-child { text-align: left; padding-left: 0; }
+thead th, tr.section > * { border-top: 1px solid var(--faint); }
+thead th { border-top: 0; }
+td { font-weight: 400; }
+th { font-weight: 600; }
+td small { display: block; color: var(--muted); font-size: .8em; }
+footer { color: var(--muted); font-size: .85rem; }
+h3 { font-size: 1rem; margin: 1.6rem 0 .2rem; }
+footer table th { white-space: normal; }
+footer table td { text-align: left; white-space: normal; }
+"""
+
+
+Run = tuple[str, Acceptance, Plan, Comparison]
+"""A heading, the rates as they were measured (those of the plan may be smoothed), the plan, and what became of it."""
+
+
+def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
+    """The report as one HTML page; write it with `spectheory.records.write_whole`.
+
+    Args:
+        title: the heading.
+        latency: the measured seconds per forward.
+        runs: what was planned on this latency, at one temperature or at several.
+        notes: paragraphs below the answers.
+    """
+    return "\n".join(
+        [
+            '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
+            '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
+            f"<h1>{escape(title)}</h1>",
+            *map(_lead, runs),
+            *(f"<p>{escape(note)}</p>" for note in notes),
+            *_sections(latency, runs),
+            f"<footer>\n<h2>Where this comes from</h2>\n{_provenance(latency, runs)}\n</footer>\n</body>\n</html>\n",
+        ]
+    )
+
+
+def _lead(run: Run) -> str:
+    heading, _, plan, comparison = run
+    name = f"<b>{escape(heading)}.</b> " if heading else ""
+    return f'<p class="lead">{name}{escape(plan_sentence(plan))}</p>\n<p>{escape(comparison.verdict)}</p>'
+
+
+def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
+    yield "<h2>Measured acceptance</h2>"
+    for heading, acceptance, _, _ in runs:
+        rates = acceptance_rows(acceptance, max_depth=acceptance.depths, max_rank=MOST_RANKS)
+        yield _block(heading, rates, figures.acceptance_figure(acceptance))
+    yield "<h2>Measured latency</h2>"
+    yield _block("", latency_rows(latency), figures.latency_figure(latency))
+    yield "<h2>The plan</h2>"
+    for heading, _, plan, _ in runs:
+        tree = [figures.tree_figure(plan.tree, plan.reach)] if plan.tree.budget else []
+        yield _block(heading, plan_rows(plan), figures.yield_figure(plan), *tree)
+    yield "<h2>Prediction against measurement</h2>"
+    for heading, _, _, comparison in runs:
+        drawings = (figures.tau_figure, figures.accepted_figure, figures.cycle_figure)
+        yield _block(heading, comparison_rows(comparison), *(draw(comparison) for draw in drawings))
+
+
+def _block(heading: str, numbers: TextTable, *drawings: str) -> str:
+    drawn = "\n".join(f"<figure>{_themed(drawing)}</figure>" for drawing in drawings)
+    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{drawn}\n{_table(numbers)}"
+
+
+def _themed(drawing: str) -> str:
+    for colour, variable in THEMED.items():
+        drawing = drawing.replace(colour, variable)
+    return drawing
+
+
+def _table(table: TextTable) -> str:
+    head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
+    rows = []
+    for i, (name, *cells) in enumerate(table.rows):
+        section = ' class="section"' if i in table.sections else ""
+        rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
+    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    return (
+        f'<details><summary>The numbers</summary>\n<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
+        f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"
+    )
+
+
+def _cell(text: str) -> str:
+    first, line, second = text.partition("\n")
+    return f"<td>{escape(first)}{f'<small>{escape(second)}</small>' if line else ''}</td>"
+
+
+def _provenance(latency: Latency, runs: Sequence[Run]) -> str:
+    rows = [_stamp("latency", latency.provenance)]
+    for heading, acceptance, _, comparison in runs:
+        before = f"{heading}: " if heading else ""
+        rows.append(_stamp(f"{before}acceptance", acceptance.provenance))
+        rows += [_stamp(before + account.name, account.provenance) for account in comparison.accounts]
+    return "<table>\n" + "\n".join(rows) + "\n</table>"
+
+
+def _stamp(name: str, stamp: Provenance) -> str:
+    facts = [
+        stamp.source,
+        stamp.created,
+        "" if stamp.seed is None else f"seed {stamp.seed}",
+        stamp.machine,
+        ", ".join(f"{package} {version}" for package, version in stamp.versions.items()),
+        ", ".join(f"{key}: {value}" for key, value in stamp.details.items()),
+    ]
+    said = "<br>".join(escape(str(fact)) for fact in facts if fact)
+    return f'<tr><th scope="row">{escape(name)}</th><td>{said}</td></tr>'

@@ -1,0 +1,73 @@
+"""The canvas of every figure: one size of text, one palette, one way to the same SVG every time."""
+
+from __future__ import annotations
+
+import re
+from html import escape
+from io import StringIO
+
+import matplotlib.style
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+INK, MUTED, FAINT, PAPER = "#1f2328", "#6e7781", "#d5d9de", "#ffffff"
+BLUE, ORANGE, GREEN, PURPLE, RED, GREY = "#3a7bd5", "#d9702a", "#27996b", "#9a63d1", "#d1495b", "#848d97"
+"""Six colours that stand out from white and from black, in the order in which they are used; never alone."""
+MARKERS = "osD^vP"
+
+WIDTH_INCHES = 5.4
+
+styled = matplotlib.style.context(
+    [
+        "default",
+        {
+            "svg.hashsalt": "spectheory",
+            "svg.fonttype": "none",
+            "font.size": 9.5,
+            "text.color": INK,
+            "axes.labelcolor": INK,
+            "axes.edgecolor": MUTED,
+            "lines.linewidth": 1.3,
+            "lines.solid_capstyle": "round",
+            "axes.spines.top": False,
+            "axes.spines.right": False,
+            "axes.titlelocation": "left",
+            "axes.titlesize": 10.5,
+            "axes.titleweight": "bold",
+            "axes.titlepad": 10,
+            "axes.axisbelow": True,
+            "axes.grid": True,
+            "grid.color": FAINT,
+            "grid.linewidth": 0.6,
+            "xtick.color": MUTED,
+            "ytick.color": MUTED,
+            "xtick.labelcolor": INK,
+            "ytick.labelcolor": INK,
+            "legend.frameon": False,
+            "legend.fontsize": 9,
+            "figure.facecolor": PAPER,
+            "axes.facecolor": "none",
+            "savefig.facecolor": PAPER,
+        },
+    ]
+)
+"""Decorates a function that draws: matplotlib's own defaults and ours, whatever the user's settings are."""
+
+
+def panels(columns: int = 1, rows: int = 1, *, height_inches: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
+    """An empty figure and its axes, row by row; those above each other share their x axis if there is one column."""
+    figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
+    axes = figure.subplots(rows, columns, squeeze=False, sharex=columns == 1, sharey=sharey)
+    return figure, list(axes.flat)
+
+
+def to_svg(figure: Figure, label: str) -> str:
+    """The `<svg>` element of `figure`, without prologue or metadata; `label` is what a screen reader says of it.
+
+    The identifiers that are left are hashes of what they name, so that figures may stand on one page.
+    """
+    buffer = StringIO()
+    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    text = buffer.getvalue()
+    text = text[text.index("<svg ") :].replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
+    return re.sub(r'<g id="[^"]*">', "<g>", text)

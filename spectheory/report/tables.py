@@ -1,0 +1,156 @@
+"""The numbers of a report as rows of text, the same for the terminal and for the page."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectheory.acceptance import Acceptance
+from spectheory.latency import Latency
+from spectheory.plan import Plan
+from spectheory.report.compare import Account, Comparison
+
+MISSING = "-"
+MOST_ACCEPTED = 8
+"""Rows of the accepted distribution; what lies beyond is added up."""
+
+
+@dataclass(frozen=True)
+class TextTable:
+    """A table of text. The first column names the row, the others are numbers; a cell may have a second line.
+
+    Attributes:
+        sections: indices of the rows that open a new section.
+        note: one line below, or empty.
+    """
+
+    title: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    sections: frozenset[int] = frozenset()
+    note: str = ""
+
+
+def plan_sentence(plan: Plan) -> str:
+    """The answer of `plan` in one sentence."""
+    behind = f"behind {plan.context:,} tokens of context"
+    tree = plan.tree
+    if plan.answer == "off":
+        best = np.max([*plan.tree_speedup[1:], *plan.chain_speedup[1:]], initial=0.0)
+        return f"Do not speculate: {behind} the best draft is predicted to run at {best:.2f}x the plain speed."
+    what = (
+        f"chain of {tree.budget}" if plan.answer == "chain" else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
+    )
+    interval = ""
+    if plan.block_efficiency_low is not None:
+        interval = f" (95% interval {plan.block_efficiency_low:.3f} to {plan.block_efficiency_high:.3f})"
+    return (
+        f"Verify a {what}: predicted {plan.block_efficiency:.3f} tokens per target call{interval} "
+        f"and {plan.speedup:.2f}x the plain speed, {behind}."
+    )
+
+
+def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> TextTable:
+    """Rates in percent by depth and rank, their sum and the trials; half-widths of 95% intervals below them."""
+    depths, ranks = min(acceptance.depths, max_depth), min(acceptance.ranks, max_rank)
+    row_sum = np.minimum(acceptance.table.sum(1, keepdims=True), 1.0)
+    rates = 100 * np.hstack([acceptance.table[:, :ranks], row_sum])
+    cells = np.char.mod("%.1f", rates[:depths])
+    trials = [MISSING] * depths
+    if acceptance.hits is not None and acceptance.trials is not None:
+        total = Acceptance(row_sum, acceptance.hits.sum(1, keepdims=True), acceptance.trials)
+        limits = acceptance.interval(), total.interval()
+        halves = 50 * np.hstack([high[:depths, :ranks] - low[:depths, :ranks] for low, high in limits])
+        cells = np.char.add(cells, np.char.mod("\n±%.1f", halves))
+        trials = [f"{n:,}" for n in acceptance.trials[:depths]]
+    deeper = "+" if depths == acceptance.depths else ""
+    names = [*map(str, range(1, depths)), f"{depths}{deeper}"]
+    axes = ((depths, acceptance.depths, "depths"), (ranks, acceptance.ranks, "ranks"))
+    cut = [f"{shown} of {total} {axis}" for shown, total, axis in axes if shown < total]
+    return TextTable(
+        title="Acceptance: % of visits in which the child of each rank is accepted",
+        header=("depth", *(f"#{r}" for r in range(ranks)), "any", "trials"),
+        rows=tuple((name, *row, n) for name, row, n in zip(names, cells.tolist(), trials, strict=True)),
+        note=f"{' and '.join(cut)} shown" if cut else "",
+    )
+
+
+def latency_rows(latency: Latency) -> TextTable:
+    """Milliseconds per forward by context and tokens, half the interquartile range, and the ratio to one token."""
+    rows = []
+    for c, context in enumerate(latency.contexts):
+        for n, tokens in enumerate(latency.tokens):
+            cells = []
+            for seconds, spread in (
+                (latency.target_seconds, latency.target_spread_seconds),
+                (latency.draft_seconds, latency.draft_spread_seconds),
+            ):
+                half = MISSING if spread is None else f"{500 * spread[c, n]:.2f}"
+                cells += [f"{1e3 * seconds[c, n]:.2f}", half, f"{seconds[c, n] / seconds[c, 0]:.2f}"]
+            rows.append((f"{context:,}", f"{tokens:,}", *cells))
+    size = len(latency.tokens)
+    return TextTable(
+        title="Latency: median ms per forward, ± half IQR, x one token's",
+        header=("context", "tokens", "target ms", "±", "x", "draft ms", "±", "x"),
+        rows=tuple(rows),
+        sections=frozenset(range(size, len(rows), size)),
+        note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms a cycle, "
+        f"{1e3 * latency.plain_overhead_seconds:.2f} ms a plain step",
+    )
+
+
+def plan_rows(plan: Plan) -> TextTable:
+    """Where the predicted time of a cycle goes."""
+    parts = {"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds}
+    rows = [(name, _ms(s), f"{s / plan.cycle_seconds:.0%}") for name, s in parts.items()]
+    rows += [
+        ("cycle", _ms(plan.cycle_seconds), "100%"),
+        ("per token", _ms(plan.cycle_seconds / plan.block_efficiency), ""),
+        ("plain decoding, per token", _ms(plan.plain_seconds), ""),
+    ]
+    title = "Predicted time of a cycle"
+    return TextTable(title, ("", "ms", "share"), tuple(rows), frozenset({3, 4}))
+
+
+def comparison_rows(comparison: Comparison) -> TextTable:
+    """Theory, simulation and measurement, a column each; the verdict below."""
+    accounts = comparison.accounts
+    rows: list[tuple[str, ...]] = []
+    sections = set()
+
+    def add(name: str, cell: Callable[[Account], str]) -> None:
+        cells = [cell(account) for account in accounts]
+        if set(cells) != {MISSING}:
+            rows.append((name, *cells))
+
+    add("tau", lambda a: f"{a.tau:.3f}")
+    add("95% interval", lambda a: f"{a.tau_interval[0]:.3f} to {a.tau_interval[1]:.3f}" if a.tau_interval else MISSING)
+    add("speedup", lambda a: _or_missing(a.speedup, "{:.2f}x"))
+    sections.add(len(rows))
+    longest = max(len(a.accepted) for a in accounts)
+    for n in range(min(longest, MOST_ACCEPTED + 1)):
+        add(f"accepted {n}", lambda a, n=n: f"{a.accepted[n : n + 1].sum():.1%}")
+    if longest > MOST_ACCEPTED + 1:
+        add(f"accepted {MOST_ACCEPTED + 1}+", lambda a: f"{a.accepted[MOST_ACCEPTED + 1 :].sum():.1%}")
+    sections.add(len(rows))
+    for part in ("draft", "verify", "overhead"):
+        add(f"{part} ms per cycle", lambda a, part=part: _ms(a.cycle_seconds[part]) if a.cycle_seconds else MISSING)
+    add("overhead share", lambda a: _or_missing(a.overhead_share, "{:.0%}"))
+    add("plain ms per token", lambda a: _ms(a.plain_seconds))
+    sections.add(len(rows))
+    add("requests", lambda a: f"{a.requests:,}" if a.requests else MISSING)
+    add("cycles", lambda a: f"{a.cycles:,}" if a.cycles else MISSING)
+    add("text equal to plain", lambda a: f"{a.identical:,} of {a.compared:,}" if a.compared else MISSING)
+    title = "Prediction against measurement" if comparison.measurement else "Prediction"
+    header = ("", *(account.name for account in accounts))
+    return TextTable(title, header, tuple(rows), frozenset(sections), comparison.verdict)
+
+
+def _ms(seconds: float | None) -> str:
+    return MISSING if seconds is None else f"{1e3 * seconds:.2f}"
+
+
+def _or_missing(value: float | None, pattern: str) -> str:
+    return MISSING if value is None else pattern.format(value)

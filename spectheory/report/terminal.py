@@ -1,0 +1,100 @@
+"""Reports as rich renderables; nothing here prints."""
+
+from __future__ import annotations
+
+import numpy as np
+from rich import box
+from rich.console import Group
+from rich.table import Table
+from rich.text import Text
+from rich.tree import Tree as RichTree
+
+from spectheory.acceptance import Acceptance
+from spectheory.latency import Latency
+from spectheory.plan import Plan
+from spectheory.report.compare import Comparison
+from spectheory.report.tables import (
+    TextTable,
+    acceptance_rows,
+    comparison_rows,
+    latency_rows,
+    plan_rows,
+    plan_sentence,
+)
+from spectheory.tree import Tree
+
+COMMON, RARE = 0.25, 0.05
+"""Reach from which a node is drawn bold, and below which it is drawn dim."""
+PER_LINE = 6
+"""Most nodes on one line."""
+
+
+def acceptance_table(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> Group:
+    """Rates in percent by depth and rank with their 95% half-widths, the row sum, and the trials."""
+    return _rich(acceptance_rows(acceptance, max_depth, max_rank))
+
+
+def latency_table(latency: Latency) -> Group:
+    """Milliseconds of a forward of each number of tokens, for both models and every context."""
+    return _rich(latency_rows(latency))
+
+
+def plan_summary(plan: Plan) -> Group:
+    """The answer in one sentence, and where the time of a cycle goes."""
+    return Group(Text(plan_sentence(plan), style="bold"), Text(), _rich(plan_rows(plan)))
+
+
+def comparison_table(comparison: Comparison) -> Group:
+    """Theory, simulation and measurement side by side, the verdict below."""
+    return _rich(comparison_rows(comparison))
+
+
+def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
+    """`tree` with the rank and the reach of each node.
+
+    `#0 0.71 · #0 0.52` is a node and its only child; `#1 0.08, #2 0.04` are leaves side by side.
+
+    Args:
+        tree: the tree.
+        reach: (budget + 1,) probability that each node is accepted.
+    """
+    lines = [Text(f"last committed token, {tree.budget} drafted after it, {tree.max_depth} deep")]
+    branches = [RichTree(lines[0], guide_style="dim")]
+    for node in range(1, tree.budget + 1):
+        parent, rank = int(tree.parent[node]), int(tree.rank[node])
+        siblings = tree.children(parent)
+        label = Text(f"#{rank} {reach[node]:.2f}", style=_style(reach[node]))
+        if parent and len(siblings) == 1:
+            joined, mark = parent, " · "
+        elif rank and not len(tree.children(node)) and not len(tree.children(siblings[rank - 1])):
+            joined, mark = siblings[rank - 1], ", "
+        else:
+            lines.append(label)
+            branches.append(branches[parent].add(label))
+            continue
+        if lines[joined].plain.count(mark.strip()) % PER_LINE == PER_LINE - 1:
+            mark = mark.rstrip() + "\n"
+        lines[joined].append(mark, style="dim").append_text(label)
+        lines.append(lines[joined])
+        branches.append(branches[joined])
+    return branches[0]
+
+
+def _style(reach: float) -> str:
+    return "bold" if reach >= COMMON else "dim" if reach < RARE else ""
+
+
+def _rich(table: TextTable) -> Group:
+    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+    for i, name in enumerate(table.header):
+        drawn.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+    for i, row in enumerate(table.rows):
+        if i in table.sections:
+            drawn.add_section()
+        drawn.add_row(*map(_cell, row))
+    return Group(Text(table.title, style="italic"), drawn, *([Text(table.note)] if table.note else []))
+
+
+def _cell(text: str) -> Text:
+    first, line, second = text.partition("\n")
+    return Text(first).append(line + second, style="dim")

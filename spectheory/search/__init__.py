@@ -1,0 +1,129 @@
+"""The best draft tree under an acceptance model, and what each budget and depth can give at most.
+
+Every answer is exact: best-first search where the rates are non-increasing in rank, the dynamic program where not.
+The kernels, and with them Numba, are imported by the first search that needs them.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spectheory.acceptance import Acceptance
+from spectheory.search import best_first
+from spectheory.search.memory import require_memory
+from spectheory.tree import LARGEST_TREE, Tree
+
+__all__ = ["best_tree", "best_trees", "yield_table"]
+
+
+def best_tree(
+    acceptance: Acceptance, budget: int, *, max_depth: int | None = None, max_fanout: int | None = None
+) -> Tree:
+    """The tree of at most `budget` drafted nodes with the highest `yields.block_efficiency`.
+
+    It has fewer nodes where no further one would ever be accepted.
+
+    Args:
+        acceptance: rates by depth and rank, in any order of rank.
+        budget: most drafted nodes, at least 1.
+        max_depth: greatest depth of a node, None for any.
+        max_fanout: most children of a node, None for any.
+
+    Raises:
+        ValueError: an argument is out of range, or the search needs more memory than there is.
+
+    >>> best_tree(Acceptance.by_rank([0.1, 0.8]), 3)
+    Tree([-1, 0, 0, 2])
+    """
+    _check_tree_depth(max_depth)
+    table, limit = _problem(acceptance, budget, max_depth, max_fanout)
+    if not _is_antitonic(table, budget):
+        from spectheory.search import exact
+
+        return exact.trees(table, [budget], limit)[0]
+    return Tree(best_first.grow_fast(table, budget, limit)[0])
+
+
+def best_trees(
+    acceptance: Acceptance, budget: int, *, max_depth: int | None = None, max_fanout: int | None = None
+) -> list[Tree]:
+    """`best_tree` for every budget from 0 to `budget`, from one search; entry 0 is `Tree.chain(0)`.
+
+    Arguments and errors are those of `best_tree`. The trees together take 2 * budget^2 bytes.
+    """
+    _check_tree_depth(max_depth)
+    table, limit = _problem(acceptance, budget, max_depth, max_fanout)
+    require_memory(lambda n: 2 * (n + 1) * (n + 500), budget)
+    if not _is_antitonic(table, budget):
+        from spectheory.search import exact
+
+        return [Tree.chain(0), *exact.trees(table, range(1, budget + 1), limit)]
+    parent, _ = best_first.grow_fast(table, budget, limit)
+    return [Tree(parent[: n + 1]) for n in range(budget + 1)]
+
+
+def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fanout: int | None = None) -> np.ndarray:
+    """The best block efficiency for every depth and budget.
+
+    Args:
+        acceptance: rates by depth and rank, in any order of rank.
+        budget: most drafted nodes, at least 1.
+        max_depth: greatest depth, at least 0.
+        max_fanout: most children of a node, None for any.
+
+    Returns:
+        (max_depth + 1, budget + 1) float64; entry [d, n] is for at most n drafted nodes, none deeper than d.
+
+    Raises:
+        ValueError: an argument is out of range, or the table needs more memory than there is.
+    """
+    _check_whole("max_depth", max_depth, 0, "")
+    table, limit = _problem(acceptance, budget, max_depth, max_fanout)
+    rows, ranks = table.shape
+    require_memory(lambda n: 8 * (n + 1) * (max_depth + rows + 3 * ranks + 16), budget)
+    result = np.ones((max_depth + 1, budget + 1))
+    if _is_antitonic(table, budget):
+        best_first.fill_yields(table, result[: limit + 1])
+    else:
+        from spectheory.search import exact
+
+        exact.fill_yields(table, result[: limit + 1])
+    result[limit + 1 :] = result[limit]  # a node deeper than the budget cannot be
+    return result
+
+
+def _check_whole(name: str, value: object, least: int, repair: str) -> None:
+    if isinstance(value, bool) or not isinstance(value, int | np.integer):
+        raise ValueError(f"{name} must be a whole number, got {value!r:.80}")
+    if value < least:
+        raise ValueError(f"{name} must be at least {least}, got {value}{repair}")
+
+
+def _check_tree_depth(max_depth: object) -> None:
+    if max_depth is not None:
+        _check_whole("max_depth", max_depth, 1, ": for no speculation use Tree.chain(0), for any depth None")
+
+
+def _problem(
+    acceptance: Acceptance, budget: int, max_depth: int | None, max_fanout: int | None
+) -> tuple[np.ndarray, int]:
+    """The rates that a tree within the limits can use, (D, R), and the greatest depth of a node in it, at least D."""
+    if not isinstance(acceptance, Acceptance):
+        raise ValueError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
+    _check_whole("budget", budget, 1, ": for no speculation use Tree.chain(0)")
+    if max_fanout is not None:
+        _check_whole("max_fanout", max_fanout, 1, ": None sets no limit")
+    require_memory(lambda n: best_first.BYTES_PER_NODE * (n + 1), budget)
+    if budget >= LARGEST_TREE:
+        raise ValueError(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
+    limit = budget if max_depth is None else min(budget, max_depth)
+    return np.array(acceptance.table[:limit, : max_fanout or budget]), limit
+
+
+def _is_antitonic(table: np.ndarray, budget: int) -> bool:
+    """Whether best-first search is exact; a rank r at depth d that needs more than `budget` nodes does not matter.
+
+    A rate above 1 by rounding, which Acceptance lets pass, makes a node worth more than its parent.
+    """
+    rows = [row[: budget - depth] for depth, row in enumerate(table)]
+    return all((np.diff(row) <= 0).all() and row[0] <= 1 for row in rows)

@@ -1,0 +1,36 @@
+"""What a verifier says of one draft."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectheory.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Outcome:
+    """The exact law of one verification.
+
+    Attributes:
+        tree: the draft's tree, with n drafted nodes.
+        stop: (n + 1,) probability that each node is the last accepted one.
+        next_token: (n + 1, V) law of the correction or bonus token given that node.
+    """
+
+    tree: Tree
+    stop: Any
+    next_token: Any
+
+    @property
+    def block_efficiency(self) -> Any:
+        """E[tau] given the draft: 1 + the mean depth of the last accepted node."""
+        return 1 + sum(stop * int(depth) for stop, depth in zip(self.stop, self.tree.depth, strict=True))
+
+    def sample(self, rng: np.random.Generator) -> tuple[int, int]:
+        """Draw (last accepted node, next token)."""
+        node = int(rng.choice(len(self.stop), p=np.asarray(self.stop, dtype=np.float64)))
+        law = np.asarray(self.next_token[node], dtype=np.float64)
+        return node, int(rng.choice(len(law), p=law))

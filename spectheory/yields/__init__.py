@@ -1,0 +1,5 @@
+"""What a tree is worth under an acceptance model."""
+
+from spectheory.yields.product import block_efficiency, block_efficiency_interval, reach
+
+__all__ = ["block_efficiency", "block_efficiency_interval", "reach"]

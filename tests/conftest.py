@@ -1,0 +1,45 @@
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import torch
+from transformers import LlamaForCausalLM
+
+from reference.models import Pair, load_pair
+from reference.train.corpus import standard_library, train_tokenizer
+from reference.train.pair import Recipe, Shape, export, new_model
+
+torch.set_num_threads(1)
+"""Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
+
+TINY = Recipe(vocab_size=300, length=256, target=Shape(2, 64, 128), draft=Shape(2, 64, 128))
+
+
+def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
+    """Add noise to all matrices: a random model whose text does not settle on one token."""
+    generator = torch.Generator().manual_seed(seed)
+    for parameter in model.parameters():
+        if parameter.ndim == 2:
+            parameter.data += scale * torch.randn(parameter.shape, generator=generator)
+
+
+@pytest.fixture(scope="session")
+def tiny_folders(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folders `target` and `draft` of a random pair; the draft is the target with noise, so it is often right."""
+    folder = tmp_path_factory.mktemp("tiny")
+    text = [file.text for file in standard_library() if file.name.startswith("json/")]
+    tokenizer = train_tokenizer(text, TINY.vocab_size)
+    for role, noise in (("target", 0.0), ("draft", 0.02)):
+        torch.manual_seed(0)
+        model = new_model(TINY.target, TINY)
+        restless(model, seed=1, scale=0.15)
+        restless(model, seed=2, scale=noise)
+        export(model, tokenizer, folder / role)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tiny(tiny_folders: Path) -> Pair:
+    """The random pair in float64 (norms and rotary embedding stay in float32 inside transformers)."""
+    return load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=torch.float64)

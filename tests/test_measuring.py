@@ -1,0 +1,199 @@
+"""Trace, profile, measurement and training on a tiny random pair: results, resuming, bad input."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+
+from reference import trace
+from reference.decode import Decoder
+from reference.measure import measure
+from reference.models import Pair, PairError, load_pair
+from reference.profile import profile
+from reference.prompts import encode_prompts, load_prompts
+from reference.train import pair as training
+from spectheory import Tally, Tree
+from tests.conftest import TINY
+
+SETTINGS = trace.TraceSettings(target="tiny", drafter="tiny", dataset="numbers", top_k=4, new_tokens=40, batch=2)
+PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
+
+
+def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path: Path) -> None:
+    trace.record(tiny, PROMPTS, SETTINGS, tmp_path)
+    rows = [row for part in sorted(tmp_path.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
+    for request, prompt in enumerate(PROMPTS):
+        mine = [row for row in rows if row["request_id"] == request]
+        text = Decoder(tiny, Tree.chain(0), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
+        assert [row["target_token"] for row in mine] == text
+        with torch.inference_mode():
+            law = torch.log_softmax(tiny.draft(torch.tensor([prompt + text])).logits[0].float(), -1)
+        for row in mine:
+            here = law[len(prompt) + row["pos"] - 1]
+            assert row["draft_topk_ids"] == here.topk(4).indices.tolist()
+            assert row["draft_topk_logprob"] == pytest.approx(here.topk(4).values.tolist(), abs=1e-4)
+            assert row["draft_entropy"] == pytest.approx(float(-(here.exp() * here).sum()), abs=1e-3)
+            among = row["target_token"] in row["draft_topk_ids"]
+            assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
+            assert row["ctx_len"] == len(prompt) + row["pos"]
+    acceptance = trace.acceptance(tmp_path, min_trials=10)
+    assert acceptance.trials is not None
+    assert acceptance.trials[0] == len(rows)
+    assert acceptance.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
+    assert acceptance.provenance.details["dataset"] == "numbers"
+
+
+def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair, tmp_path: Path) -> None:
+    sampled = replace(SETTINGS, temperature=1.0)
+
+    def stop(finished: int, total: int) -> None:
+        if finished >= 2:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trace.record(tiny, PROMPTS, sampled, tmp_path / "a", stop)
+    first = tmp_path / "a" / "part-000000.parquet"
+    stamp = first.stat().st_mtime_ns
+    assert not list(tmp_path.rglob("*.partial"))
+    trace.record(tiny, PROMPTS, sampled, tmp_path / "a")
+    trace.record(tiny, PROMPTS, sampled, tmp_path / "b")
+    assert first.stat().st_mtime_ns == stamp
+    for part in (tmp_path / "b").glob("*.parquet"):
+        assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
+    with pytest.raises(ValueError, match="holds a trace with another seed, temperature: name an empty folder"):
+        trace.record(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
+    first.write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match="part-000000.parquet is damaged: remove it"):
+        trace.acceptance(tmp_path / "a")
+
+
+def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="need a context of 290, these models have 256"):
+        trace.record(tiny, [[1] * 250], SETTINGS, tmp_path)
+    with pytest.raises(ValueError, match=r"one length, got lengths \[1, 2\]"):
+        trace.record(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
+    with pytest.raises(ValueError, match="top_k must be at most the vocabulary of 300, got 301"):
+        trace.record(tiny, PROMPTS, replace(SETTINGS, top_k=301), tmp_path)
+    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
+        replace(SETTINGS, top_k=0)
+    with pytest.raises(ValueError, match="holds no trace"):
+        trace.acceptance(tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
+    seen = []
+    latency = profile(tiny, tokens=(1, 2, 8), contexts=(16, 64), rounds=3, done=lambda *step: seen.append(step))
+    assert latency.target_seconds.shape == (2, 3)
+    assert latency.target_spread_seconds is not None
+    assert latency.overhead_seconds > 0
+    assert latency.plain_overhead_seconds > 0
+    assert seen[-1] == (12, 12)
+    assert latency.provenance.details["dtype"] == "torch.float64"
+    with pytest.raises(ValueError, match="contexts up to 250 with 8 new tokens need 258, these models have 256"):
+        profile(tiny, tokens=(1, 8), contexts=(250,))
+    with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
+        profile(tiny, rounds=0)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
+    tree = Tree.k_ary(2, 2)
+    total: Tally | None = None
+    for tally in measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature):
+        total = tally if total is None else total + tally
+    assert total is not None
+    assert len(total.cycles) == 3
+    assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
+    assert total.seconds > total.target_seconds + total.draft_seconds > 0
+    assert total.speedup is not None
+    assert total.fourgrams > 0
+    again = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
+    assert [count for tally in again for count in tally.emitted.tolist()] == total.emitted.tolist()
+
+
+def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path) -> None:
+    target, draft = tiny_folders / "target", tiny_folders / "draft"
+    with pytest.raises(PairError, match="target folder .*absent holds no config.json"):
+        load_pair(tmp_path / "absent", draft)
+    foreign = tmp_path / "foreign"
+    foreign.mkdir()
+    (foreign / "config.json").write_text(json.dumps({"model_type": "t5"}))
+    with pytest.raises(PairError, match="draft folder .*foreign cannot be loaded as a causal model"):
+        load_pair(target, foreign)
+    (foreign / "config.json").write_text("{")
+    with pytest.raises(PairError, match="draft folder .*foreign cannot be loaded"):
+        load_pair(target, foreign)
+    other = tmp_path / "other"
+    shutil.copytree(draft, other)
+    tokenizer = json.loads((other / "tokenizer.json").read_text())
+    vocab = tokenizer["model"]["vocab"]
+    vocab["!"], vocab['"'] = vocab['"'], vocab["!"]
+    (other / "tokenizer.json").write_text(json.dumps(tokenizer))
+    with pytest.raises(PairError, match="vocabularies differ: .* must share one tokenizer"):
+        load_pair(target, other)
+
+
+def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
+    file = tmp_path / "prompts.jsonl"
+    with pytest.raises(ValueError, match="prompts.jsonl does not exist"):
+        load_prompts(file)
+    file.write_text('{"text": "import os"}\n{"txt": 1}\n')
+    with pytest.raises(ValueError, match="line 2 is not a JSON object with a field 'text'"):
+        load_prompts(file)
+    file.write_text('{"text": "import os"}\n')
+    with pytest.raises(ValueError, match="prompts must be between 1 and 1 .*, got 2"):
+        load_prompts(file, 2)
+    with pytest.raises(ValueError, match="prompt 0 has .* tokens, 500 are needed"):
+        encode_prompts(tiny, load_prompts(file), 500)
+
+
+SMALL = replace(TINY, target=training.Shape(1, 32, 32), draft=training.Shape(1, 32, 32), length=32, rows=2)
+
+
+@pytest.fixture
+def little_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The json package and three held-out files instead of the whole standard library."""
+    from reference.train.corpus import standard_library
+
+    everything = standard_library()
+    files = [file for file in everything if file.name.startswith("json/")]
+    files += [file for file in everything if file.is_held_out][:3]
+    monkeypatch.setattr(training, "standard_library", lambda: files)
+
+
+@pytest.mark.usefixtures("little_corpus")
+def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    recipe = replace(SMALL, target_steps=12, draft_steps=6)
+    training.build_pair(tmp_path / "whole", tmp_path / "work-whole", recipe, say=lambda line: None)
+    real, calls = training.batch, []
+
+    def failing(*args: object) -> np.ndarray:
+        calls.append(args)
+        if len(calls) == 8:
+            raise KeyboardInterrupt
+        return real(*args)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(training, "batch", failing)
+    with pytest.raises(KeyboardInterrupt):
+        training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
+    assert torch.load(tmp_path / "work-two" / "target.pt")["step"] == 7
+    training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
+    for role in ("target", "draft"):
+        whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))
+        assert whole == two
+    with pytest.raises(ValueError, match="holds the work of another recipe"):
+        training.build_pair(tmp_path / "two", tmp_path / "work-two", replace(recipe, seed=1))
+    pair = load_pair(tmp_path / "two" / "target", tmp_path / "two" / "draft")
+    assert pair.vocab_size == 300
+    split = json.loads((tmp_path / "two" / "split.json").read_text())
+    assert not set(split["train"]) & set(split["held_out"])

@@ -1,0 +1,191 @@
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+import simulate
+import spectheory as st
+
+RATES = st.Acceptance.by_depth_and_rank([[0.6, 0.15, 0.05], [0.55, 0.1, 0.04]])
+
+
+def curve(target: list[float], draft: list[float], overhead: float = 0.0) -> st.Latency:
+    return st.Latency(
+        np.array([1, 4, 16, 64]), np.array([100]), np.array([target]), np.array([draft]), None, None, overhead
+    )
+
+
+CURVE = curve([5e-3, 6e-3, 7e-3, 12e-3], [5e-4, 5e-4, 6e-4, 1e-3], 2e-4)
+
+
+def test_latency_is_interpolated() -> None:
+    assert CURVE.target(1, 0) == 5e-3
+    assert CURVE.target(10, 100) == pytest.approx(6.5e-3)
+    assert CURVE.target(112, 5000) == pytest.approx(17e-3)
+    both = st.Latency(np.array([1, 3]), np.array([0, 10]), np.array([[1.0, 3], [3, 5]]), np.ones((2, 2)))
+    assert both.target(2, 5) == pytest.approx(3)
+    assert st.Latency.constant(draft_seconds=0.25).cycle(st.Tree.chain(4), 0) == pytest.approx(2)
+
+
+def test_a_cycle_is_charged_by_the_width_of_its_levels() -> None:
+    tree = st.Tree.k_ary(4, 2)
+    expected = CURVE.draft(1, 100) + CURVE.draft(4, 100) + CURVE.target(21, 100) + 2e-4
+    assert CURVE.cycle(tree, 100) == pytest.approx(expected)
+
+
+def test_smoothed_latency_does_not_fall() -> None:
+    noisy = curve([5e-3, 4e-3, 7e-3, 6e-3], [1e-3, 2e-3, 1e-3, 2e-3])
+    smooth = noisy.smoothed()
+    assert smooth.target_seconds == pytest.approx(np.array([[4.5e-3, 4.5e-3, 6.5e-3, 6.5e-3]]))
+    assert (np.diff(smooth.draft_seconds) >= 0).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"tokens": np.array([2, 4, 16, 64])}, "tokens must start at 1"),
+        ({"tokens": np.array([1, 4, 4, 64])}, "tokens must be increasing whole numbers"),
+        ({"contexts": np.array([])}, "contexts must be increasing whole numbers"),
+        ({"target_seconds": np.ones((1, 3))}, r"target_seconds must have shape \(contexts, tokens\) = \(1, 4\)"),
+        ({"draft_seconds": np.array([[1, 1, 0, 1]])}, "draft_seconds must be finite and above 0"),
+        ({"target_seconds": np.array([[1, 1, np.nan, 1]])}, "target_seconds must be finite and above 0"),
+        ({"overhead_seconds": -1.0}, "overhead_seconds must be finite and at least 0, got -1.0"),
+    ],
+)
+def test_latency_that_cannot_be_is_refused(change: dict, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(CURVE, **change)
+
+
+def test_every_answer_is_legal() -> None:
+    free = st.Latency.constant(draft_seconds=0)
+    assert st.plan(RATES, free, max_budget=8).answer == "tree"
+    assert st.plan(RATES, st.Latency.constant(draft_seconds=0.05), max_budget=8, max_fanout=1).answer == "chain"
+    off = st.plan(RATES, st.Latency.constant(draft_seconds=5), max_budget=8)
+    assert (off.answer, off.tree, off.speedup, off.block_efficiency) == ("off", st.Tree.chain(0), 1, 1)
+    assert off.cycle_seconds == off.plain_seconds
+
+
+def test_a_plan_adds_up() -> None:
+    plan = st.plan(RATES, CURVE, max_budget=32)
+    assert plan.block_efficiency == pytest.approx(st.block_efficiency(plan.tree, RATES))
+    assert plan.cycle_seconds == pytest.approx(CURVE.cycle(plan.tree, 100))
+    assert plan.speedup == pytest.approx(plan.block_efficiency * plan.plain_seconds / plan.cycle_seconds)
+    assert plan.speedup == max(*plan.tree_speedup, *plan.chain_speedup)
+    assert plan.block_efficiency_low is None
+    assert plan.reach.sum() == pytest.approx(plan.block_efficiency)
+    chain = [st.block_efficiency(st.Tree.chain(n), RATES) for n in range(33)]
+    np.testing.assert_allclose(plan.chain_block_efficiency, chain)
+
+
+def all_trees(budget: int) -> list[st.Tree]:
+    """Every tree of up to `budget` drafted nodes, some more than once."""
+    found = [st.Tree.chain(0)]
+    for tree in found:
+        if tree.budget < budget:
+            found += [st.Tree([*tree.parent, parent]) for parent in range(tree.parent.max(initial=0), tree.budget + 1)]
+    return found
+
+
+@given(
+    rates=hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3),
+    slope=hs.floats(0, 1),
+    draft=hs.floats(0.01, 0.5),
+)
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
+    rates: list[float], slope: float, draft: float
+) -> None:
+    """Then a tree of given budget and depth costs the same whatever its shape, so the plan is optimal."""
+    target = np.array([[1.0, 1 + slope]])
+    latency = st.Latency(np.array([1, 6]), np.array([0]), target, np.full((1, 2), draft))
+    acceptance = st.Acceptance.by_rank(rates)
+    plain = latency.plain(0)
+    best = max(
+        st.block_efficiency(t, acceptance) * plain / latency.cycle(t, 0) if t.budget else 1.0 for t in all_trees(5)
+    )
+    assert st.plan(acceptance, latency, max_budget=5).speedup == pytest.approx(best, rel=1e-9)
+
+
+@pytest.mark.parametrize("budget", [0, -3])
+def test_a_budget_below_one_is_refused(budget: int) -> None:
+    with pytest.raises(ValueError, match=f"budget must be at least 1, got {budget}"):
+        st.plan(RATES, CURVE, max_budget=budget)
+
+
+def test_a_budget_above_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match="budget"):
+        st.plan(RATES, CURVE, max_budget=10**12)
+
+
+def test_counts_give_an_interval() -> None:
+    measured = st.Acceptance.from_counts(np.array([[600, 100]]), np.array([1000]))
+    plan = st.plan(measured, CURVE, max_budget=16)
+    assert plan.block_efficiency_low is not None
+    assert plan.block_efficiency_high is not None
+    assert plan.block_efficiency_low < plan.block_efficiency < plan.block_efficiency_high
+
+
+@given(
+    tree=hs.integers(0, 10).flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n)))),
+    rates=hs.lists(hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3), min_size=1, max_size=3),
+)
+@settings(deadline=None, derandomize=True, max_examples=30)
+def test_simulation_agrees_with_theory(tree: tuple[int, ...], rates: list[list[float]]) -> None:
+    """Two independent paths to tau, within 6 standard errors of 20,000 independent cycles: level 2e-9 a case."""
+    plan = dataclasses.replace(
+        st.plan(st.Acceptance.by_depth_and_rank(rates), st.Latency.constant()), tree=st.Tree([-1, *tree])
+    )
+    tally = simulate.run(plan, cycles=20_000, seed=5)
+    accepted = np.repeat(np.arange(len(tally.accepted_histogram)), tally.accepted_histogram)
+    slack = 6 * max(accepted.std(), 0.02) / np.sqrt(20_000)
+    assert abs(tally.tau - st.block_efficiency(plan.tree, plan.acceptance)) <= slack
+    assert tally.cycles.sum() == 20_000
+
+
+def test_simulation_in_another_world_and_bad_sizes() -> None:
+    plan = st.plan(RATES, CURVE)
+    assert simulate.run(plan, world=st.Acceptance.by_rank([0.0])).tau == 1
+    assert simulate.run(plan, seed=1).to_dict()["emitted"] == simulate.run(plan, seed=1).to_dict()["emitted"]
+    with pytest.raises(ValueError, match="need at least 2 requests and a cycle for each, got cycles=10, requests=50"):
+        simulate.run(plan, cycles=10)
+
+
+def tally(emitted: list[int], cycles: list[int], histogram: list[int]) -> st.Tally:
+    return st.Tally(np.array(emitted), np.array(cycles), np.array(histogram))
+
+
+def test_tallies_add_up() -> None:
+    one = dataclasses.replace(
+        tally([5, 3], [2, 2], [2, 1, 0, 1]), new_tokens=8, seconds=2.0, plain_tokens=8, plain_seconds=4.0
+    )
+    two = tally([7], [7], [7])
+    both = one + two
+    assert both.emitted.tolist() == [5, 3, 7]
+    assert both.accepted_histogram.tolist() == [9, 1, 0, 1]
+    assert both.tau == 15 / 11
+    assert (one.speedup, two.speedup, one.overhead_share, two.overhead_share) == (2, None, 1, None)
+    assert one.repeated_share is None
+    with pytest.raises(ValueError, match="emitted must be accepted"):
+        tally([5], [2], [2])
+    with pytest.raises(ValueError, match="same requests and cycles"):
+        tally([5, 1], [2], [2])
+    with pytest.raises(ValueError, match="at least 2 requests, this tally has 1"):
+        two.tau_interval()
+
+
+def test_the_interval_of_tau_covers() -> None:
+    """400 intervals of level 0.9 over 20 requests with dependent cycles: coverage within 4 binomial deviations."""
+    rng = np.random.default_rng(0)
+    mean, covered = 2.0, 0
+    for _ in range(400):
+        chance = np.clip(rng.normal(0.5, 0.1, 20), 0, 1)
+        accepted = rng.binomial(2, chance[:, None], (20, 30))
+        counts = tally(list(accepted.sum(1) + 30), [30] * 20, list(np.bincount(accepted.ravel(), minlength=3)))
+        low, high = counts.tau_interval(0.9)
+        covered += low <= mean <= high
+    assert abs(covered - 360) <= 4 * np.sqrt(400 * 0.9 * 0.1)

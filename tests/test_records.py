@@ -1,0 +1,89 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.records import Record, write_whole
+
+RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
+LATENCY = st.Latency(
+    tokens=np.array([1, 4, 16]),
+    contexts=np.array([64, 256]),
+    target_seconds=np.array([[5e-3, 6e-3, 7e-3], [6e-3, 7e-3, 8e-3]]),
+    draft_seconds=np.array([[5e-4, 5e-4, 6e-4], [6e-4, 6e-4, 7e-4]]),
+    overhead_seconds=3e-4,
+)
+PLAN = st.plan(RATES, LATENCY, max_budget=8)
+TALLY = st.Tally(emitted=np.array([5, 4]), cycles=np.array([2, 2]), accepted_histogram=np.array([1, 1, 2]))
+RECORDS: list[Record] = [RATES, LATENCY, PLAN, TALLY]
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+def test_a_record_comes_back_from_disk_as_it_was(record: Record, tmp_path: Path) -> None:
+    record.save(tmp_path / "record.json")
+    again = type(record).load(tmp_path / "record.json")
+    assert again.to_dict() == record.to_dict()
+    assert list(tmp_path.iterdir()) == [tmp_path / "record.json"]
+
+
+def test_every_record_says_where_it_came_from() -> None:
+    stamp = st.Provenance.now("test", seed=3, packages=("numpy", "no-such-package"), dtype="float32")
+    assert stamp.versions["numpy"] == np.__version__
+    assert stamp.versions["no-such-package"] == "not installed"
+    assert (stamp.seed, stamp.details) == (3, {"dtype": "float32"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (lambda d: d.update(kind="latency"), "holds a record of kind 'latency', expected 'acceptance'"),
+        (lambda d: d.update(schema=99), r"has schema version 99, .* reads 'acceptance' up to version 1: upgrade"),
+        (lambda d: d.pop("table"), r"is damaged: missing fields \['table'\]"),
+        (lambda d: d.update(tables=1), r"is damaged: .*unknown fields \['tables'\]"),
+        (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged"),
+        (lambda d: d.update(table=[[2.0, 0.0], [0.5, 0.0]]), "is damaged: .*must sum to at most 1"),
+        (lambda d: d.update(provenance={"sauce": "x"}), "is damaged"),
+        (lambda d: d.pop("kind"), "is not a spectheory record: it needs the fields 'kind' and 'schema'"),
+    ],
+)
+def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path: Path) -> None:
+    data = RATES.to_dict()
+    damage(data)
+    path = tmp_path / "acceptance.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(st.RecordError, match=message):
+        st.Acceptance.load(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[1, 2]", b"\xff\xfe\x00", b"null"])
+def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "plan.json"
+    path.write_bytes(content)
+    with pytest.raises(st.RecordError, match="plan.json"):
+        st.Plan.load(path)
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(st.RecordError, match=r"there is no file .*absent\.json"):
+        st.Plan.load(tmp_path / "absent.json")
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    path = tmp_path / "record.json"
+    write_whole(path, "old")
+    with pytest.raises(UnicodeEncodeError):
+        write_whole(path, "new \ud800")
+    assert path.read_text() == "old"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_plan_in_a_plan_is_checked_as_well(tmp_path: Path) -> None:
+    data = PLAN.to_dict()
+    data["acceptance"]["kind"] = "tally"
+    (tmp_path / "plan.json").write_text(json.dumps(data))
+    with pytest.raises(st.RecordError, match="expected 'acceptance'"):
+        st.Plan.load(tmp_path / "plan.json")

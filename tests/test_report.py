@@ -1,0 +1,292 @@
+"""The report adds up, survives every kind of plan, and asks nothing of the network or of what it is given."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+import xml.etree.ElementTree as ET
+from dataclasses import replace
+from html.parser import HTMLParser
+from io import StringIO
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+from rich.console import Console, RenderableType
+from scipy.stats import binomtest
+
+from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
+from spectheory.report import accepted_distribution, compare, figures, terminal
+from spectheory.report.page import html_page
+
+HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
+COUNTED = Acceptance.from_counts(
+    np.array([[700, 150, 50, 0], [380, 90, 30, 20], [200, 60, 20, 10]]),
+    np.array([1000, 700, 400]),
+    Provenance(HOSTILE, HOSTILE, 7, HOSTILE, {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}),
+)
+FLAT = Latency(
+    np.array([1, 2, 8, 64]),
+    np.array([64, 512]),
+    np.array([[0.010, 0.010, 0.011, 0.02], [0.012, 0.012, 0.013, 0.025]]),
+    np.array([[0.001, 0.001, 0.001, 0.002], [0.001, 0.001, 0.001, 0.002]]),
+    np.full((2, 4), 0.0004),
+    overhead_seconds=0.001,
+)
+SLOW_DRAFT = Latency.constant(target_seconds=0.01, draft_seconds=0.02)
+PLANS = {
+    "tree": plan(COUNTED, FLAT, max_budget=24),
+    "chain": plan(Acceptance.by_rank([0.9]), FLAT, max_budget=24),
+    "off": plan(COUNTED, SLOW_DRAFT, max_budget=4),
+}
+
+
+def tally(histograms: list[list[int]]) -> Tally:
+    """One request for each histogram of accepted tokens."""
+    table = np.array(histograms)
+    emitted = table @ np.arange(1, table.shape[1] + 1)
+    return Tally(emitted, table.sum(1), table.sum(0))
+
+
+CLOCKED = replace(
+    tally([[10, 20, 30, 5], [12, 18, 29, 6]]),
+    new_tokens=300,
+    seconds=2.0,
+    target_seconds=1.0,
+    draft_seconds=0.5,
+    plain_tokens=300,
+    plain_seconds=4.0,
+    compared=2,
+    identical=2,
+)
+
+
+def shown(renderable: RenderableType, width: int = 80) -> str:
+    out = StringIO()
+    Console(width=width, file=out, color_system=None).print(renderable)
+    return out.getvalue()
+
+
+def drawings(plan: Plan, measured: Tally | None) -> list[str]:
+    comparison = compare(plan, measured, measured)
+    return [
+        figures.acceptance_figure(plan.acceptance),
+        figures.tree_figure(plan.tree, plan.reach),
+        figures.yield_figure(plan),
+        figures.tau_figure(comparison),
+        figures.accepted_figure(comparison),
+        figures.cycle_figure(comparison),
+    ]
+
+
+def well_formed(svg: str) -> ET.Element:
+    """The parsed SVG; every reference in it is to itself."""
+    ids = set(re.findall(r'\bid="([^"]+)"', svg))
+    assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= ids
+    return ET.fromstring(svg)
+
+
+@some.composite
+def trees_and_rates(draw: some.DrawFn) -> tuple[Tree, Acceptance]:
+    parents = [draw(some.integers(0, node)) for node in range(draw(some.integers(0, 20)))]
+    rows = draw(some.lists(some.lists(some.floats(0, 1), min_size=3, max_size=3), min_size=1, max_size=4))
+    table = np.array(rows)
+    return Tree([-1, *parents]), Acceptance(table / np.maximum(table.sum(1, keepdims=True), 1))
+
+
+@given(trees_and_rates())
+def test_accepted_distribution_is_a_law_with_the_mean_of_the_block_efficiency(given_: tuple[Tree, Acceptance]):
+    tree, rates = given_
+    law = accepted_distribution(tree, reach(tree, rates))
+    assert law.shape == (tree.max_depth + 1,)
+    assert (law >= -1e-9).all()
+    assert law.sum() == pytest.approx(1)
+    assert law @ np.arange(len(law)) + 1 == pytest.approx(block_efficiency(tree, rates))
+
+
+def test_accepted_distribution_by_hand():
+    tree = Tree([-1, 0, 0, 1])
+    law = accepted_distribution(tree, np.array([1, 0.5, 0.25, 0.125]))
+    assert law.tolist() == [0.25, 0.625, 0.125]
+
+
+def test_accounts_by_hand():
+    comparison = compare(PLANS["tree"], None, CLOCKED)
+    counted = comparison.measurement
+    assert counted is not None
+    assert counted.tau == CLOCKED.tau == 319 / 130
+    assert counted.accepted.tolist() == [22 / 130, 38 / 130, 59 / 130, 11 / 130]
+    assert counted.cycle_seconds == pytest.approx({"draft": 0.5 / 130, "verify": 1.0 / 130, "overhead": 0.5 / 130})
+    assert counted.overhead_share == pytest.approx(0.25)
+    assert counted.speedup == 2.0
+    assert counted.plain_seconds == 4.0 / 300
+    assert comparison.simulation is None
+    predicted = comparison.theory
+    assert predicted.cycle_seconds is not None
+    assert sum(predicted.cycle_seconds.values()) == pytest.approx(PLANS["tree"].cycle_seconds)
+
+
+@pytest.mark.parametrize(("off_by", "inside"), [(0.0, True), (0.02, True), (0.5, False)])
+def test_verdict_tells_whether_the_prediction_lies_in_the_interval(off_by: float, inside: bool):
+    chain = plan(Acceptance.by_rank([0.8]), FLAT, max_budget=3)
+    law = accepted_distribution(chain.tree, chain.reach)
+    rng = np.random.default_rng(0)
+    law[[0, -1]] += off_by * law[-1], -off_by * law[-1]
+    comparison = compare(chain, None, tally(rng.multinomial(200, law, size=30).tolist()))
+    assert comparison.inside is inside
+    assert ("inside" if inside else "outside") in comparison.verdict
+    assert comparison.error_percent is not None
+    assert f"{comparison.error_percent:+.1f}%" in comparison.verdict
+
+
+def test_verdict_without_an_interval_or_a_measurement():
+    assert compare(PLANS["tree"], None, None).inside is None
+    assert "not been measured" in compare(PLANS["tree"], CLOCKED, None).verdict
+    single = compare(PLANS["tree"], None, tally([[1, 2, 3]]))
+    assert single.inside is None
+    assert "no measured interval" in single.verdict
+    with pytest.raises(ValueError, match="at least one cycle"):
+        compare(PLANS["tree"], None, tally([[0]]))
+
+
+def test_comparison_is_json():
+    for measured in (None, CLOCKED):
+        comparison = compare(PLANS["tree"], CLOCKED, measured)
+        data = json.loads(json.dumps(comparison.to_dict(), allow_nan=False))
+        assert data["verdict"] == comparison.verdict
+        assert data["theory"]["tau"] == PLANS["tree"].block_efficiency
+        assert ("measurement" in data) is (measured is not None)
+
+
+@pytest.mark.parametrize("answer", PLANS)
+@pytest.mark.parametrize("measured", [None, CLOCKED, tally([[3, 1]])])
+def test_every_plan_is_shown(answer: str, measured: Tally | None):
+    chosen = PLANS[answer]
+    assert chosen.answer == answer
+    for svg in drawings(chosen, measured):
+        well_formed(svg)
+    comparison = compare(chosen, None, measured)
+    text = shown(terminal.plan_summary(chosen)) + shown(terminal.comparison_table(comparison))
+    assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
+    assert f"{chosen.block_efficiency:.3f}" in text
+    assert comparison.verdict in " ".join(text.split())
+
+
+def test_acceptance_table_by_hand():
+    text = shown(terminal.acceptance_table(COUNTED))
+    exact = [binomtest(hits, 1000).proportion_ci(0.95) for hits in (700, 150, 50, 0, 900)]
+    halves = [f"±{50 * (limit.high - limit.low):.1f}" for limit in exact]
+    assert "1 70.0 15.0 5.0 0.0 90.0 1,000 " + " ".join(halves) in " ".join(text.split())
+    assert "3+" in text
+    cut = shown(terminal.acceptance_table(COUNTED, max_depth=2, max_rank=3))
+    assert "2 of 3 depths and 3 of 4 ranks shown" in cut
+    assert "90.0" in cut
+    bare = shown(terminal.acceptance_table(Acceptance.by_rank([0.5, 0.25])))
+    assert re.search(r"1\+ +50\.0 +25\.0 +75\.0 +-", bare)
+    assert "±" not in bare
+
+
+def test_latency_table_by_hand():
+    text = shown(terminal.latency_table(FLAT))
+    assert re.search(r"512 +64 +25\.00 +0\.20 +2\.08 +2\.00 +- +2\.00", text)
+    assert "1.00 ms a cycle" in text
+    well_formed(figures.latency_figure(FLAT))
+    well_formed(figures.latency_figure(Latency.constant()))
+
+
+def test_every_node_of_a_tree_is_drawn_once_on_few_lines():
+    flat = Acceptance.by_rank([0.4, 0.2, 0.1, 0.05])
+    for tree in (best_tree(COUNTED, 64), best_tree(flat, 64), Tree.chain(64), Tree([-1] + [0] * 64)):
+        rates = np.linspace(1, 0, 65)
+        text = shown(terminal.tree_drawing(tree, rates), width=100)
+        assert sorted(re.findall(r"#\d+ \d\.\d\d", text)) == sorted(
+            f"#{tree.rank[node]} {rates[node]:.2f}" for node in range(1, 65)
+        )
+        assert len(text.splitlines()) <= 50
+        well_formed(figures.tree_figure(tree, rates))
+    by_hand = shown(terminal.tree_drawing(Tree([-1, 0, 0, 1, 3, 0]), np.array([1, 0.5, 0.2, 0.3, 0.1, 0.1])))
+    assert [line.rstrip() for line in by_hand.splitlines()[1:]] == [
+        "├── #0 0.50 · #0 0.30 · #0 0.10",
+        "└── #1 0.20, #2 0.10",
+    ]
+    assert shown(terminal.tree_drawing(Tree.chain(0), np.ones(1))).count("\n") == 1
+
+
+def test_terminal_fits_80_columns():
+    wide = Acceptance(np.full((9, 12), 0.05), np.full((9, 12), 5_000), np.full(9, 100_000))
+    comparison = compare(PLANS["tree"], CLOCKED, CLOCKED)
+    for table in (terminal.acceptance_table(wide), terminal.latency_table(FLAT), terminal.comparison_table(comparison)):
+        assert max(map(len, shown(table, width=80).splitlines())) <= 80
+        assert "…" not in shown(table, width=80)
+
+
+def test_figures_show_the_numbers_of_the_records():
+    chosen = PLANS["tree"]
+    texts = list(well_formed(figures.tree_figure(chosen.tree, chosen.reach)).itertext())
+    for value in chosen.reach[1:]:
+        assert f"{100 * value:.0f}" in texts
+    texts = list(well_formed(figures.yield_figure(chosen)).itertext())
+    assert {f"{chosen.block_efficiency:.2f}", f"{chosen.speedup:.2f}", "chosen: tree"} <= set(texts)
+
+
+def test_smoothed_rates_outside_their_interval_are_drawn():
+    crooked = Acceptance.from_counts(np.array([[10, 900]]), np.array([1000]))
+    well_formed(figures.acceptance_figure(crooked.smoothed()))
+    well_formed(figures.acceptance_figure(Acceptance.by_rank([0.0])))
+
+
+class Balance(HTMLParser):
+    """Fails on a tag that is not closed where it should be."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag not in ("meta", "br"):
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def page() -> str:
+    comparisons = [compare(PLANS["tree"], CLOCKED, CLOCKED), compare(PLANS["off"], None, None)]
+    runs = [(HOSTILE, COUNTED, comparison.plan, comparison) for comparison in comparisons]
+    return html_page(HOSTILE, FLAT, runs, [HOSTILE])
+
+
+def test_page_is_self_contained_and_escapes_what_it_is_given():
+    text = page()
+    balance = Balance()
+    balance.feed(text)
+    assert balance.open == []
+    assert "http" not in re.sub(r'xmlns(:xlink)?="http[^"]*"', "", text)
+    assert not re.search(r"<script|<link|<img|<iframe|@import|\bsrc=|url\((?!#)", text)
+    assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp;" in text
+    assert "seed 7" in text
+    assert text.count("<svg ") == 2 * 5 + 1 + 1  # the plan that is off has no tree
+    for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
+        well_formed(svg)
+
+
+def test_page_is_the_same_every_time():
+    assert page() == page()
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("spectheory", "rich matplotlib torch"),
+        ("spectheory.report", "rich matplotlib torch"),
+        ("spectheory.report.terminal", "matplotlib torch"),
+        ("spectheory.report.page", "matplotlib.pyplot torch"),
+    ],
+)
+def test_imports_stay_light(module: str, absent: str):
+    check = f"import sys, {module}; print([name for name in {absent.split()} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"

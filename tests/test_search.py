@@ -1,0 +1,355 @@
+"""The search against brute force over all ordered trees, against an unpruned program, and against itself."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spectheory.acceptance import Acceptance
+from spectheory.search import best_first, best_tree, best_trees, exact, memory, yield_table
+from spectheory.tree import LARGEST_TREE, Tree
+from spectheory.yields import block_efficiency, reach
+
+fixed = settings(deadline=None, derandomize=True, max_examples=60)
+close = {"rel": 1e-12, "abs": 0}
+
+Forest = tuple["Forest", ...]
+"""What hangs below a node: one entry for each child, in order of rank."""
+
+
+@cache
+def forests(nodes: int) -> list[Forest]:
+    """All ordered forests of so many nodes: all trees with gap-free ranks."""
+    if nodes == 0:
+        return [()]
+    return [(first, *rest) for size in range(nodes) for first in forests(size) for rest in forests(nodes - 1 - size)]
+
+
+def height(forest: Forest) -> int:
+    return max((1 + height(child) for child in forest), default=0)
+
+
+def widest(forest: Forest) -> int:
+    return max([len(forest), *(widest(child) for child in forest)])
+
+
+def worth(forest: Forest, table: np.ndarray, depth: int = 0) -> float:
+    row = table[min(depth, len(table) - 1)]
+    return sum(
+        (row[rank] if rank < len(row) else 0.0) * (1 + worth(child, table, depth + 1))
+        for rank, child in enumerate(forest)
+    )
+
+
+def brute_force(table: np.ndarray, budget: int, max_depth: int | None, max_fanout: int | None) -> float:
+    return 1 + max(
+        worth(forest, table)
+        for nodes in range(budget + 1)
+        for forest in forests(nodes)
+        if height(forest) <= (budget if max_depth is None else max_depth) and widest(forest) <= (max_fanout or budget)
+    )
+
+
+def unpruned(table: np.ndarray, budget: int, max_depth: int) -> np.ndarray:
+    """(budget + 1,) best block efficiency by the recursion as it is written, every split tried."""
+    below = np.zeros(budget + 1)
+    for depth in reversed(range(max_depth)):
+        later = np.zeros(budget + 1)
+        for rate in table[min(depth, len(table) - 1)][::-1]:
+            now = np.zeros(budget + 1)
+            for m in range(1, budget + 1):
+                now[m] = max(0, (rate * (1 + below[:m]) + later[:m][::-1]).max())
+            later = now
+        below = later
+    return 1 + below
+
+
+def rows(ranks: int) -> st.SearchStrategy[list[float]]:
+    rate = st.one_of(st.floats(1e-3, 1), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
+    return st.lists(rate, min_size=ranks, max_size=ranks)
+
+
+@st.composite
+def tables(draw: st.DrawFn, antitonic: bool = False, depths: int = 4, ranks: int = 4) -> np.ndarray:
+    width = draw(st.integers(1, ranks))
+    table = np.array(draw(st.lists(rows(width), min_size=1, max_size=depths)))
+    table /= np.maximum(1, table.sum(1, keepdims=True))
+    return -np.sort(-table, axis=1) if antitonic else table
+
+
+def measured(seed: int, depths: int, ranks: int) -> np.ndarray:
+    """Rates as they are measured: falling with rank and depth, with noise that breaks the order."""
+    rng = np.random.default_rng(seed)
+    table = 0.5 * 0.97 ** np.arange(depths)[:, None] * np.arange(1, ranks + 1.0) ** -1.6
+    table *= np.exp(0.4 * rng.standard_normal(table.shape))
+    return table / np.maximum(1, table.sum(1, keepdims=True) / 0.95)
+
+
+limits = st.one_of(st.none(), st.integers(1, 7))
+
+
+@fixed
+@given(table=tables(), budget=st.integers(1, 6), max_depth=limits, max_fanout=limits)
+@example(table=np.array([[0.1, 0.8]]), budget=6, max_depth=None, max_fanout=None)
+@example(table=np.array([[0.0, 0.0, 0.7, 0.0, 0.2]]), budget=6, max_depth=2, max_fanout=None)
+@example(table=np.array([[0.5, 0.5], [0.1, 0.0], [0.0, 1.0]]), budget=6, max_depth=None, max_fanout=2)
+def test_best_tree_is_the_best_of_all_trees(
+    table: np.ndarray, budget: int, max_depth: int | None, max_fanout: int | None
+) -> None:
+    acceptance = Acceptance(table)
+    tree = best_tree(acceptance, budget, max_depth=max_depth, max_fanout=max_fanout)
+    assert tree.budget <= budget
+    assert tree.max_depth <= (max_depth or budget)
+    assert tree.rank.max() < (max_fanout or budget)
+    found, expected = block_efficiency(tree, acceptance), brute_force(table, budget, max_depth, max_fanout)
+    assert found == pytest.approx(expected, **close)
+
+
+@fixed
+@given(table=tables(depths=3), max_fanout=limits)
+def test_yield_table_is_brute_force_and_monotone(table: np.ndarray, max_fanout: int | None) -> None:
+    found = yield_table(Acceptance(table), 5, max_depth=6, max_fanout=max_fanout)
+    expected = [[brute_force(table, n, d, max_fanout) for n in range(6)] for d in range(7)]
+    assert found.shape == (7, 6)
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+    assert (np.diff(found, axis=0) >= 0).all()
+    assert (np.diff(found, axis=1) >= 0).all()
+
+
+@fixed
+@given(table=tables(antitonic=True), budget=st.integers(1, 40), limit=st.integers(1, 40))
+def test_both_searches_agree_where_both_are_exact(table: np.ndarray, budget: int, limit: int) -> None:
+    limit = min(limit, budget)
+    table = table[:limit]
+    acceptance = Acceptance(table)
+    parent, value = best_first.grow(table, budget, limit)
+    (tree,) = exact.trees(table, [budget], limit)
+    best = value.sum()
+    assert block_efficiency(Tree(parent), acceptance) == pytest.approx(best, **close)
+    assert block_efficiency(tree, acceptance) == pytest.approx(best, **close)
+    by_first, by_program = np.ones((limit + 1, budget + 1)), np.ones((limit + 1, budget + 1))
+    best_first.fill_yields(table, by_first)
+    exact.fill_yields(table, by_program)
+    np.testing.assert_allclose(by_first, by_program, rtol=1e-12)
+    assert by_first[-1, -1] == pytest.approx(best, **close)
+
+
+@pytest.mark.parametrize(
+    "table",
+    [
+        measured(0, 5, 8),
+        np.random.default_rng(1).permuted(measured(1, 4, 8), axis=1),
+        np.array([[0.05, 0.3, 0.02, 0.25, 0.2]]),
+        np.array([[0.0, 0.0, 0.0, 0.9]]),
+        np.array([[0.25, 0.5]]),
+        np.array([[1e-9, 1 - 1e-9]]),
+        np.array([[0.0, 0.1, 0.0, 0.2], [0.1, 0.0, 0.0, 0.7], [0.25, 0.25, 0.25, 0.25]]),
+        np.array([[1e-6, 0.0]] * 4 + [[0.1, 0.8]]),
+    ],
+    ids=["measured", "shuffled", "by rank", "zeros first", "lattice", "tiny first", "mixed", "late"],
+)
+@pytest.mark.parametrize("max_depth", [3, 9, None])
+def test_leaving_splits_out_loses_nothing(table: np.ndarray, max_depth: int | None) -> None:
+    budget, acceptance = 120, Acceptance(table)
+    expected = unpruned(table, budget, max_depth or budget)
+    trees = best_trees(acceptance, budget, max_depth=max_depth)
+    np.testing.assert_allclose([block_efficiency(tree, acceptance) for tree in trees], expected, rtol=1e-12)
+    assert all(tree.budget <= n for n, tree in enumerate(trees))
+    assert max(tree.max_depth for tree in trees) <= (max_depth or budget)
+    found = yield_table(acceptance, budget, max_depth=max_depth or budget)
+    np.testing.assert_allclose(found[-1], expected, rtol=1e-12)
+
+
+@fixed
+@given(table=tables(antitonic=True), max_depth=limits, max_fanout=limits)
+def test_best_trees_of_falling_rates_are_prefixes(
+    table: np.ndarray, max_depth: int | None, max_fanout: int | None
+) -> None:
+    trees = best_trees(Acceptance(table), 12, max_depth=max_depth, max_fanout=max_fanout)
+    assert trees[0] == Tree.chain(0)
+    for budget in range(1, 13):
+        assert trees[budget] == best_tree(Acceptance(table), budget, max_depth=max_depth, max_fanout=max_fanout)
+        assert trees[budget] == Tree(trees[-1].parent[: budget + 1])
+
+
+@fixed
+@given(table=tables(), budget=st.integers(1, 12), max_depth=limits)
+def test_no_node_without_value_stands_last(table: np.ndarray, budget: int, max_depth: int | None) -> None:
+    acceptance = Acceptance(table)
+    tree = best_tree(acceptance, budget, max_depth=max_depth)
+    value = reach(tree, acceptance)
+    for node in range(tree.budget + 1):
+        children = tree.children(node)
+        assert len(children) == 0 or value[children[-1]] > 0
+
+
+def test_a_low_rate_before_a_high_one() -> None:
+    acceptance = Acceptance.by_rank([0.1, 0.8])
+    assert best_tree(acceptance, 1) == Tree.chain(1)
+    assert best_tree(acceptance, 2) == Tree([-1, 0, 0])
+    greedy, _ = best_first.grow(acceptance.table, 2, 2)
+    assert block_efficiency(Tree(greedy), acceptance) < block_efficiency(Tree([-1, 0, 0]), acceptance) - 0.5
+
+
+def test_zero_rates() -> None:
+    assert best_tree(Acceptance.by_rank([0.0, 0.0]), 9) == Tree.chain(0)
+    assert best_trees(Acceptance.by_rank([0.0]), 2) == [Tree.chain(0)] * 3
+    late = Acceptance.by_rank([0.0, 0.0, 0.5])
+    assert best_tree(late, 2) == Tree.chain(0)
+    assert best_tree(late, 5) == Tree([-1, 0, 0, 0])
+    assert best_tree(late, 6) == Tree([-1, 0, 0, 0, 3, 3, 3])
+    assert best_tree(late, 9, max_fanout=2) == Tree.chain(0)
+    assert best_tree(Acceptance([[0.5, 0.0], [0.0, 0.0]]), 9) == Tree.chain(1)
+    assert best_tree(Acceptance([[0.5, 0.5], [0.0, 0.0]]), 9) == Tree([-1, 0, 0])
+
+
+def test_rates_of_one() -> None:
+    assert best_tree(Acceptance.by_rank([1.0]), 300) == Tree.chain(300)
+    assert best_tree(Acceptance.by_rank([1.0, 0.0]), 300, max_depth=7) == Tree.chain(7)
+    assert block_efficiency(best_tree(Acceptance.by_rank([0.0, 1.0]), 301), Acceptance.by_rank([0.0, 1.0])) == 151
+
+
+def test_ties_go_to_the_shallower_then_to_the_lower_rank() -> None:
+    assert best_tree(Acceptance.by_rank([0.25] * 4), 20) == Tree.k_ary(4, 2)
+    assert best_tree(Acceptance.by_rank([0.5, 0.25, 0.25]), 6) == Tree([-1, 0, 0, 0, 1, 1, 1])
+    assert best_tree(Acceptance.by_rank([0.25] * 4), 6) == Tree([-1, 0, 0, 0, 0, 1, 2])
+
+
+def test_a_rate_above_one_by_rounding_goes_to_the_exact_program() -> None:
+    table = np.array([[0.6, 0.4], [0.4 / 0.6 - 1e-10, 0.0], [1 + 1e-9, 0.0]])
+    tree = best_tree(Acceptance(table), 3)
+    assert tree == Tree.chain(3)
+    assert block_efficiency(tree, Acceptance(table)) == pytest.approx(brute_force(table, 3, None, None), **close)
+
+
+def test_best_first_is_chosen_only_by_the_rates_that_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    acceptance = Acceptance([[0.5, 0.3, 0.1, 0.1], [0.6, 0.1, 0.1, 0.2], [0.1, 0.8, 0.0, 0.0]])
+    chosen = []
+    monkeypatch.setattr(exact, "trees", lambda *args: chosen.append("exact") or [Tree.chain(0)])
+    monkeypatch.setattr(best_first, "grow", lambda *args: chosen.append("best first") or (np.array([-1]), None))
+    best_tree(acceptance, 9)
+    best_tree(acceptance, 9, max_depth=1)
+    best_tree(acceptance, 9, max_depth=2)
+    best_tree(acceptance, 9, max_depth=2, max_fanout=3)
+    best_tree(acceptance, 9, max_fanout=1)
+    best_tree(acceptance, 3)
+    best_tree(acceptance, 4)
+    assert chosen == ["exact", "best first", "exact", "best first", "best first", "best first", "exact"]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_compiled_best_first_does_what_its_body_does(seed: int) -> None:
+    table = -np.sort(-measured(seed, 3, 6), axis=1)
+    for budget, limit in [(1, 1), (50, 2), (200, 200)]:
+        for plain, fast in zip(
+            best_first.grow(table, budget, limit), best_first.compiled()(table, budget, limit), strict=True
+        ):
+            np.testing.assert_array_equal(plain, fast)
+            assert plain.dtype == fast.dtype
+    small = best_first.grow_fast(table, 30, 30, passes=1)
+    large = best_first.grow_fast(table, 30, 30, passes=best_first.COMPILE_ABOVE)
+    np.testing.assert_array_equal(small[0], large[0])
+
+
+@pytest.mark.parametrize("max_depth", [None, 3, 12])
+def test_compiled_program_does_what_its_bodies_do(monkeypatch: pytest.MonkeyPatch, max_depth: int | None) -> None:
+    acceptance = Acceptance(np.random.default_rng(5).permuted(measured(5, 3, 5), axis=1))
+    fast = best_trees(acceptance, 40, max_depth=max_depth)
+    fast_yields = yield_table(acceptance, 40, max_depth=max_depth or 40)
+    for name in ("extend_hull", "best_split", "convolve", "fill_row", "fill_stationary", "rebuild"):
+        monkeypatch.setattr(exact, name, getattr(exact, name).py_func)
+    assert best_trees(acceptance, 40, max_depth=max_depth) == fast
+    np.testing.assert_array_equal(yield_table(acceptance, 40, max_depth=max_depth or 40), fast_yields)
+
+
+def test_yield_table_beyond_the_budget_and_at_depth_zero() -> None:
+    for acceptance in (Acceptance.by_rank([0.6, 0.2]), Acceptance.by_rank([0.2, 0.6])):
+        assert yield_table(acceptance, 3, max_depth=0).tolist() == [[1, 1, 1, 1]]
+        deep = yield_table(acceptance, 3, max_depth=8)
+        np.testing.assert_array_equal(deep[3:], np.tile(deep[3], (6, 1)))
+        np.testing.assert_array_equal(deep[:4], yield_table(acceptance, 3, max_depth=3))
+        best = block_efficiency(best_tree(acceptance, 3), acceptance)
+        assert deep[-1, -1] == pytest.approx(best, **close)
+
+
+def test_importing_and_a_small_search_leave_numba_alone() -> None:
+    code = """
+import sys
+import spectheory.search as search
+from spectheory.acceptance import Acceptance
+search.best_trees(Acceptance.by_rank([0.6, 0.2]), 256)
+search.yield_table(Acceptance.by_rank([0.6, 0.2]), 256, max_depth=9)
+assert not {"numba", "scipy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_bad_arguments_are_named_with_their_repair() -> None:
+    acceptance = Acceptance.by_rank([0.5, 0.2])
+    with pytest.raises(ValueError, match=r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"):
+        best_tree(acceptance, 0)
+    with pytest.raises(ValueError, match=r"budget must be a whole number, got 2\.5"):
+        best_trees(acceptance, 2.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="budget must be a whole number, got True"):
+        yield_table(acceptance, True, max_depth=2)
+    with pytest.raises(
+        ValueError, match=r"max_depth must be at least 1, got 0: for no speculation use Tree.chain\(0\)"
+    ):
+        best_tree(acceptance, 5, max_depth=0)
+    with pytest.raises(ValueError, match="max_depth must be at least 0, got -1"):
+        yield_table(acceptance, 5, max_depth=-1)
+    with pytest.raises(ValueError, match="max_depth must be a whole number, got None"):
+        yield_table(acceptance, 5, max_depth=None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="max_fanout must be at least 1, got 0: None sets no limit"):
+        best_tree(acceptance, 5, max_fanout=0)
+    with pytest.raises(ValueError, match=r"must be an Acceptance, got list: use Acceptance\.by_rank"):
+        best_tree([0.5], 5)  # pyright: ignore[reportArgumentType]
+    assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyright: ignore[reportArgumentType]
+
+
+def test_what_does_not_fit_in_memory_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2_000_000)
+    falling, rising = Acceptance.by_rank([0.5, 0.2]), Acceptance.by_rank([0.2, 0.5])
+    message = r"budget of 30,000 needs about 0\.0 GB for this search, 0\.0 GB are available: a budget up to about"
+    for acceptance in (falling, rising):
+        with pytest.raises(ValueError, match=message):
+            best_tree(acceptance, 30_000)
+        with pytest.raises(ValueError, match=message):
+            yield_table(acceptance, 30_000, max_depth=2)
+        with pytest.raises(ValueError, match="a budget up to about 782 fits"):
+            best_trees(acceptance, 2_000)
+        with pytest.raises(ValueError, match="no budget fits: use a smaller max_depth"):
+            yield_table(acceptance, 5, max_depth=10**6)
+    with pytest.raises(ValueError, match="a budget up to about 4,504 fits"):  # the tree without a limit is too deep
+        best_tree(Acceptance.by_rank([0.0, 1.0]), 5_000, max_depth=38)
+
+
+def test_a_budget_beyond_any_memory_is_refused() -> None:
+    with pytest.raises(ValueError, match=r"budget of 1,000,000,000,000 needs about [\d,]+\.\d GB for this search"):
+        best_tree(Acceptance.by_rank([0.5]), 10**12)
+
+
+def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    memory.require_memory(lambda n: 10 * n, 100)
+    with pytest.raises(ValueError, match="up to about 100 fits"):
+        memory.require_memory(lambda n: 10 * n, 101)
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    memory.require_memory(lambda n: 10 * n, 10**30)
+    with pytest.raises(ValueError, match=f"budget must be less than {LARGEST_TREE:,}"):
+        best_tree(Acceptance.by_rank([0.5]), LARGEST_TREE)
+
+
+def test_available_memory_is_read_where_it_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
+    meminfo = tmp_path / "meminfo"
+    monkeypatch.setattr(memory, "MEMINFO", meminfo)
+    everything = memory.available_bytes()
+    assert everything is None or everything > 0
+    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:    7 kB\n")
+    assert memory.available_bytes() == 7 * 1024
