@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import track
 from rich.table import Table
+from rich.text import Text
 
 from proofs_check import CLAIMS, Verdict
 
@@ -24,19 +25,19 @@ def main(
     chosen = claims or list(CLAIMS)
     if unknown := [name for name in chosen if name not in CLAIMS]:
         raise typer.BadParameter(f"unknown claim {', '.join(unknown)}; known are {', '.join(CLAIMS)}")
-    running = track(chosen, "checking", console=Console(stderr=True), transient=True)
-    verdicts = [CLAIMS[name]() for name in running]
+    progress = track(chosen, "checking", console=Console(stderr=True), transient=True)
+    verdicts = [CLAIMS[name]() for name in progress]
     if as_json:
-        print(json.dumps([asdict(verdict) for verdict in verdicts], indent=1, default=str))
+        print(json.dumps([{"claim": found.claim} | asdict(found) for found in verdicts], indent=1, default=str))
     else:
         Console().print(_table(verdicts))
 
 
 def _table(verdicts: list[Verdict]) -> Table:
     table = Table("claim", "verdict", "as printed", "what is true", show_lines=True)
-    for verdict in verdicts:
-        word = f"[{COLOURS[verdict.word]}]{verdict.word}[/]"
-        table.add_row(verdict.claim, word, verdict.statement, verdict.truth or "")
+    for found in verdicts:
+        word = Text(found.verdict, COLOURS[found.verdict])
+        table.add_row(found.claim, word, Text(found.statement), Text(found.truth or ""))
     return table
 
 

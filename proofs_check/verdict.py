@@ -15,22 +15,22 @@ class Finding:
     """What a check found.
 
     Attributes:
-        word: `holds`; `corrected`, true after the repair in `truth`; `false`.
+        verdict: `holds`; `corrected`, true after the repair in `truth`; `false`.
         evidence: what was computed, and why it is enough.
         truth: the repaired statement; for `false` a true statement in its place, or None.
         counterexample: the smallest case that breaks the printed statement, as plain data; None where it holds.
     """
 
-    word: Word
+    verdict: Word
     evidence: str
     truth: str | None = None
     counterexample: dict[str, Any] | None = None
 
     def __post_init__(self) -> None:
-        if (self.word == "holds") != (self.counterexample is None):
-            raise ValueError(f"counterexample must be given unless the claim holds, got {self.word}")
-        if (self.word == "corrected" and self.truth is None) or (self.word == "holds" and self.truth is not None):
-            raise ValueError(f"truth must be given for `corrected` and not for `holds`, got {self.word}")
+        if (self.verdict == "holds") != (self.counterexample is None):
+            raise ValueError(f"counterexample must be given unless the claim holds, got {self.verdict}")
+        if (self.verdict == "corrected" and self.truth is None) or (self.verdict == "holds" and self.truth is not None):
+            raise ValueError(f"truth must be given for `corrected` and not for `holds`, got {self.verdict}")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -56,14 +56,14 @@ class CachedModel:
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest.
 
-        `offsets` is increasing. Only the rows that move are copied.
+        `offsets` is increasing. Nothing is copied where they are 0, 1, 2, ...
         """
         self.length = committed + len(offsets)
-        moved = [(to, offset) for to, offset in enumerate(offsets) if to != offset]
-        to, source = (torch.tensor([pair[i] for pair in moved], device=self.model.device) + committed for i in (0, 1))
+        stay = offsets == list(range(len(offsets)))
+        source = None if stay else torch.tensor(offsets, device=self.model.device) + committed
         for layer in self.cache.layers:
             for name in ("keys", "values"):
                 rows = getattr(layer, name)
-                if moved:
-                    rows[:, :, to] = rows[:, :, source]
+                if source is not None:
+                    rows[:, :, committed : self.length] = rows[:, :, source]
                 setattr(layer, name, rows[:, :, : self.length])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 from torch import Generator
 
 from reference.decode import Decoder, Generation
 from reference.models import Pair
+from reference.parting import Parting, parting
 from spectheory import Provenance, Tally, Tree
 
 
@@ -20,11 +21,12 @@ def measure(
     new_tokens: int = 128,
     temperature: float = 0.0,
     seed: int = 0,
+    parted: Callable[[int, Parting], None] = lambda request, parting: None,
 ) -> Iterator[Tally]:
     """Decode each prompt with the tree and plainly, in turns, and yield one tally a prompt: add them up.
 
-    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared; above it only the
-    clocks are.
+    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
+    where they differ and by how little; above it only the clocks are compared.
     """
     speculative = Decoder(pair, tree, temperature, stop_tokens=pair.stop_tokens)
     plain = Decoder(pair, Tree.chain(0), temperature, stop_tokens=pair.stop_tokens)
@@ -43,6 +45,8 @@ def measure(
     for request, prompt in enumerate(prompts):
         reference = plain.generate(prompt, new_tokens, *_streams(pair, seed, request))
         text = speculative.generate(prompt, new_tokens, *_streams(pair, seed, request))
+        if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
+            parted(request, where)
         yield _tally(reference, text, tree, stamp, greedy=temperature == 0)
 
 

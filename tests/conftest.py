@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -8,12 +9,13 @@ from transformers import LlamaForCausalLM
 
 from reference.models import Pair, load_pair
 from reference.train.corpus import standard_library, train_tokenizer
-from reference.train.pair import Recipe, Shape, export, new_model
+from reference.train.pair import export, new_model
+from reference.train.recipe import Recipe, Shape
 
 torch.set_num_threads(1)
 """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
 
-TINY = Recipe(vocab_size=300, length=256, target=Shape(2, 64, 128), draft=Shape(2, 64, 128))
+TINY = Recipe(vocab_size=300, length=1024, target=Shape(2, 64, 128), draft=Shape(2, 64, 128))
 
 
 def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
@@ -22,6 +24,20 @@ def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:
     for parameter in model.parameters():
         if parameter.ndim == 2:
             parameter.data += scale * torch.randn(parameter.shape, generator=generator)
+
+
+def generated(pair: Pair, prompt: list[int], new_tokens: int) -> list[int]:
+    """What transformers' own greedy decoding of the target gives, stop tokens ignored."""
+    model: Any = pair.target
+    text = model.generate(
+        torch.tensor([prompt]),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        do_sample=False,
+        max_new_tokens=new_tokens,
+        eos_token_id=None,
+        pad_token_id=0,
+    )
+    return text[0, len(prompt) :].tolist()
 
 
 @pytest.fixture(scope="session")

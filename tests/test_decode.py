@@ -14,7 +14,7 @@ from reference.cached import CachedModel, additive_mask
 from reference.decode import Decoder
 from reference.models import Pair
 from spectheory import Tree
-from tests.conftest import TINY, restless
+from tests.conftest import TINY, generated, restless
 
 TREES = [
     Tree.chain(0),
@@ -32,18 +32,11 @@ def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
     )
 
 
-def continuation(pair: Pair, prompt: list[int], new_tokens: int) -> list[int]:
-    generated = pair.target.generate(
-        torch.tensor([prompt]), do_sample=False, max_new_tokens=new_tokens, eos_token_id=None, pad_token_id=0
-    )
-    return generated[0, len(prompt) :].tolist()
-
-
 @pytest.mark.parametrize("tree", TREES, ids=repr)
 def test_greedy_text_is_generates(tiny: Pair, tree: Tree) -> None:
     for prompt in ([7], list(range(20, 50)), [3, 3, 200, 41]):
         text = Decoder(tiny, tree).generate(prompt, 60)
-        assert text.tokens == continuation(tiny, prompt, 60)
+        assert text.tokens == generated(tiny, prompt, 60)
 
 
 def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
@@ -58,7 +51,7 @@ def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_greedy_text_is_generates_for_any_tree(tiny: Pair, tree: Tree) -> None:
     prompt = [5, 250, 17]
-    assert Decoder(tiny, tree).generate(prompt, 24).tokens == continuation(tiny, prompt, 24)
+    assert Decoder(tiny, tree).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
 
 
 def test_tree_logits_are_path_logits(tiny: Pair) -> None:
@@ -120,8 +113,8 @@ def test_stop_token_ends_the_text(tiny: Pair) -> None:
 
 
 def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match="need a context of 261, these models have 256: shorten the prompt"):
-        Decoder(tiny, Tree.chain(5)).generate([1] * 200, 56)
+    with pytest.raises(ValueError, match="need a context of 1029, these models have 1024: shorten the prompt"):
+        Decoder(tiny, Tree.chain(5)).generate([1] * 968, 56)
     with pytest.raises(ValueError, match="need a prompt and new_tokens >= 1, got 0 prompt tokens"):
         Decoder(tiny, Tree.chain(5)).generate([], 56)
 

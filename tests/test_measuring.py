@@ -19,6 +19,7 @@ from reference.models import Pair, PairError, load_pair
 from reference.profile import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import pair as training
+from reference.train.recipe import Shape
 from spectheory import Tally, Tree
 from tests.conftest import TINY
 
@@ -75,8 +76,8 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
 
 
 def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match="need a context of 290, these models have 256"):
-        trace.record(tiny, [[1] * 250], SETTINGS, tmp_path)
+    with pytest.raises(ValueError, match="need a context of 1040, these models have 1024"):
+        trace.record(tiny, [[1] * 1000], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match=r"one length, got lengths \[1, 2\]"):
         trace.record(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match="top_k must be at most the vocabulary of 300, got 301"):
@@ -97,8 +98,8 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
     assert latency.plain_overhead_seconds > 0
     assert seen[-1] == (12, 12)
     assert latency.provenance.details["dtype"] == "torch.float64"
-    with pytest.raises(ValueError, match="contexts up to 250 with 8 new tokens need 258, these models have 256"):
-        profile(tiny, tokens=(1, 8), contexts=(250,))
+    with pytest.raises(ValueError, match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024"):
+        profile(tiny, tokens=(1, 8), contexts=(1020,))
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
         profile(tiny, rounds=0)
 
@@ -155,7 +156,7 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
         encode_prompts(tiny, load_prompts(file), 500)
 
 
-SMALL = replace(TINY, target=training.Shape(1, 32, 32), draft=training.Shape(1, 32, 32), length=32, rows=2)
+SMALL = replace(TINY, target=Shape(1, 32, 32), draft=Shape(1, 32, 32), rows=2, length=32, prompts=16)
 
 
 @pytest.fixture

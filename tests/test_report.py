@@ -20,7 +20,7 @@ from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
 from spectheory.report import accepted_distribution, compare, figures, terminal
-from spectheory.report.page import html_page
+from spectheory.report.page import Run, html_page
 
 HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
 COUNTED = Acceptance.from_counts(
@@ -255,7 +255,7 @@ class Balance(HTMLParser):
 
 def page() -> str:
     comparisons = [compare(PLANS["tree"], CLOCKED, CLOCKED), compare(PLANS["off"], None, None)]
-    runs = [(HOSTILE, COUNTED, comparison.plan, comparison) for comparison in comparisons]
+    runs = [Run(HOSTILE, COUNTED, comparison) for comparison in comparisons]
     return html_page(HOSTILE, FLAT, runs, [HOSTILE])
 
 

@@ -65,6 +65,20 @@ def encode(tokenizer: Tokenizer, files: list[SourceFile]) -> np.ndarray:
     return np.concatenate([np.asarray(row, dtype=np.uint16) for row in rows])
 
 
+def held_out_prompts(tokenizer: Tokenizer, tokens: np.ndarray, count: int, seed: int) -> list[str]:
+    """`count` pieces of at least 128 tokens, each from the start of a line of a file; all long files alike."""
+    rng, found = np.random.default_rng(seed), []
+    files = np.split(tokens, np.flatnonzero(tokens == tokenizer.token_to_id(SEPARATOR)))
+    files = [file[1:] for file in files if len(file) > 200]
+    while len(found) < count:
+        file = files[rng.integers(len(files))]
+        start = rng.integers(len(file) - 199)
+        text = tokenizer.decode(file[start : start + 200].tolist()).partition("\n")[2]
+        if len(tokenizer.encode(text).ids) >= 128:
+            found.append(text)
+    return found
+
+
 def batch(tokens: np.ndarray, rows: int, length: int, seed: int, step: int) -> np.ndarray:
     """Random windows of the corpus, shape (rows, length), a function of (seed, step) alone: resuming needs no state."""
     starts = np.random.default_rng([seed, step]).integers(0, len(tokens) - length, size=rows)

@@ -13,31 +13,11 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
-from reference.train.corpus import SEPARATOR, batch, encode, standard_library, train_tokenizer
+from reference.train.card import model_card
+from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, standard_library, train_tokenizer
 from reference.train.loop import Schedule, fit
-
-
-@dataclass(frozen=True)
-class Shape:
-    """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
-
-    layers: int
-    width: int
-    hidden: int
-
-
-@dataclass(frozen=True)
-class Recipe:
-    """Everything that decides the pair, the seed included. `length` is tokens per row and the models' context."""
-
-    vocab_size: int = 2048
-    length: int = 1024
-    rows: int = 4
-    target: Shape = Shape(layers=10, width=192, hidden=512)
-    draft: Shape = Shape(layers=1, width=192, hidden=512)
-    target_steps: int = 6000
-    draft_steps: int = 5000
-    seed: int = 0
+from reference.train.recipe import Recipe, Shape
+from spectheory.records import write_whole
 
 
 @dataclass(frozen=True)
@@ -60,7 +40,7 @@ def prepare_corpus(recipe: Recipe, work: Path) -> Corpus:
         tokenizer = train_tokenizer([f.text for f in train], recipe.vocab_size)
         tokenizer.save(str(tokenizer_file))
         split = {"train": [f.name for f in train], "held_out": [f.name for f in held_out]}
-        split_file.write_text(json.dumps(split, indent=0) + "\n")
+        write_whole(split_file, json.dumps(split, indent=0) + "\n")
         partial = work / "tokens.partial.npz"
         np.savez(partial, train=encode(tokenizer, train), held_out=encode(tokenizer, held_out))
         partial.replace(tokens_file)
@@ -145,7 +125,7 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
 
 
 def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Callable[[str], None] = print) -> None:
-    """Train the pair and write `folder`/target, `folder`/draft and `folder`/split.json.
+    """Train the pair and write `folder`: target, draft, split.json, held_out.jsonl and the model card README.md.
 
     `work` holds the checkpoints: an interrupted call with the same recipe continues where it stopped.
     """
@@ -154,12 +134,15 @@ def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Call
     remember = work / "recipe.json"
     if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):
         raise ValueError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
-    remember.write_text(json.dumps(asdict(recipe), indent=1) + "\n")
+    write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
     corpus = prepare_corpus(recipe, work)
     say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
     target = train_target(recipe, corpus, work)
     draft = train_draft(recipe, corpus, target, work)
     export(target, corpus.tokenizer, folder / "target")
     export(draft, corpus.tokenizer, folder / "draft")
-    (folder / "split.json").write_text(json.dumps(corpus.split, indent=0) + "\n")
+    write_whole(folder / "split.json", json.dumps(corpus.split, indent=0) + "\n")
+    prompts = held_out_prompts(corpus.tokenizer, corpus.held_out, recipe.prompts, recipe.seed)
+    write_whole(folder / "held_out.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in prompts))
+    write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
     say(f"wrote {folder}")

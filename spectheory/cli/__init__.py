@@ -1,5 +1,5 @@
 """The command line. Packages below spectheory are imported inside the command that needs them."""
 
-from spectheory.cli.main import app, main
+from spectheory.cli.main import app
 
-__all__ = ["app", "main"]
+__all__ = ["app"]

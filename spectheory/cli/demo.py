@@ -3,39 +3,23 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.acceptance import Acceptance
 from spectheory.cli.measuring import load, measured, prompts_of
 from spectheory.cli.output import DraftFolder, Seed, TargetFolder, console, progress
 from spectheory.latency import Latency
-from spectheory.plan import Plan, plan
+from spectheory.plan import plan
 from spectheory.records import write_whole
-from spectheory.report.compare import Comparison, compare
+from spectheory.report.compare import compare
 
 if TYPE_CHECKING:
     from reference.models import Pair
+    from spectheory.report.page import Run
 
 PROMPT_TOKENS, NEW_TOKENS, TRACED, DECODED = 64, 128, 48, 20
-
-
-@dataclass(frozen=True)
-class Run:
-    """The loop at one temperature."""
-
-    temperature: float
-    acceptance: Acceptance
-    plan: Plan
-    comparison: Comparison
-
-    @property
-    def title(self) -> str:
-        """What this run decodes."""
-        return "greedy decoding" if self.temperature == 0 else f"sampling at temperature {self.temperature:g}"
 
 
 def demo(
@@ -58,15 +42,12 @@ def demo(
     for temperature in (0.0, 1.0):
         run = _loop(pair, latency, out / f"temperature-{temperature:g}", temperature, seed)
         runs.append(run)
-        console.rule(run.title)
-        console.print(acceptance_table(run.acceptance))
-        console.print(plan_summary(run.plan))
-        console.print(tree_drawing(run.plan.tree, run.plan.reach))
+        chosen = run.comparison.plan
+        console.rule(run.heading)
+        console.print(acceptance_table(run.acceptance), plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach))
         console.print(comparison_table(run.comparison))
     page = out / "index.html"
-    write_whole(
-        page, html_page("spectheory demo", latency, [(r.title, r.acceptance, r.plan, r.comparison) for r in runs])
-    )
+    write_whole(page, html_page("spectheory demo", latency, runs))
     console.print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
 
 
@@ -83,6 +64,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     """Trace on some held-out prompts, plan, decode others, simulate."""
     import simulate
     from reference import trace
+    from spectheory.report.page import Run
 
     prompts = prompts_of(pair, None, TRACED + DECODED, PROMPT_TOKENS)
     settings = trace.TraceSettings(
@@ -103,4 +85,5 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     simulated.save(folder / "simulated.json")
     tally = measured(pair, chosen, prompts[TRACED:], new_tokens=NEW_TOKENS, temperature=temperature, seed=seed)
     tally.save(folder / "measured.json")
-    return Run(temperature, acceptance, chosen, compare(chosen, simulated, tally))
+    heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
+    return Run(heading, acceptance, compare(chosen, simulated, tally))

@@ -3,10 +3,36 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
 
 import typer
 
 from spectheory.cli import demo, measuring, planning
+
+OF_THE_EXTRA = {"torch", "transformers", "tokenizers", "safetensors", "pyarrow"}
+
+
+def _end(line: str, status: int) -> NoReturn:
+    print(line, file=sys.stderr)
+    raise typer.Exit(status)
+
+
+@contextmanager
+def in_one_line() -> Iterator[None]:
+    """Say what went wrong in one line: status 2 for bad input, 130 for an interruption."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        _end("interrupted: what was finished is kept, the same command goes on from there", 130)
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in OF_THE_EXTRA:
+            raise
+        _end(f"error: this command needs {error.name}: pip install 'spectheory[reference]'", 2)
+    except (ValueError, OSError) as error:
+        _end(f"error: {error}", 2)
+
 
 app = typer.Typer(
     help="Plan, simulate and measure tree-based speculative decoding.",
@@ -24,24 +50,4 @@ for command in (
     demo.demo,
     measuring.train,
 ):
-    app.command()(command)
-
-
-def main() -> None:
-    """Run the command line; bad input exits with status 2, an interruption with 130."""
-    try:
-        app()
-    except KeyboardInterrupt:
-        print("interrupted: what was finished is kept, the same command goes on from there", file=sys.stderr)
-        sys.exit(130)
-    except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in ("torch", "transformers", "tokenizers", "pyarrow", "safetensors"):
-            raise
-        print(
-            f"error: this command needs {error.name}: pip install 'spectheory[reference]'",
-            file=sys.stderr,
-        )
-        sys.exit(2)
-    except (ValueError, OSError) as error:
-        print(f"error: {error}", file=sys.stderr)
-        sys.exit(2)
+    app.command()(in_one_line()(command))

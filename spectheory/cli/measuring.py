@@ -18,6 +18,7 @@ from spectheory.cli.output import (
     TargetFolder,
     Temperature,
     console,
+    errors,
     progress,
     show,
 )
@@ -148,7 +149,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], **settings: Any) 
     total: Tally | None = None
     with progress("decode") as done:
         try:
-            for tally in measure(pair, plan.tree, prompts, **settings):
+            for tally in measure(pair, plan.tree, prompts, **settings, parted=_say_parting):
                 total = tally if total is None else total + tally
                 done(len(total.cycles), len(prompts))
         except KeyboardInterrupt:
@@ -157,6 +158,10 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], **settings: Any) 
             console.print(f"interrupted: counting the {len(total.cycles)} prompts that were finished")
     assert total is not None
     return total
+
+
+def _say_parting(request: int, where: object) -> None:
+    errors.print(f"prompt {request}: {where}")
 
 
 def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from html import escape
 
 from spectheory.acceptance import Acceptance
 from spectheory.latency import Latency
-from spectheory.plan import Plan
 from spectheory.records import Provenance
 from spectheory.report import figures, svg
 from spectheory.report.compare import Comparison
@@ -57,8 +57,13 @@ footer table td { text-align: left; white-space: normal; }
 """
 
 
-Run = tuple[str, Acceptance, Plan, Comparison]
-"""A heading, the rates as they were measured (those of the plan may be smoothed), the plan, and what became of it."""
+@dataclass(frozen=True)
+class Run:
+    """A heading, the rates as they were measured (those of the plan may be smoothed), and what became of the plan."""
+
+    heading: str
+    acceptance: Acceptance
+    comparison: Comparison
 
 
 def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
@@ -85,26 +90,27 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
 
 
 def _lead(run: Run) -> str:
-    heading, _, plan, comparison = run
-    name = f"<b>{escape(heading)}.</b> " if heading else ""
-    return f'<p class="lead">{name}{escape(plan_sentence(plan))}</p>\n<p>{escape(comparison.verdict)}</p>'
+    name = f"<b>{escape(run.heading)}.</b> " if run.heading else ""
+    sentence = escape(plan_sentence(run.comparison.plan))
+    return f'<p class="lead">{name}{sentence}</p>\n<p>{escape(run.comparison.verdict)}</p>'
 
 
 def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
     yield "<h2>Measured acceptance</h2>"
-    for heading, acceptance, _, _ in runs:
-        rates = acceptance_rows(acceptance, max_depth=acceptance.depths, max_rank=MOST_RANKS)
-        yield _block(heading, rates, figures.acceptance_figure(acceptance))
+    for run in runs:
+        rates = acceptance_rows(run.acceptance, max_depth=run.acceptance.depths, max_rank=MOST_RANKS)
+        yield _block(run.heading, rates, figures.acceptance_figure(run.acceptance))
     yield "<h2>Measured latency</h2>"
     yield _block("", latency_rows(latency), figures.latency_figure(latency))
     yield "<h2>The plan</h2>"
-    for heading, _, plan, _ in runs:
+    for run in runs:
+        plan = run.comparison.plan
         tree = [figures.tree_figure(plan.tree, plan.reach)] if plan.tree.budget else []
-        yield _block(heading, plan_rows(plan), figures.yield_figure(plan), *tree)
+        yield _block(run.heading, plan_rows(plan), figures.yield_figure(plan), *tree)
     yield "<h2>Prediction against measurement</h2>"
-    for heading, _, _, comparison in runs:
+    for run in runs:
         drawings = (figures.tau_figure, figures.accepted_figure, figures.cycle_figure)
-        yield _block(heading, comparison_rows(comparison), *(draw(comparison) for draw in drawings))
+        yield _block(run.heading, comparison_rows(run.comparison), *(draw(run.comparison) for draw in drawings))
 
 
 def _block(heading: str, numbers: TextTable, *drawings: str) -> str:
@@ -138,10 +144,10 @@ def _cell(text: str) -> str:
 
 def _provenance(latency: Latency, runs: Sequence[Run]) -> str:
     rows = [_stamp("latency", latency.provenance)]
-    for heading, acceptance, _, comparison in runs:
-        before = f"{heading}: " if heading else ""
-        rows.append(_stamp(f"{before}acceptance", acceptance.provenance))
-        rows += [_stamp(before + account.name, account.provenance) for account in comparison.accounts]
+    for run in runs:
+        before = f"{run.heading}: " if run.heading else ""
+        rows.append(_stamp(f"{before}acceptance", run.acceptance.provenance))
+        rows += [_stamp(before + account.name, account.provenance) for account in run.comparison.accounts]
     return "<table>\n" + "\n".join(rows) + "\n</table>"
 
 

@@ -6,6 +6,8 @@ The kernels, and with them Numba, are imported by the first search that needs th
 
 from __future__ import annotations
 
+from types import ModuleType
+
 import numpy as np
 
 from spectheory.acceptance import Acceptance
@@ -37,11 +39,7 @@ def best_tree(
     """
     _check_tree_depth(max_depth)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
-    if not _is_antitonic(table, budget):
-        from spectheory.search import exact
-
-        return exact.trees(table, [budget], limit)[0]
-    return Tree(best_first.grow_fast(table, budget, limit)[0])
+    return _search(table, budget).trees(table, [budget], limit)[0]
 
 
 def best_trees(
@@ -49,17 +47,12 @@ def best_trees(
 ) -> list[Tree]:
     """`best_tree` for every budget from 0 to `budget`, from one search; entry 0 is `Tree.chain(0)`.
 
-    Arguments and errors are those of `best_tree`. The trees together take 2 * budget^2 bytes.
+    Arguments and errors are those of `best_tree`. The trees together take up to 5 * budget^2 bytes.
     """
     _check_tree_depth(max_depth)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
-    require_memory(lambda n: 2 * (n + 1) * (n + 500), budget)
-    if not _is_antitonic(table, budget):
-        from spectheory.search import exact
-
-        return [Tree.chain(0), *exact.trees(table, range(1, budget + 1), limit)]
-    parent, _ = best_first.grow_fast(table, budget, limit)
-    return [Tree(parent[: n + 1]) for n in range(budget + 1)]
+    require_memory(lambda n: 5 * (n + 1) * (n + 500), budget)
+    return [Tree.chain(0), *_search(table, budget).trees(table, range(1, budget + 1), limit)]
 
 
 def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fanout: int | None = None) -> np.ndarray:
@@ -80,14 +73,9 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     _check_whole("max_depth", max_depth, 0, "")
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
     rows, ranks = table.shape
-    require_memory(lambda n: 8 * (n + 1) * (max_depth + rows + 3 * ranks + 16), budget)
+    require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)
     result = np.ones((max_depth + 1, budget + 1))
-    if _is_antitonic(table, budget):
-        best_first.fill_yields(table, result[: limit + 1])
-    else:
-        from spectheory.search import exact
-
-        exact.fill_yields(table, result[: limit + 1])
+    _search(table, budget).fill_yields(table, result[: limit + 1])
     result[limit + 1 :] = result[limit]  # a node deeper than the budget cannot be
     return result
 
@@ -113,17 +101,21 @@ def _problem(
     _check_whole("budget", budget, 1, ": for no speculation use Tree.chain(0)")
     if max_fanout is not None:
         _check_whole("max_fanout", max_fanout, 1, ": None sets no limit")
-    require_memory(lambda n: best_first.BYTES_PER_NODE * (n + 1), budget)
     if budget >= LARGEST_TREE:
         raise ValueError(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
     limit = budget if max_depth is None else min(budget, max_depth)
     return np.array(acceptance.table[:limit, : max_fanout or budget]), limit
 
 
-def _is_antitonic(table: np.ndarray, budget: int) -> bool:
-    """Whether best-first search is exact; a rank r at depth d that needs more than `budget` nodes does not matter.
+def _search(table: np.ndarray, budget: int) -> ModuleType:
+    """`best_first` where it is exact, `exact` where not.
 
-    A rate above 1 by rounding, which Acceptance lets pass, makes a node worth more than its parent.
+    A rate above 1 by rounding, which Acceptance lets pass, makes a node worth more than its parent; a rank r at depth
+    d needs d + r + 1 nodes, so that with fewer it does not matter.
     """
     rows = [row[: budget - depth] for depth, row in enumerate(table)]
-    return all((np.diff(row) <= 0).all() and row[0] <= 1 for row in rows)
+    if all(row[0] <= 1 and (np.diff(row) <= 0).all() for row in rows):
+        return best_first
+    from spectheory.search import exact
+
+    return exact

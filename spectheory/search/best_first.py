@@ -11,14 +11,17 @@ Source: Sequoia (arXiv 2402.12374), OPT-Tree (2406.17276), SpecExec (2406.02532)
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from heapq import heappop, heappush
 
 import numpy as np
 
-COMPILE_ABOVE = 20_000
-"""Nodes; below it the plain body takes less time than importing Numba does."""
+from spectheory.search.memory import require_memory
+from spectheory.tree import Tree
+
+COMPILE_ABOVE = 5_000
+"""Nodes; up to here, where planners search, the plain body takes some milliseconds and importing Numba hundreds."""
 
 BYTES_PER_NODE = 96
 """Parent, value, at most one heap entry of 32 bytes in a list that grows by copying, and the copy in Tree."""
@@ -65,6 +68,23 @@ def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tu
     """The same result as `grow`, compiled where `passes` such calls repay it."""
     body = grow if budget * passes <= COMPILE_ABOVE else compiled()
     return body(table, budget, limit)
+
+
+def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
+    """The best tree for each of `budgets`, no node deeper than `limit`: prefixes of the largest.
+
+    Args:
+        table: as for `grow`.
+        budgets: whole numbers >= 1.
+        limit: greatest depth of a node, at least 1.
+
+    Raises:
+        ValueError: it needs more memory than there is.
+    """
+    largest = max(budgets)
+    require_memory(lambda n: BYTES_PER_NODE * (n + 1), largest)
+    parent, _ = grow_fast(table, largest, limit)
+    return [Tree(parent[: budget + 1]) for budget in budgets]
 
 
 def fill_yields(table: np.ndarray, result: np.ndarray) -> None:

@@ -21,7 +21,7 @@ exact from any start; the best split for m - 1 makes it short: 1 to 3 splits on 
 
 Worths are sums in float64: a gain below about 1e-16 of the sum is not seen.
 
-Source: the recursion is that of Sequoia (arXiv 2402.12374), Section 3.2, with rates by depth; the walk is ours.
+Source: the recursion is that of Sequoia (arXiv 2402.12374, tree construction), with rates by depth; the walk is ours.
 """
 
 from __future__ import annotations
@@ -195,7 +195,7 @@ def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int
             left -= taken
             size += 1
         node += 1
-    return parent[:size], depth[size - 1]
+    return parent[:size].copy(), depth[size - 1]
 
 
 def used_rates(row: np.ndarray) -> np.ndarray:
@@ -203,28 +203,28 @@ def used_rates(row: np.ndarray) -> np.ndarray:
     return np.trim_zeros(row, "b")
 
 
-def solve(table: np.ndarray, budget: int, states: int, stationary: bool) -> np.ndarray:
-    """The picks for nodes at depth 0, 1, ..., states - 1, (states, R, budget + 1) int32.
+def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) -> list[tuple[np.ndarray, int]]:
+    """What `rebuild` gives for each of `budgets`.
 
     Args:
         table: (D, R) float64 rates, D <= states.
-        budget: most drafted nodes.
-        states: depths told apart.
-        stationary: whether the last state stands for all deeper nodes too; otherwise they have no children.
+        budgets: whole numbers >= 1.
+        states: depths told apart; where `limit` is greater, nodes deeper down are like those at the last one.
+        limit: greatest depth of a node, at least `states`.
 
     Raises:
         ValueError: it needs more memory than there is.
     """
-    ranks = table.shape[1]
-    require_memory(lambda n: (n + 1) * (4 * states * ranks + 20 * ranks + 100), budget)
-    picks = np.zeros((states, ranks, budget + 1), np.int32)
-    child = np.zeros((2, budget + 1))
+    ranks, largest = table.shape[1], max(budgets)
+    require_memory(lambda n: (n + 1) * (4 * states * ranks + 20 * ranks + 100), largest)
+    picks = np.zeros((states, ranks, largest + 1), np.int32)
+    child = np.zeros((2, largest + 1))
     for state in reversed(range(states)):
         rates = used_rates(table[min(state, len(table) - 1)])
         used = picks[state, : len(rates)]
-        last = stationary and state == states - 1
-        child = fill_stationary(rates, used) if last else fill_row(rates, child, used)
-    return picks
+        stationary = state == states - 1 and limit > states
+        child = fill_stationary(rates, used) if stationary else fill_row(rates, child, used)
+    return [rebuild(picks, budget, limit) for budget in budgets]
 
 
 def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
@@ -236,19 +236,16 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
     Args:
         table: (D, R) float64 rates, D <= limit.
         budgets: whole numbers >= 1.
-        limit: greatest depth of a node, at least 1.
+        limit: greatest depth of a node, from 1 to the largest budget.
 
     Raises:
         ValueError: it needs more memory than there is.
     """
-    largest, rows = max(budgets), len(table)
-    if limit > 2 * rows:
-        picks = solve(table, largest, rows, stationary=True)
-        found = [rebuild(picks, budget, budget) for budget in budgets]
-        if all(deepest <= limit for _, deepest in found):
-            return [Tree(parent) for parent, _ in found]
-    picks = solve(table, largest, limit, stationary=False)
-    return [Tree(rebuild(picks, budget, limit)[0]) for budget in budgets]
+    rows = len(table)
+    found = solve(table, budgets, rows, max(budgets)) if limit > 2 * rows else []
+    if not found or max(deepest for _, deepest in found) > limit:
+        found = solve(table, budgets, limit, limit)
+    return [Tree(parent) for parent, _ in found]
 
 
 def fill_yields(table: np.ndarray, result: np.ndarray) -> None:

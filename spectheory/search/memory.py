@@ -40,6 +40,6 @@ def require_memory(need: Callable[[int], int], budget: int) -> None:
         fits, too_large = (middle, too_large) if need(middle) <= available else (fits, middle)
     repair = f"a budget up to about {fits:,} fits" if fits else "no budget fits: use a smaller max_depth or max_fanout"
     raise ValueError(
-        f"budget of {budget:,} needs about {need(budget) / 1e9:,.1f} GB for this search, "
-        f"{available / 1e9:,.1f} GB are available: {repair}"
+        f"budget of {budget:,} needs about {need(budget) / 1e9:,.2f} GB for this search, "
+        f"{available / 1e9:,.2f} GB are available: {repair}"
     )

@@ -1,0 +1,29 @@
+"""What decides the shipped pair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Shape:
+    """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
+
+    layers: int
+    width: int
+    hidden: int
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Everything that decides the pair, the seed included. `length` is tokens per row and the models' context."""
+
+    vocab_size: int = 2048
+    length: int = 1024
+    rows: int = 4
+    target: Shape = Shape(layers=10, width=192, hidden=512)
+    draft: Shape = Shape(layers=1, width=192, hidden=512)
+    target_steps: int = 6000
+    draft_steps: int = 5000
+    prompts: int = 160
+    seed: int = 0

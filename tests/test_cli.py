@@ -1,0 +1,180 @@
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import spectheory as st
+from reference.train.corpus import standard_library
+from spectheory.cli import app
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> Run:
+    """Run the command line in an empty folder: (exit status, standard output, standard error)."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr(sys, "argv", ["spectheory", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            app()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    return call
+
+
+@pytest.fixture
+def pair(tiny_folders: Path, tmp_path: Path) -> list[object]:
+    """Options that name the tiny pair and prompts for it."""
+    texts = [file.text[-400:] for file in standard_library() if file.name.startswith("json/")]
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return ["--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompts", prompts]
+
+
+def records(run: Run) -> None:
+    """Write acceptance.json, latency.json and plan.json."""
+    st.Acceptance.by_depth_and_rank([[0.6, 0.2], [0.5, 0.1]]).save("acceptance.json")
+    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    status, _, _ = run(
+        "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6, "--out", "plan.json"
+    )
+    assert status == 0
+
+
+def test_the_whole_loop(run: Run, pair: list[object]) -> None:
+    few = ["--count", 5, "--prompt-tokens", 16, "--new-tokens", 40]
+    status, out, _ = run("trace", *pair, *few, "--out", "trace", "--top-k", 4)
+    assert status == 0
+    assert "wrote trace/acceptance.json" in out
+    status, out, _ = run("profile", *pair[:4], "--contexts", "16,64", "--largest", 32, "--rounds", 3, "--out", "l.json")
+    assert status == 0
+    assert "draft ms" in out
+    status, out, _ = run(
+        "plan", "--acceptance", "trace/acceptance.json", "--latency", "l.json", "--max-budget", 8, "--out", "plan.json"
+    )
+    assert status == 0
+    plan = st.Plan.load("plan.json")
+    assert plan.answer in ("off", "chain", "tree")
+    assert "plain decoding, per token" in out
+    assert run("simulate", "--plan", "plan.json", "--out", "simulated.json")[0] == 0
+    status, out, _ = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json")
+    assert status == 0
+    assert "5 of 5" in out
+    arguments = ("compare", "--plan", "plan.json", "--simulated", "simulated.json", "--measured", "measured.json")
+    status, out, _ = run(*arguments)
+    assert status == 0
+    assert "theory" in out
+    status, out, _ = run(*arguments, "--json")
+    assert json.loads(out)["measurement"]["tau"] == st.Tally.load("measured.json").tau
+    status, out, _ = run("decode", *pair[:4], "--plan", "plan.json", "--text", "import json", "--new-tokens", 8)
+    assert status == 0
+    assert out.startswith("import json")
+
+
+def test_the_demo_writes_its_records_and_one_page(run: Run, tiny_folders: Path) -> None:
+    status, out, _ = run(
+        "demo", "--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--out", "demo"
+    )
+    assert status == 0
+    assert "20 of 20" in out
+    page = Path("demo/index.html").read_text()
+    for folder in (Path("demo/temperature-0"), Path("demo/temperature-1")):
+        plan, tally = st.Plan.load(folder / "plan.json"), st.Tally.load(folder / "measured.json")
+        assert f"{plan.block_efficiency:.3f}" in out
+        assert f"{plan.block_efficiency:.3f}" in page
+        assert f"{tally.tau:.3f}" in out
+        assert f"{tally.tau:.3f}" in page
+        assert st.Acceptance.load(folder / "acceptance.json").trials is not None
+        assert st.Tally.load(folder / "simulated.json").cycles.sum() == 20_000
+
+
+def test_json_is_the_record(run: Run) -> None:
+    records(run)
+    status, out, _ = run("simulate", "--plan", "plan.json", "--json")
+    assert status == 0
+    assert st.Tally.from_dict(json.loads(out)).cycles.sum() == 20_000
+
+
+def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
+    records(run)
+    before = Path("plan.json").read_text()
+    status, _, err = run(
+        "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 0, "--out", "plan.json"
+    )
+    assert status == 2
+    assert err == "error: budget must be at least 1, got 0: for no speculation use Tree.chain(0)\n"
+    assert Path("plan.json").read_text() == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["simulate", "--plan", "absent.json"], "there is no file absent.json"),
+        (["simulate", "--plan", "latency.json"], "holds a record of kind 'latency', expected 'plan'"),
+        (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
+        (["compare", "--plan", "plan.json", "--measured", "plan.json"], "expected 'tally'"),
+        (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),
+        (["profile", "--out", "x", "--contexts", "64,many"], "contexts must be whole numbers with commas between them"),
+        (["profile", "--out", "x", "--largest", "0"], "largest must be at least 1, got 0"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], message: str) -> None:
+    records(run)
+    files = sorted(Path().iterdir())
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert err.startswith("error: ")
+    assert message in err
+    assert len(err.splitlines()) == 1
+    assert sorted(Path().iterdir()) == files
+
+
+def test_an_interrupted_decode_keeps_the_finished_prompts(
+    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import reference.measure
+
+    records(run)
+    whole = reference.measure.measure
+
+    def interrupted(*args: object, **settings: object) -> object:
+        for count, tally in enumerate(whole(*args, **settings)):  # type: ignore[arg-type]
+            if count == 2:
+                raise KeyboardInterrupt
+            yield tally
+
+    monkeypatch.setattr(reference.measure, "measure", interrupted)
+    few = ["--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
+    status, out, _ = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json")
+    assert status == 0
+    assert "interrupted: counting the 2 prompts that were finished" in out
+    assert len(st.Tally.load("measured.json").cycles) == 2
+
+
+def test_an_interruption_is_said(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    import simulate
+
+    def stop(*args: object, **settings: object) -> None:
+        raise KeyboardInterrupt
+
+    records(run)
+    monkeypatch.setattr(simulate, "run", stop)
+    status, _, err = run("simulate", "--plan", "plan.json")
+    assert status == 130
+    assert "interrupted" in err
+
+
+def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "torch", None)
+    for name in [name for name in sys.modules if name.split(".")[0] == "reference"]:
+        monkeypatch.delitem(sys.modules, name)
+    status, _, err = run("train", "--out", "pair", "--work", "work")
+    assert status == 2
+    assert "pip install 'spectheory[reference]'" in err

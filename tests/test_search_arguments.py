@@ -1,0 +1,102 @@
+"""The door of the search: what it imports, what it refuses, and how it says so."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from spectheory.acceptance import Acceptance
+from spectheory.search import best_tree, best_trees, memory, yield_table
+from spectheory.tree import LARGEST_TREE
+
+
+def test_importing_and_a_small_search_leave_numba_alone() -> None:
+    code = """
+import sys
+import spectheory.search as search
+from spectheory.acceptance import Acceptance
+search.best_trees(Acceptance.by_rank([0.6, 0.2]), 256)
+search.yield_table(Acceptance.by_rank([0.6, 0.2]), 256, max_depth=9)
+assert not {"numba", "scipy"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_bad_arguments_are_named_with_their_repair() -> None:
+    acceptance = Acceptance.by_rank([0.5, 0.2])
+    with pytest.raises(ValueError, match=r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"):
+        best_tree(acceptance, 0)
+    with pytest.raises(ValueError, match=r"budget must be a whole number, got 2\.5"):
+        best_trees(acceptance, 2.5)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="budget must be a whole number, got True"):
+        yield_table(acceptance, True, max_depth=2)
+    with pytest.raises(
+        ValueError, match=r"max_depth must be at least 1, got 0: for no speculation use Tree.chain\(0\)"
+    ):
+        best_tree(acceptance, 5, max_depth=0)
+    with pytest.raises(ValueError, match="max_depth must be at least 0, got -1"):
+        yield_table(acceptance, 5, max_depth=-1)
+    with pytest.raises(ValueError, match="max_depth must be a whole number, got None"):
+        yield_table(acceptance, 5, max_depth=None)  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match=f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got"):
+        best_tree(acceptance, LARGEST_TREE)
+    with pytest.raises(ValueError, match="max_fanout must be at least 1, got 0: None sets no limit"):
+        best_tree(acceptance, 5, max_fanout=0)
+    with pytest.raises(ValueError, match=r"must be an Acceptance, got list: use Acceptance\.by_rank"):
+        best_tree([0.5], 5)  # pyright: ignore[reportArgumentType]
+    assert best_tree(acceptance, np.int64(2)) == best_tree(acceptance, 2)  # pyright: ignore[reportArgumentType]
+
+
+falling, rising, late = Acceptance.by_rank([0.5, 0.2]), Acceptance.by_rank([0.2, 0.5]), Acceptance.by_rank([0.0, 1.0])
+
+
+@pytest.mark.parametrize(
+    ("search", "too_large"),
+    [
+        (lambda n: best_tree(falling, n), 25_000),
+        (lambda n: best_tree(rising, n), 25_000),
+        (lambda n: best_trees(falling, n), 25_000),
+        (lambda n: best_trees(rising, n), 25_000),
+        (lambda n: yield_table(falling, n, max_depth=2), 25_000),
+        (lambda n: yield_table(rising, n, max_depth=2), 25_000),
+        (lambda n: best_tree(late, n, max_depth=38), 10_000),  # the tree without a limit fits, but is too deep
+    ],
+)
+def test_what_does_not_fit_in_memory_is_refused(
+    monkeypatch: pytest.MonkeyPatch, search: Callable[[int], object], too_large: int
+) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 2_000_000)
+    with pytest.raises(ValueError, match=r"needs about [\d.]+ GB for this search, [\d.]+ GB are available") as refusal:
+        search(too_large)
+    fits = int(str(refusal.value).split("up to about ")[1].split(" fits")[0].replace(",", ""))
+    search(fits)
+    with pytest.raises(ValueError, match="fits"):
+        search(fits + 1)
+
+
+def test_a_depth_that_no_budget_affords_is_refused() -> None:
+    with pytest.raises(ValueError, match="no budget fits: use a smaller max_depth"):
+        yield_table(falling, 5, max_depth=10**12)
+
+
+def test_largest_fitting_budget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(memory, "available_bytes", lambda: 1000)
+    memory.require_memory(lambda n: 10 * n, 100)
+    with pytest.raises(ValueError, match="up to about 100 fits"):
+        memory.require_memory(lambda n: 10 * n, 101)
+    monkeypatch.setattr(memory, "available_bytes", lambda: None)
+    memory.require_memory(lambda n: 10 * n, 10**30)
+
+
+def test_available_memory_is_read_where_it_can_be(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    monkeypatch.setattr(memory, "MEMINFO", meminfo)
+    everything = memory.available_bytes()
+    assert everything is None or everything > 0
+    meminfo.write_text("MemTotal: 9 kB\nMemAvailable:    7 kB\n")
+    assert memory.available_bytes() == 7 * 1024
