@@ -36,7 +36,7 @@ def plan_command(table: list[list[float]], folder: Path) -> str:
     sizes = 2 ** np.arange(9)
     seconds = 5e-3 + 1e-4 * sizes[None]
     st.Latency(sizes, np.array([256]), seconds, seconds / 10).save(folder / "latency.json")
-    arguments = ["spectheory", "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--no-smooth"]
+    arguments = ["spectheory", "plan", "--acceptance", "acceptance.json", "--latency", "latency.json"]
     return f"import sys; sys.argv = {arguments}; from spectheory.cli import app; app()"
 
 

@@ -15,10 +15,14 @@ def additive_mask(attend: Tensor, dtype: torch.dtype) -> Tensor:
 
 
 class CachedModel:
-    """One sequence in one model. `length` tokens lie in the cache; `seconds` adds up the time of its forwards."""
+    """One sequence in one model. `length` tokens lie in the cache; `seconds` adds up the time of its forwards.
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    Logits are cut to `vocab_size`: models pad their output layers to different sizes.
+    """
+
+    def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
         self.model = model
+        self.vocab_size = vocab_size
         self.cache = DynamicCache()
         self.length = 0
         self.seconds = 0.0
@@ -46,7 +50,7 @@ class CachedModel:
         ).logits[0]
         self.seconds += self._clock() - started
         self.length += len(tokens)
-        return logits.float()
+        return logits[:, : self.vocab_size].float()
 
     def _clock(self) -> float:
         if self.model.device.type == "cuda":

@@ -5,6 +5,15 @@ from __future__ import annotations
 import torch
 from torch import Generator, Tensor
 
+LEAST_TEMPERATURE = 1e-3
+"""Below it logits over temperature leave float32, and the law is greedy in all but name."""
+
+
+def check_temperature(temperature: float) -> None:
+    """Raise ValueError for a temperature that is neither 0 (greedy) nor one to sample at."""
+    if temperature != 0 and not LEAST_TEMPERATURE <= temperature < float("inf"):
+        raise ValueError(f"temperature must be 0 (greedy) or at least {LEAST_TEMPERATURE}, got {temperature}")
+
 
 def propose(logits: Tensor, k: int, temperature: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
     """The k children of each node in order of rank (n, k), and the law they were drawn from (n, V).

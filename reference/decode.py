@@ -13,9 +13,10 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cached import CachedModel, additive_mask
+from reference.candidates import check_temperature
 from reference.drafter import TreeDrafter
 from reference.models import Pair
-from spectheory import Tree
+from spectheory import DrawRule, Tree
 from spectheory.otlp import Naive, Solver
 from spectheory.verify import walk
 
@@ -46,8 +47,12 @@ class Decoder:
     stop_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        check_temperature(self.temperature)
+        if DrawRule.NO_REPLACEMENT not in self.solver.rules:
+            raise ValueError(
+                f"solver {type(self.solver).__name__} is not lossless for children drawn without replacement, "
+                "which is how this decoder draws them"
+            )
         widest = int(self.tree.rank.max()) + 1
         if widest > self.pair.vocab_size:
             raise ValueError(f"tree has {widest} children at a node, the vocabulary has {self.pair.vocab_size} tokens")
@@ -71,9 +76,9 @@ class Decoder:
                 f"prompt of {len(prompt)} tokens, {new_tokens} new ones and a tree of depth {self.tree.max_depth} "
                 f"need a context of {need}, these models have {self.pair.context}: shorten the prompt or the text"
             )
-        if self.temperature > 0 and draft_rng is rng and self.tree.budget:
-            raise ValueError("draft_rng and rng must be two generators: a verifier that shares noise is not lossless")
-        target, draft = CachedModel(self.pair.target), CachedModel(self.pair.draft)
+        if self.temperature > 0 and self.tree.budget and _seed(draft_rng) == _seed(rng):
+            raise ValueError("draft_rng and rng must be two streams: a verifier that shares noise is not lossless")
+        target, draft = (CachedModel(model, self.pair.vocab_size) for model in (self.pair.target, self.pair.draft))
         context = torch.tensor(prompt, device=self.pair.device)
         last = self._emit(target.forward(context)[-1], rng)
         if self.tree.budget:
@@ -97,12 +102,12 @@ class Decoder:
         started = time.perf_counter()
         while len(text) < new_tokens and not self.stop_tokens.intersection(text):
             committed = target.length
-            drafted = drafter.grow(pending, len(draws), draft_rng) if self.tree.budget else torch.tensor(pending[-1:])
+            drafted = drafter.grow(pending, draft_rng)
             logits = verify(drafted)
             tokens = drafted.tolist()
             path, following = walk(draws, tokens, self._chooser(logits, drafter, draws, tokens, rng))
             target.keep(committed, [0, *path])
-            unseen = drafter.keep(path) if self.tree.budget else 0
+            unseen = drafter.keep(path)
             emitted = [*(tokens[node] for node in path), following]
             pending = emitted[len(path) - unseen :]
             text += emitted
@@ -141,3 +146,8 @@ class Decoder:
     def _cut(self, text: list[int], new_tokens: int) -> list[int]:
         ends = [i + 1 for i, token in enumerate(text) if token in self.stop_tokens]
         return text[: min([new_tokens, *ends])]
+
+
+def _seed(generator: Generator | None) -> int:
+    """What tells random streams apart; torch's global one is that of None."""
+    return torch.initial_seed() if generator is None else generator.initial_seed()

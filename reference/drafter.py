@@ -26,9 +26,14 @@ class _Level:
     fanout: int
 
 
-def _levels(tree: Tree, device: torch.device, dtype: torch.dtype) -> list[_Level]:
-    ancestors = tree.ancestor_mask()
+def _inner(tree: Tree) -> np.ndarray:
+    """Nodes with children, level by level: the order in which they enter the draft's cache."""
     inner = np.unique(tree.parent[1:])
+    return inner[np.argsort(tree.depth[inner], kind="stable")]
+
+
+def _levels(tree: Tree, device: torch.device, dtype: torch.dtype) -> list[_Level]:
+    ancestors, inner = tree.ancestor_mask(), _inner(tree)
     levels = []
     for depth in range(tree.max_depth):
         nodes = inner[tree.depth[inner] == depth]
@@ -57,17 +62,20 @@ class TreeDrafter:
     def __init__(self, model: CachedModel, tree: Tree, temperature: float) -> None:
         self.model = model
         self.temperature = temperature
+        self.size = tree.budget + 1
         self.levels = _levels(tree, model.model.device, model.model.dtype)
-        self.offset = {int(node): row for row, node in enumerate(n for n in np.unique(tree.parent[1:]) if n > 0)}
+        self.offset = {int(node): row for row, node in enumerate(n for n in _inner(tree) if n > 0)}
         self.row = {int(node): (i, r) for i, level in enumerate(self.levels) for r, node in enumerate(level.inner)}
         self.laws: list[Tensor] = []
         self.committed = 0
 
-    def grow(self, pending: list[int], size: int, generator: Generator | None) -> Tensor:
-        """Tokens (size,) of all nodes. `pending` are committed tokens that the draft has not seen, the root last."""
-        tokens = torch.empty(size, dtype=torch.long, device=self.model.model.device)
+    def grow(self, pending: list[int], generator: Generator | None) -> Tensor:
+        """Tokens (n + 1,) of all nodes. `pending` are committed tokens that the draft has not seen, the root last."""
+        tokens = torch.empty(self.size, dtype=torch.long, device=self.model.model.device)
         tokens[0] = pending[-1]
         self.laws = []
+        if not self.levels:
+            return tokens
         logits = self.model.forward(tokens.new_tensor(pending))[-1:]
         self.committed = self.model.length
         for level in self.levels:

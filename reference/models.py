@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,8 +29,8 @@ class Pair:
 
     @property
     def vocab_size(self) -> int:
-        """Entries of both models' laws."""
-        return self.target.config.vocab_size
+        """Entries of the laws: the smaller of the two output layers, which may be padded beyond the tokenizer."""
+        return min(model.config.vocab_size for model in (self.target, self.draft))
 
     @property
     def context(self) -> int:
@@ -43,6 +44,17 @@ class Pair:
         """Tokens that end a text, by the target's generation settings."""
         stop = getattr(self.target.generation_config, "eos_token_id", None)
         return frozenset([stop] if isinstance(stop, int) else stop or [])
+
+    @property
+    def fingerprint(self) -> str:
+        """A short hash of names, shapes and a sample of the values of all weights of both models."""
+        digest = hashlib.sha256()
+        for model in (self.target, self.draft):
+            for name, weight in model.state_dict().items():
+                values = weight.flatten()
+                sample = values[:: max(1, len(values) // 1024)].double().cpu().numpy()
+                digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.tobytes())
+        return digest.hexdigest()[:16]
 
     @property
     def device(self) -> torch.device:
@@ -68,24 +80,43 @@ def load_pair(
         if not (folder / "config.json").is_file():
             raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
         try:
-            model: Any = AutoModelForCausalLM.from_pretrained(
-                folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True
-            )
+            model, loading = _load(folder, dtype)
             tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except Exception as error:
+            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             raise PairError(
-                f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {error}"
+                f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
             ) from error
+        absent = sorted(loading["missing_keys"])
+        if absent:
+            raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
         models[role] = model.to(device).eval().requires_grad_(False)
-        if any(kind != "full_attention" for kind in getattr(model.config, "layer_types", None) or []):
+        if _has_other_attention(model.config):
             raise PairError(f"{role} {folder} has layers without full attention, which tree decoding does not support")
-    if tokenizers["target"].get_vocab() != tokenizers["draft"].get_vocab():
+    vocabularies = {role: tokenizer.get_vocab() for role, tokenizer in tokenizers.items()}
+    if vocabularies["target"] != vocabularies["draft"]:
         raise PairError(
             f"vocabularies differ: {folders['target']} and {folders['draft']} must share one tokenizer "
-            f"({len(tokenizers['target'])} and {len(tokenizers['draft'])} tokens)"
+            f"({len(vocabularies['target'])} and {len(vocabularies['draft'])} tokens)"
         )
-    sizes = {role: model.config.vocab_size for role, model in models.items()}
-    if sizes["target"] != sizes["draft"]:
-        raise PairError(f"vocab_size differs: target {sizes['target']}, draft {sizes['draft']}")
+    for role, model in models.items():
+        if model.config.vocab_size < len(vocabularies[role]):
+            raise PairError(f"{role} has {model.config.vocab_size} outputs for {len(vocabularies[role])} tokens")
     names = (str(folders["target"]), str(folders["draft"]))
     return Pair(models["target"], models["draft"], tokenizers["target"], names)
+
+
+def _load(folder: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
+    """The model, and what transformers says of its weights."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
+    )
+    return loaded
+
+
+def _has_other_attention(config: Any) -> bool:
+    """Whether a layer attends to less than the whole past, or keeps its past in another form."""
+    kinds = getattr(config, "layer_types", None)
+    if kinds:
+        return any(kind != "full_attention" for kind in kinds)
+    return bool(getattr(config, "sliding_window", None)) and getattr(config, "use_sliding_window", True)

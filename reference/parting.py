@@ -19,7 +19,7 @@ class Parting:
 
     @property
     def margin(self) -> float:
-        """How far apart the two logits are; within rounding (about 1e-4 in float32) the tokens tie."""
+        """How far apart the two logits are; within rounding (some 1e-5 in float32) the tokens tie."""
         return abs(self.logits[0] - self.logits[1])
 
     def __str__(self) -> str:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Generator, Tensor
 from transformers import PreTrainedModel
 
 from reference.cached import CachedModel, additive_mask
+from reference.candidates import check_temperature
 from reference.decode import Decoder
 from reference.models import Pair
 from spectheory import Latency, Provenance, Tree
@@ -17,6 +18,8 @@ from spectheory import Latency, Provenance, Tree
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
 WARM_UP = 3
+OVERHEAD_TREE = Tree.k_ary(2, 3)
+OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
 def profile(
@@ -25,29 +28,24 @@ def profile(
     tokens: Sequence[int] = TOKENS,
     contexts: Sequence[int] = CONTEXTS,
     rounds: int = 15,
+    temperature: float = 0.0,
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
     """Median and interquartile range of `rounds` forwards at each size, after a warm-up, sizes in random order.
 
-    Both models take turns, as they do in decoding. The overhead of a cycle is what a real decode of a 14-node tree
-    spends outside its forwards; that of a plain step likewise.
+    Both models take turns, as they do in decoding. The overheads are those of `overheads` at `temperature`.
 
     Raises:
         ValueError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
-    if max(contexts) + max(tokens) > pair.context:
-        raise ValueError(
-            f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {max(contexts) + max(tokens)}, "
-            f"these models have {pair.context}: profile smaller contexts"
-        )
+    _check(pair, tokens, contexts, rounds)
+    check_temperature(temperature)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     total = len(contexts) * (WARM_UP + rounds)
     for c, context in enumerate(contexts):
-        models = [_filled(model, context, rng) for model in (pair.target, pair.draft)]
+        models = [_filled(model, pair.vocab_size, context, rng) for model in (pair.target, pair.draft)]
         for turn in range(-WARM_UP, rounds):
             for n in rng.permutation(len(tokens)):
                 for m, model in enumerate(models):
@@ -55,6 +53,7 @@ def profile(
             done(c * (WARM_UP + rounds) + turn + WARM_UP + 1, total)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
+    cycle, plain = overheads(pair, temperature, rng)
     return Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
@@ -62,8 +61,8 @@ def profile(
         draft_seconds=median[1],
         target_spread_seconds=spread[0],
         draft_spread_seconds=spread[1],
-        overhead_seconds=_overhead(pair, Tree.k_ary(2, 3), min(contexts), rng),
-        plain_overhead_seconds=_overhead(pair, Tree.chain(0), min(contexts), rng),
+        overhead_seconds=cycle,
+        plain_overhead_seconds=plain,
         provenance=Provenance.now(
             "spectheory profile",
             seed=seed,
@@ -74,18 +73,19 @@ def profile(
             dtype=pair.target.dtype,
             threads=torch.get_num_threads(),
             rounds=rounds,
+            temperature=temperature,
         ),
     )
 
 
 def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor:
-    drawn = rng.integers(0, model.model.config.vocab_size, tokens)
+    drawn = rng.integers(0, model.vocab_size, tokens)
     return torch.as_tensor(drawn, device=model.model.device)
 
 
 @torch.inference_mode()
-def _filled(model: PreTrainedModel, context: int, rng: np.random.Generator) -> CachedModel:
-    cached = CachedModel(model)
+def _filled(model: PreTrainedModel, vocab_size: int, context: int, rng: np.random.Generator) -> CachedModel:
+    cached = CachedModel(model, vocab_size)
     cached.forward(_random(cached, context, rng))
     return cached
 
@@ -104,10 +104,34 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     return model.seconds - before
 
 
-def _overhead(pair: Pair, tree: Tree, prompt: int, rng: np.random.Generator) -> float:
-    """Seconds of a cycle outside the forwards: the median over a few short decodes of random text."""
-    decoder, shares = Decoder(pair, tree), []
-    for _ in range(5):
-        text = decoder.generate(rng.integers(0, pair.vocab_size, prompt).tolist(), 16)
+def overheads(pair: Pair, temperature: float, rng: np.random.Generator) -> tuple[float, float]:
+    """Seconds outside the forwards of a cycle with a 14-node tree, and of a plain step.
+
+    Medians over a few short decodes of random text; sampling costs more than greedy decoding, so each temperature has
+    its own.
+    """
+    return _overhead(pair, OVERHEAD_TREE, temperature, rng), _overhead(pair, Tree.chain(0), temperature, rng)
+
+
+def _overhead(pair: Pair, tree: Tree, temperature: float, rng: np.random.Generator) -> float:
+    decoder, shares = Decoder(pair, tree, temperature), []
+    for seed in range(7):
+        prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
+        streams = (Generator(pair.device).manual_seed(2 * seed + stream) for stream in (0, 1))
+        text = decoder.generate(prompt, OVERHEAD_TEXT, *streams)
         shares.append((text.seconds - text.target_seconds - text.draft_seconds) / len(text.accepted))
     return float(np.median(shares))
+
+
+def _check(pair: Pair, tokens: Sequence[int], contexts: Sequence[int], rounds: int) -> None:
+    if rounds < 1:
+        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    for name, sizes in (("tokens", tokens), ("contexts", contexts)):
+        if not sizes or min(sizes) < 1 or sorted(set(sizes)) != list(sizes):
+            raise ValueError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
+    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + OVERHEAD_TREE.max_depth)
+    if need > pair.context:
+        raise ValueError(
+            f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "
+            f"these models have {pair.context}: profile smaller contexts"
+        )

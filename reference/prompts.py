@@ -19,7 +19,9 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None) -> list[str]:
     if not path.is_file():
         raise ValueError(f"prompts file {path} does not exist: name a JSON Lines file with a field 'text' on each line")
     texts = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+        if not line.strip():
+            continue
         try:
             texts.append(str(json.loads(line)["text"]))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
@@ -35,6 +37,8 @@ def encode_prompts(pair: Pair, texts: list[str], length: int) -> list[list[int]]
     Raises:
         ValueError: a text is shorter than that.
     """
+    if length < 1:
+        raise ValueError(f"prompt tokens must be at least 1, got {length}")
     rows = [pair.tokenizer(text, add_special_tokens=False)["input_ids"][:length] for text in texts]
     for index, row in enumerate(rows):
         if len(row) < length:

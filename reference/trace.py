@@ -8,6 +8,7 @@ the target's (the solver is lossless) and gives the rank of the accepted draw.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
@@ -21,7 +22,7 @@ import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from reference.candidates import propose
+from reference.candidates import check_temperature, propose
 from reference.models import Pair
 from spectheory import Acceptance, Provenance
 from spectheory.otlp import Naive
@@ -43,6 +44,10 @@ COLUMNS = pa.schema(
 """One row a position. `target_rank` is -1 where the token is not among the candidates; logarithms are natural."""
 
 
+STAMP = "provenance.json"
+"""In the folder of a trace: its settings, versions and date."""
+
+
 @dataclass(frozen=True)
 class TraceSettings:
     """What decides a trace, beside the pair and the prompts."""
@@ -60,8 +65,7 @@ class TraceSettings:
         for name in ("top_k", "new_tokens", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        if not 0 <= self.temperature < float("inf"):
-            raise ValueError(f"temperature must be at least 0, got {self.temperature}")
+        check_temperature(self.temperature)
 
 
 def record(
@@ -77,7 +81,8 @@ def record(
     length; `done` is told the finished requests and all.
 
     Raises:
-        ValueError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings.
+        ValueError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings,
+            prompts or weights.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
@@ -87,7 +92,8 @@ def record(
         raise ValueError(f"prompts and new tokens need a context of {need}, these models have {pair.context}")
     if settings.top_k > pair.vocab_size:
         raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
-    _claim(folder, {**asdict(settings), "prompts": len(prompts)})
+    inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
+    _claim(folder, {**asdict(settings), **inputs})
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
         rows = prompts[first : first + settings.batch]
@@ -102,15 +108,17 @@ def record(
 def _claim(folder: Path, settings: dict[str, Any]) -> None:
     """Make `folder` this trace's own; refuse one that belongs to another."""
     folder.mkdir(parents=True, exist_ok=True)
-    remember = folder / "settings.json"
-    if remember.exists():
-        found = json.loads(remember.read_text())
-        differing = sorted(key for key in settings if settings[key] != found.get(key))
+    if (folder / STAMP).exists():
+        stamp = Provenance(**json.loads((folder / STAMP).read_text()))
+        found = {**stamp.details, "seed": str(stamp.seed)}
+        differing = sorted(key for key in settings if str(settings[key]) != found.get(key))
         if differing:
             raise ValueError(
                 f"{folder} holds a trace with another {', '.join(differing)}: name an empty folder or remove this one"
             )
-    write_whole(remember, json.dumps(settings, indent=1) + "\n")
+        return
+    stamp = Provenance.now("spectheory trace", packages=("torch", "transformers"), **settings)
+    write_whole(folder / STAMP, json.dumps(asdict(stamp), indent=1) + "\n")
 
 
 @torch.inference_mode()
@@ -119,7 +127,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
     scale = settings.temperature or 1.0
-    target, draft = _Stream(pair.target), _Stream(pair.draft)
+    target, draft = (_Stream(model, pair.vocab_size) for model in (pair.target, pair.draft))
     tokens = torch.tensor(prompts, device=pair.device)
     running = list(range(len(prompts)))
     for step in range(settings.new_tokens):
@@ -153,14 +161,15 @@ def _columns(wanted: Tensor, offered: Tensor, candidates: Tensor, emitted: Tenso
 class _Stream:
     """A batch of sequences of equal length in one model."""
 
-    def __init__(self, model: PreTrainedModel) -> None:
+    def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
         self.model = model
+        self.vocab_size = vocab_size
         self.cache = DynamicCache()
 
     def next(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (B, n); logits (B, V) of what follows, float32."""
         out = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-        return out.logits[:, -1].float()
+        return out.logits[:, -1, : self.vocab_size].float()
 
 
 def _emit(wanted: Tensor, q: Tensor, candidates: Tensor, temperature: float, rng: Generator) -> Tensor:
@@ -179,9 +188,9 @@ def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100) -> A
         ValueError: the folder holds no trace, or a part of it is damaged.
     """
     parts = sorted(folder.glob("part-*.parquet"))
-    if not parts or not (folder / "settings.json").exists():
+    if not parts or not (folder / STAMP).exists():
         raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
-    settings = json.loads((folder / "settings.json").read_text())
+    stamp = Provenance(**json.loads((folder / STAMP).read_text()))
     texts = []
     for part in parts:
         try:
@@ -190,7 +199,6 @@ def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100) -> A
             raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error
         request, rank = (table[name].to_numpy() for name in ("request_id", "target_rank"))
         texts += [rank[request == r] for r in np.unique(request)]
-    stamp = Provenance.now("spectheory trace", packages=("torch", "transformers"), **settings)
     return Acceptance.from_ranks(
-        texts, ranks=settings["top_k"], max_depth=max_depth, min_trials=min_trials, provenance=stamp
+        texts, ranks=int(stamp.details["top_k"]), max_depth=max_depth, min_trials=min_trials, provenance=stamp
     )

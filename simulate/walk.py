@@ -34,7 +34,7 @@ def run(
         emitted=by_request.sum(1) + per_request,
         cycles=np.full(requests, per_request),
         accepted_histogram=np.bincount(accepted, minlength=plan.tree.max_depth + 1),
-        provenance=Provenance.now("simulate.run", seed=seed, cycles=cycles),
+        provenance=Provenance.now("simulate.run", seed=seed, cycles=len(accepted)),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -53,12 +53,9 @@ class Acceptance(Record):
         if (self.hits is None) != (self.trials is None):
             raise ValueError("hits and trials must be given together")
         if self.hits is not None and self.trials is not None:
-            hits, trials = np.asarray(self.hits, np.int64), np.asarray(self.trials, np.int64)
-            if hits.shape != table.shape or trials.shape != table.shape[:1]:
-                raise ValueError(
-                    f"hits and trials must have shapes {table.shape} and {table.shape[:1]}, "
-                    f"got {hits.shape} and {trials.shape}"
-                )
+            hits, trials = _counts(self.hits, self.trials)
+            if hits.shape != table.shape:
+                raise ValueError(f"hits must have the shape of the table, {table.shape}, got {hits.shape}")
             object.__setattr__(self, "hits", hits)
             object.__setattr__(self, "trials", trials)
 
@@ -83,11 +80,7 @@ class Acceptance(Record):
 
         Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them.
         """
-        hits, trials = np.asarray(hits, np.int64), np.asarray(trials, np.int64)
-        if hits.ndim != 2 or trials.shape != hits.shape[:1]:
-            raise ValueError(f"hits and trials must have shapes (D, R) and (D,), got {hits.shape} and {trials.shape}")
-        if (hits < 0).any() or (hits.sum(1) > trials).any():
-            raise ValueError("hits must be counts >= 0 that sum to at most trials in each row")
+        hits, trials = _counts(hits, trials)
         few = trials < min_trials
         kept = int(few.argmax()) if few.any() else len(trials)
         if kept == 0:
@@ -157,7 +150,7 @@ class Acceptance(Record):
         from scipy.optimize import isotonic_regression
 
         rows = [isotonic_regression(row, increasing=False).x for row in self.table]
-        return type(self)(np.array(rows), self.hits, self.trials, self.provenance)
+        return replace(self, table=np.array(rows), provenance=self.provenance.noting(smoothed="antitonic in rank"))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper Clopper-Pearson limits of each rate, each (D, R), positions taken as independent.
@@ -173,3 +166,15 @@ class Acceptance(Record):
         low = np.nan_to_num(beta.ppf(tail, self.hits, misses + 1))
         high = np.nan_to_num(beta.ppf(1 - tail, self.hits + 1, misses), nan=1.0)
         return low, high
+
+
+def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as int64, checked."""
+    hits, trials = np.asarray(hits), np.asarray(trials)
+    if hits.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
+        raise ValueError(f"hits and trials must be whole numbers, got {hits.dtype} and {trials.dtype}")
+    if hits.ndim != 2 or trials.shape != hits.shape[:1]:
+        raise ValueError(f"hits and trials must have shapes (D, R) and (D,), got {hits.shape} and {trials.shape}")
+    if (hits < 0).any() or (hits.sum(1) > trials).any():
+        raise ValueError("hits must be counts >= 0 that sum to at most trials in each row")
+    return hits.astype(np.int64), trials.astype(np.int64)

@@ -31,4 +31,4 @@ def residual(p: Vector, q: Vector) -> Vector:
 
 def accept_ratio(p: Any, q: Any) -> Any:
     """min(1, p / q); for q = 0 it is 1 where p > 0 and 0 where p = 0, so that no token of p = 0 is ever accepted."""
-    return p / (q + (q == 0)) * (p < q) + (p >= q) * (p > 0)
+    return p * (p < q) / (q + (q == 0)) + (p >= q) * (p > 0)

@@ -76,7 +76,12 @@ class Latency(Record):
         def rising(seconds: np.ndarray) -> np.ndarray:
             return np.array([isotonic_regression(row).x for row in seconds])
 
-        return replace(self, target_seconds=rising(self.target_seconds), draft_seconds=rising(self.draft_seconds))
+        return replace(
+            self,
+            target_seconds=rising(self.target_seconds),
+            draft_seconds=rising(self.draft_seconds),
+            provenance=self.provenance.noting(smoothed="rising in tokens"),
+        )
 
     def target(self, tokens: int, context: int) -> float:
         """Seconds of one target forward of `tokens` behind `context` cached tokens."""

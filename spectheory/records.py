@@ -53,6 +53,10 @@ class Provenance:
             details={key: str(value) for key, value in details.items()},
         )
 
+    def noting(self, **details: object) -> Self:
+        """The same stamp with more details."""
+        return dataclasses.replace(self, details=self.details | {key: str(value) for key, value in details.items()})
+
 
 UNKNOWN = Provenance(source="made by hand")
 
@@ -88,7 +92,7 @@ class Record:
             raise RecordError(f"{where} is damaged: missing fields {missing}, unknown fields {unknown}")
         hints = typing.get_type_hints(cls)
         try:
-            return cls(**{name: _typed(hints[name], data[name]) for name in names})
+            return cls(**{name: _typed(name, hints[name], data[name]) for name in names})
         except RecordError:
             raise
         except (TypeError, ValueError) as error:
@@ -137,8 +141,8 @@ def _plain(value: Any) -> Any:
     return value
 
 
-def _typed(hint: Any, value: Any) -> Any:
-    """The JSON `value` as the type that a field is annotated with."""
+def _typed(name: str, hint: Any, value: Any) -> Any:
+    """The JSON `value` as the type that the field `name` is annotated with."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
         if value is None:
             return None
@@ -151,4 +155,7 @@ def _typed(hint: Any, value: Any) -> Any:
         return Provenance(**value)
     if hint is np.ndarray:
         return np.asarray(value)
+    expected = (int, float) if hint is float else hint
+    if not isinstance(value, expected) or isinstance(value, bool):
+        raise ValueError(f"{name} must be of type {hint.__name__}, got {value!r:.40}")
     return value

@@ -45,10 +45,10 @@ class Tally(Record):
 
     def __post_init__(self) -> None:
         for name in ("emitted", "cycles", "accepted_histogram"):
-            counts = np.asarray(getattr(self, name), np.int64)
-            if counts.ndim != 1 or (counts < 0).any():
+            counts = np.asarray(getattr(self, name))
+            if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
                 raise ValueError(f"{name} must be a row of counts >= 0, got {counts.tolist()!s:.80}")
-            object.__setattr__(self, name, counts)
+            object.__setattr__(self, name, counts.astype(np.int64))
         accepted = int(self.accepted_histogram @ np.arange(len(self.accepted_histogram)))
         cycles = int(self.cycles.sum())
         if len(self.emitted) != len(self.cycles) or self.accepted_histogram.sum() != cycles:
@@ -68,7 +68,7 @@ class Tally(Record):
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval of tau with requests as clusters: ratio estimator, linearised, Student's t.
 
-        Cycles of one request are dependent, requests are taken as independent.
+        Cycles of one request are dependent, requests are taken as independent. tau is at least 1.
         """
         from scipy.stats import t
 
@@ -78,7 +78,7 @@ class Tally(Record):
         deviation = self.emitted - self.tau * self.cycles
         error = np.sqrt(requests / (requests - 1) * (deviation**2).sum()) / self.cycles.sum()
         half = float(t.ppf((1 + level) / 2, requests - 1) * error)
-        return self.tau - half, self.tau + half
+        return max(1.0, self.tau - half), self.tau + half
 
     @property
     def speedup(self) -> float | None:

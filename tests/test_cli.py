@@ -64,7 +64,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     assert plan.answer in ("off", "chain", "tree")
     assert "plain decoding, per token" in out
     assert run("simulate", "--plan", "plan.json", "--out", "simulated.json")[0] == 0
-    status, out, _ = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json")
+    status, out, _ = run("decode", *pair, *few, "--skip", 0, "--plan", "plan.json", "--out", "measured.json")
     assert status == 0
     assert "5 of 5" in out
     arguments = ("compare", "--plan", "plan.json", "--simulated", "simulated.json", "--measured", "measured.json")
@@ -136,6 +136,19 @@ def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], mess
     assert sorted(Path().iterdir()) == files
 
 
+def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: list[object]) -> None:
+    few = ["--count", 3, "--prompt-tokens", 16, "--new-tokens", 40]
+    run("trace", *pair, *few, "--out", "trace", "--top-k", 4, "--temperature", 0.5)
+    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
+    assert st.Plan.load("plan.json").acceptance.provenance.details["smoothed"] == "antitonic in rank"
+    status, out, _ = run("decode", *pair, *few, "--skip", 1, "--plan", "plan.json", "--json")
+    tally = st.Tally.from_dict(json.loads(out))
+    assert (status, tally.provenance.details["temperature"], tally.compared) == (0, "0.5", 0)
+    status, _, err = run("decode", *pair, *few, "--skip", 40, "--plan", "plan.json")
+    assert (status, "prompts must be between 1 and" in err) == (2, True)
+
+
 def test_an_interrupted_decode_keeps_the_finished_prompts(
     run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,10 +164,10 @@ def test_an_interrupted_decode_keeps_the_finished_prompts(
             yield tally
 
     monkeypatch.setattr(reference.measure, "measure", interrupted)
-    few = ["--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
-    status, out, _ = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json")
-    assert status == 0
-    assert "interrupted: counting the 2 prompts that were finished" in out
+    few = ["--skip", 0, "--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
+    status, out, err = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json", "--json")
+    assert (status, out) == (130, "")
+    assert "interrupted: every file written so far is whole" in err
     assert len(st.Tally.load("measured.json").cycles) == 2
 
 

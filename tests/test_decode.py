@@ -12,8 +12,10 @@ from torch import Generator
 
 from reference.cached import CachedModel, additive_mask
 from reference.decode import Decoder
+from reference.drafter import TreeDrafter
 from reference.models import Pair
-from spectheory import Tree
+from spectheory import Acceptance, DrawRule, Tree, best_tree
+from spectheory.otlp import Naive
 from tests.conftest import TINY, generated, restless
 
 TREES = [
@@ -23,6 +25,7 @@ TREES = [
     Tree.k_ary(3, 3),
     Tree.from_paths([(0,), (1,), (2,), (0, 0), (1, 0), (1, 1), (1, 1, 0), (1, 1, 1), (2, 0), (2, 0, 0)]),
     Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6]),
+    best_tree(Acceptance.by_rank([0.65, 0.12, 0.06, 0.03]), 20),
 ]
 
 
@@ -57,7 +60,7 @@ def test_greedy_text_is_generates_for_any_tree(tiny: Pair, tree: Tree) -> None:
 def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     tree, prompt = TREES[4], [9, 8, 7, 6]
     tokens = torch.randint(0, 300, (tree.budget + 1,), generator=Generator().manual_seed(0))
-    model = CachedModel(tiny.target)
+    model = CachedModel(tiny.target, tiny.vocab_size)
     with torch.inference_mode():
         model.forward(torch.tensor(prompt))
         mask = additive_mask(torch.as_tensor(tree.ancestor_mask()), tiny.target.dtype)
@@ -66,6 +69,33 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
             path = np.flatnonzero(tree.ancestor_mask()[node])
             alone = tiny.target(torch.tensor([prompt + tokens[path].tolist()])).logits[0, -1]
             torch.testing.assert_close(logits[node], alone.float(), atol=1e-5, rtol=1e-5)
+
+
+@given(trees())
+@settings(max_examples=25, deadline=None, derandomize=True)
+def test_the_drafts_law_is_that_of_the_path(tiny: Pair, tree: Tree) -> None:
+    """The law from which the children of a node were drawn is the draft's own behind that path, cycle after cycle."""
+    text = [9, 8, 7, 6]
+    rng = np.random.default_rng(tree.budget)
+    model = CachedModel(tiny.draft, tiny.vocab_size)
+    drafter = TreeDrafter(model, tree, temperature=1.0)
+    with torch.inference_mode():
+        model.forward(torch.tensor(text[:-1]))
+        pending = text[-1:]
+        for seed in range(3):
+            tokens = drafter.grow(pending, Generator().manual_seed(seed)).tolist()
+            for node in np.unique(tree.parent[1:]):
+                path = [tokens[u] for u in np.flatnonzero(tree.ancestor_mask()[node])]
+                alone = tiny.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float().softmax(-1)
+                torch.testing.assert_close(drafter.law(int(node)), alone, atol=1e-5, rtol=1e-4)
+            end = int(rng.integers(tree.budget + 1))
+            path = [int(u) for u in np.flatnonzero(tree.ancestor_mask()[end])][1:]
+            emitted = [tokens[u] for u in path] + [int(rng.integers(300))]
+            unseen = drafter.keep(path)
+            pending = emitted[len(path) - unseen :] if tree.budget else emitted
+            text = text + emitted
+            if not tree.budget:
+                break
 
 
 def small_vocabulary() -> Pair:
@@ -120,13 +150,22 @@ def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
 
 
 def test_a_shared_random_stream_is_refused(tiny: Pair) -> None:
-    shared = Generator().manual_seed(0)
-    with pytest.raises(ValueError, match="must be two generators"):
-        Decoder(tiny, Tree.chain(2), temperature=1.0).generate([1], 4, shared, shared)
+    for streams in ([Generator().manual_seed(0)] * 2, [Generator().manual_seed(0) for _ in range(2)], [None, None]):
+        with pytest.raises(ValueError, match="must be two streams"):
+            Decoder(tiny, Tree.chain(2), temperature=1.0).generate([1], 4, *streams)
+
+
+def test_a_solver_for_other_drafts_is_refused(tiny: Pair) -> None:
+    class Independent(Naive):
+        rules = (DrawRule.IID,)
+
+    with pytest.raises(ValueError, match="solver Independent is not lossless for children drawn without replacement"):
+        Decoder(tiny, Tree.chain(2), temperature=1.0, solver=Independent())
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
         Decoder(tiny, Tree.k_ary(301, 1))
-    with pytest.raises(ValueError, match="temperature must be at least 0, got -1"):
-        Decoder(tiny, Tree.chain(1), temperature=-1.0)
+    for bad in (-1.0, 1e-42, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match="temperature must be 0 .greedy. or at least 0.001, got"):
+            Decoder(tiny, Tree.chain(1), temperature=bad)

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
 from reference import trace
 from reference.decode import Decoder
@@ -18,6 +19,7 @@ from reference.measure import measure
 from reference.models import Pair, PairError, load_pair
 from reference.profile import profile
 from reference.prompts import encode_prompts, load_prompts
+from reference.train import loop
 from reference.train import pair as training
 from reference.train.recipe import Shape
 from spectheory import Tally, Tree
@@ -70,6 +72,11 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
         assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
     with pytest.raises(ValueError, match="holds a trace with another seed, temperature: name an empty folder"):
         trace.record(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
+    with pytest.raises(ValueError, match="holds a trace with another prompts:"):
+        trace.record(tiny, PROMPTS[::-1], sampled, tmp_path / "a")
+    swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
+    with pytest.raises(ValueError, match="holds a trace with another weights:"):
+        trace.record(swapped, PROMPTS, sampled, tmp_path / "a")
     first.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="part-000000.parquet is damaged: remove it"):
         trace.acceptance(tmp_path / "a")
@@ -102,6 +109,9 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         profile(tiny, tokens=(1, 8), contexts=(1020,))
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
         profile(tiny, rounds=0)
+    for contexts in ((0, 64), (64, 16), (16, 16), ()):
+        with pytest.raises(ValueError, match="contexts must be increasing whole numbers from 1 on"):
+            profile(tiny, contexts=contexts)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -129,6 +139,12 @@ def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path
     (foreign / "config.json").write_text(json.dumps({"model_type": "t5"}))
     with pytest.raises(PairError, match="draft folder .*foreign cannot be loaded as a causal model"):
         load_pair(target, foreign)
+    shutil.copytree(target, tmp_path / "headless")
+    weights = load_file(tmp_path / "headless" / "model.safetensors")
+    kept = {name: weight for name, weight in weights.items() if "mlp" not in name}
+    save_file(kept, tmp_path / "headless" / "model.safetensors", metadata={"format": "pt"})
+    with pytest.raises(PairError, match="headless lacks the weights model.layers.0.mlp.* and so is damaged"):
+        load_pair(target, tmp_path / "headless")
     (foreign / "config.json").write_text("{")
     with pytest.raises(PairError, match="draft folder .*foreign cannot be loaded"):
         load_pair(target, foreign)
@@ -154,6 +170,40 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
         load_prompts(file, 2)
     with pytest.raises(ValueError, match="prompt 0 has .* tokens, 500 are needed"):
         encode_prompts(tiny, load_prompts(file), 500)
+    with pytest.raises(ValueError, match="prompt tokens must be at least 1, got 0"):
+        encode_prompts(tiny, load_prompts(file), 0)
+    file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
+    assert load_prompts(file) == ["a\u2028b"]
+
+
+def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
+    """A draft whose output layer has more entries than the tokenizer drafts and verifies as before."""
+    padded = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=torch.float64)
+    padded.draft.resize_token_embeddings(320)
+    assert padded.vocab_size == 300
+    tree, prompt = Tree.k_ary(2, 2), PROMPTS[0]
+    assert Decoder(padded, tree).generate(prompt, 30).accepted == Decoder(tiny, tree).generate(prompt, 30).accepted
+
+
+def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Interrupted between the two optimizers, a run keeps the last whole state."""
+    model = torch.nn.Sequential(torch.nn.Linear(3, 3))
+    steps = 0
+
+    def loss(step: int) -> torch.Tensor:
+        return model(torch.ones(1, 3)).square().sum()
+
+    def cut(self: torch.optim.AdamW) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 4:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(torch.optim.AdamW, "step", cut)
+    monkeypatch.setattr(loop, "CHECKPOINT_EVERY", 2)
+    with pytest.raises(KeyboardInterrupt):
+        loop.fit(model, loss, loop.Schedule(10), tmp_path / "model.pt", "test")
+    assert torch.load(tmp_path / "model.pt")["step"] == 2
 
 
 SMALL = replace(TINY, target=Shape(1, 32, 32), draft=Shape(1, 32, 32), rows=2, length=32, prompts=16)
@@ -192,6 +242,9 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     for role in ("target", "draft"):
         whole, two = ((tmp_path / name / role / "model.safetensors").read_bytes() for name in ("whole", "two"))
         assert whole == two
+    (tmp_path / "work-two" / "draft.pt").write_bytes(b"half a checkpoint")
+    with pytest.raises(ValueError, match="draft.pt is damaged: remove it to start this model anew"):
+        training.build_pair(tmp_path / "two", tmp_path / "work-two", recipe, say=lambda line: None)
     with pytest.raises(ValueError, match="holds the work of another recipe"):
         training.build_pair(tmp_path / "two", tmp_path / "work-two", replace(recipe, seed=1))
     pair = load_pair(tmp_path / "two" / "target", tmp_path / "two" / "draft")

@@ -81,6 +81,27 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [path]
 
 
+@pytest.mark.parametrize(
+    ("record", "field", "value", "message"),
+    [
+        (PLAN, "block_efficiency", "x", "block_efficiency must be of type float, got 'x'"),
+        (PLAN, "context", None, "context must be of type int, got None"),
+        (PLAN, "tree", [-1, 5], "parent must be topological"),
+        (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),
+        (TALLY, "emitted", [5.5, 4.5], "emitted must be a row of counts"),
+        (RATES, "hits", [[9000, -5], [0, 0]], "hits must be counts >= 0 that sum to at most trials"),
+        (RATES, "trials", [1.5, 2.5], "hits and trials must be whole numbers"),
+    ],
+)
+def test_a_field_of_another_type_is_refused(
+    record: Record, field: str, value: object, message: str, tmp_path: Path
+) -> None:
+    path = tmp_path / "record.json"
+    path.write_text(json.dumps({**record.to_dict(), field: value}))
+    with pytest.raises(st.RecordError, match=f"record.json is damaged: {message}"):
+        type(record).load(path)
+
+
 def test_a_plan_in_a_plan_is_checked_as_well(tmp_path: Path) -> None:
     data = PLAN.to_dict()
     data["acceptance"]["kind"] = "tally"

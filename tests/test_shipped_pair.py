@@ -16,8 +16,8 @@ from spectheory import Acceptance, Tree, best_tree
 from tests.conftest import generated
 
 PROMPTS, PROMPT_TOKENS, NEW_TOKENS = 50, 64, 128
-TIE = 1e-3
-"""Logits closer than this tie: float32 tree and sequential forwards differ by up to about 2e-5."""
+TIE = 1e-4
+"""Logits closer than this tie: those of tree and sequential forwards in float32 each differ by up to about 2e-5."""
 
 
 @pytest.fixture(scope="module")

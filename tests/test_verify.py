@@ -14,7 +14,7 @@ from hypothesis import strategies as hs
 import spectheory as st
 from spectheory.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
-from spectheory.verify import Greedy, TopDown, walk
+from spectheory.verify import Greedy, Outcome, TopDown, walk
 
 
 def laws(size: int) -> hs.SearchStrategy[np.ndarray]:
@@ -70,6 +70,8 @@ def test_the_guards() -> None:
     one, none = Fraction(1), Fraction(0)
     ratios = [accept_ratio(*pq) for pq in ((none, none), (one, none), (none, one), (one / 3, one / 2), (one, one / 2))]
     assert ratios == [0, 1, 0, Fraction(2, 3), 1]
+    tiny = torch.tensor([0.5, 1e-40], dtype=torch.float32)
+    assert accept_ratio(tiny[0], tiny[1]) == 1
 
 
 @given(data=hs.data())
@@ -114,6 +116,8 @@ def test_sampling_an_outcome_follows_its_law() -> None:
     assert outcome.block_efficiency == pytest.approx(1 + 0.2 / 0.6)
     rng = np.random.default_rng(0)
     samples = [outcome.sample(rng) for _ in range(4000)]
+    rounded = [row.astype(np.float32) for row in outcome.next_token]
+    Outcome(outcome.tree, [np.float32(s) for s in outcome.stop], rounded).sample(rng)
     # binomial, 5 standard errors: level 6e-7
     share = np.mean([node == 1 for node, _ in samples])
     assert abs(share - 1 / 3) < 5 * np.sqrt(2 / 9 / 4000)

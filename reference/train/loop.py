@@ -34,7 +34,7 @@ class Schedule:
 def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings and norms."""
     if not hasattr(torch.optim, "Muon"):
-        raise RuntimeError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
+        raise ValueError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
     matrices, rest = [], []
     for name, parameter in model.named_parameters():
         (matrices if parameter.ndim == 2 and "embed" not in name else rest).append(parameter)
@@ -53,13 +53,16 @@ def fit(
 ) -> None:
     """Minimise `loss(step)` in place; continue from `checkpoint` where one lies there.
 
-    A checkpoint is written whole or not at all, every 100 steps and when the run is interrupted,
-    and one JSON line per 10 steps goes to `checkpoint.with_suffix(".jsonl")`.
+    A checkpoint is written whole or not at all, every 100 steps and when the run is interrupted between two updates
+    of the weights, and one JSON line per 10 steps goes to `checkpoint.with_suffix(".jsonl")`.
     """
     optimizers = _optimizers(model, schedule)
     first = 0
     if checkpoint.exists():
-        state = torch.load(checkpoint, weights_only=True)
+        try:
+            state = torch.load(checkpoint, weights_only=True)
+        except Exception as error:  # whatever the unpickler stumbles over
+            raise ValueError(f"{checkpoint} is damaged: remove it to start this model anew") from error
         if state["steps"] != schedule.steps:
             raise ValueError(
                 f"{checkpoint} belongs to a run of {state['steps']} steps, this one has {schedule.steps}: "
@@ -87,7 +90,7 @@ def fit(
         partial.replace(checkpoint)
 
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    step = first
+    step, whole = first, True
     model.train()
     with Progress(*columns) as progress, checkpoint.with_suffix(".jsonl").open("a") as log:
         bar = progress.add_task(label, total=schedule.steps, completed=first)
@@ -99,10 +102,11 @@ def fit(
                 value = loss(step)
                 value.backward()
                 nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+                whole = False
                 for optimizer in optimizers:
                     optimizer.step()
                     optimizer.zero_grad(set_to_none=True)
-                step += 1
+                step, whole = step + 1, True
                 if step % 10 == 0:
                     log.write(json.dumps({"step": step, "loss": round(value.item(), 4)}) + "\n")
                     log.flush()
@@ -110,5 +114,6 @@ def fit(
                 if step % CHECKPOINT_EVERY == 0:
                     save(step)
         finally:
-            save(step)
+            if whole:
+                save(step)
     model.eval()

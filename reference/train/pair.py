@@ -100,7 +100,8 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path) -> LlamaForCausalLM
 def train_draft(recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path) -> LlamaForCausalLM:
     """The draft: the total variation between the two models' next-token laws on the training files.
 
-    Total variation is what one draft token is rejected with at temperature 1. The embedding starts as the target's.
+    Total variation is what one draft token is rejected with at temperature 1. Where the two models
+    are equally wide the embedding starts as the target's.
     """
     torch.manual_seed(recipe.seed + 1)
     model = new_model(recipe.draft, recipe)

@@ -24,6 +24,6 @@ class Recipe:
     target: Shape = Shape(layers=10, width=192, hidden=512)
     draft: Shape = Shape(layers=1, width=192, hidden=512)
     target_steps: int = 6000
-    draft_steps: int = 5000
+    draft_steps: int = 4000
     prompts: int = 160
     seed: int = 0

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import numpy as np
 import typer
 
 from spectheory.cli.measuring import load, measured, prompts_of
@@ -48,7 +50,7 @@ def demo(
         console.print(comparison_table(run.comparison))
     page = out / "index.html"
     write_whole(page, html_page("spectheory demo", latency, runs))
-    console.print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
+    print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
 
 
 def _profile(pair: Pair, out: Path, seed: int) -> Latency:
@@ -66,8 +68,8 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     from reference import trace
     from spectheory.report.page import Run
 
-    prompts = prompts_of(pair, None, TRACED + DECODED, PROMPT_TOKENS)
-    settings = trace.TraceSettings(
+    prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
+    traced = trace.TraceSettings(
         target=pair.names[0],
         drafter=pair.names[1],
         dataset="shipped held-out prompts",
@@ -76,14 +78,23 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
         seed=seed,
     )
     with progress("trace") as done:
-        trace.record(pair, prompts[:TRACED], settings, folder / "trace", done)
+        trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
     acceptance = trace.acceptance(folder / "trace")
     acceptance.save(folder / "acceptance.json")
-    chosen = plan(acceptance.smoothed(), latency.smoothed(), context=PROMPT_TOKENS + NEW_TOKENS // 2)
+    latency = _at_temperature(pair, latency, temperature, seed).smoothed()
+    chosen = plan(acceptance.smoothed(), latency, context=PROMPT_TOKENS + NEW_TOKENS // 2)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
-    tally = measured(pair, chosen, prompts[TRACED:], new_tokens=NEW_TOKENS, temperature=temperature, seed=seed)
-    tally.save(folder / "measured.json")
+    settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
+    tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
     return Run(heading, acceptance, compare(chosen, simulated, tally))
+
+
+def _at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int) -> Latency:
+    """The same forwards with the overheads of that temperature."""
+    from reference.profile import overheads
+
+    cycle, plain = overheads(pair, temperature, np.random.default_rng(seed))
+    return replace(latency, overhead_seconds=cycle, plain_overhead_seconds=plain)

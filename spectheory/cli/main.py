@@ -25,7 +25,7 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _end("interrupted: what was finished is kept, the same command goes on from there", 130)
+        _end("interrupted: every file written so far is whole; trace and train go on from theirs", 130)
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in OF_THE_EXTRA:
             raise

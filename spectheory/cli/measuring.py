@@ -15,9 +15,9 @@ from spectheory.cli.output import (
     PromptFile,
     PromptTokens,
     Seed,
+    Skip,
     TargetFolder,
     Temperature,
-    console,
     errors,
     progress,
     show,
@@ -39,11 +39,13 @@ def load(target: Path | None, draft: Path | None) -> Pair:
     return load_pair(target or SHIPPED / "target", draft or SHIPPED / "draft")
 
 
-def prompts_of(pair: Pair, file: Path | None, count: int, tokens: int) -> list[list[int]]:
-    """The first `count` prompts, `tokens` long."""
+def prompts_of(pair: Pair, file: Path | None, skip: int, count: int, tokens: int) -> list[list[int]]:
+    """`count` prompts of the file after the first `skip`, `tokens` long."""
     from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 
-    return encode_prompts(pair, load_prompts(file or HELD_OUT, count), tokens)
+    if count < 1:
+        raise ValueError(f"count must be at least 1, got {count}")
+    return encode_prompts(pair, load_prompts(file or HELD_OUT, skip + count)[skip:], tokens)
 
 
 def trace(
@@ -51,6 +53,7 @@ def trace(
     target: TargetFolder = None,
     draft: DraftFolder = None,
     prompts: PromptFile = None,
+    skip: Skip = 0,
     count: Count = 40,
     prompt_tokens: PromptTokens = 64,
     new_tokens: NewTokens = 128,
@@ -65,7 +68,7 @@ def trace(
     from spectheory.report.terminal import acceptance_table
 
     pair = load(target, draft)
-    rows = prompts_of(pair, prompts, count, prompt_tokens)
+    rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
     settings = tracing.TraceSettings(
         target=pair.names[0],
         drafter=pair.names[1],
@@ -89,6 +92,7 @@ def profile(
     contexts: Annotated[str, typer.Option(help="Tokens in the KV cache, comma-separated.")] = "64,256,512",
     largest: Annotated[int, typer.Option(help="Largest forward; sizes are its powers of two.")] = 256,
     rounds: Annotated[int, typer.Option(help="Timed forwards of each size.")] = 15,
+    temperature: Temperature = 0.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -108,6 +112,7 @@ def profile(
             tokens=[2**i for i in range(largest.bit_length())],
             contexts=sizes,
             rounds=rounds,
+            temperature=temperature,
             seed=seed,
             done=done,
         )
@@ -120,10 +125,11 @@ def decode(
     draft: DraftFolder = None,
     prompts: PromptFile = None,
     text: Annotated[str | None, typer.Option(help="Continue this text and print it, instead of measuring.")] = None,
+    skip: Annotated[int, typer.Option(min=0, help="Prompts to pass over: those that `trace` takes by default.")] = 40,
     count: Count = 20,
     prompt_tokens: PromptTokens = 64,
     new_tokens: NewTokens = 128,
-    temperature: Temperature = 0.0,
+    temperature: Annotated[float | None, typer.Option(help="Default: that of the plan's acceptance.")] = None,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
     as_json: Json = False,
@@ -134,28 +140,27 @@ def decode(
 
     planned = Plan.load(plan)
     pair = load(target, draft)
+    if temperature is None:
+        temperature = float(planned.acceptance.provenance.details.get("temperature", 0))
     if text is not None:
-        console.print(_continue(pair, planned, text, new_tokens, temperature, seed), markup=False, highlight=False)
+        print(_continue(pair, planned, text, new_tokens, temperature, seed))
         return
-    rows = prompts_of(pair, prompts, count, prompt_tokens)
-    tally = measured(pair, planned, rows, new_tokens=new_tokens, temperature=temperature, seed=seed)
+    rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
+    tally = measured(pair, planned, rows, out, new_tokens=new_tokens, temperature=temperature, seed=seed)
     show(tally, comparison_table(compare(planned, None, tally)), as_json=as_json, out=out)
 
 
-def measured(pair: Pair, plan: Plan, prompts: list[list[int]], **settings: Any) -> Tally:
-    """Decode every prompt with the plan and plainly. An interruption ends it with the prompts that were finished."""
+def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, **settings: Any) -> Tally:
+    """Decode every prompt with the plan and plainly; `out` holds the tally of the finished ones at any time."""
     from reference.measure import measure
 
     total: Tally | None = None
     with progress("decode") as done:
-        try:
-            for tally in measure(pair, plan.tree, prompts, **settings, parted=_say_parting):
-                total = tally if total is None else total + tally
-                done(len(total.cycles), len(prompts))
-        except KeyboardInterrupt:
-            if total is None:
-                raise
-            console.print(f"interrupted: counting the {len(total.cycles)} prompts that were finished")
+        for tally in measure(pair, plan.tree, prompts, **settings, parted=_say_parting):
+            total = tally if total is None else total + tally
+            if out is not None:
+                total.save(out)
+            done(len(total.cycles), len(prompts))
     assert total is not None
     return total
 
@@ -171,7 +176,7 @@ def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: f
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
     decoder = Decoder(pair, plan.tree, temperature, stop_tokens=pair.stop_tokens)
-    streams = (Generator().manual_seed(2 * seed), Generator().manual_seed(2 * seed + 1))
+    streams = (Generator(pair.device).manual_seed(2 * seed + stream) for stream in (0, 1))
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams).tokens))
 
 
@@ -182,4 +187,4 @@ def train(
     """Train the shipped pair from nothing on the standard library's source (about an hour and a half)."""
     from reference.train.pair import build_pair
 
-    build_pair(out, work, say=console.print)
+    build_pair(out, work)

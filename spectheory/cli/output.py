@@ -22,11 +22,12 @@ DraftFolder = Annotated[Path | None, typer.Option("--draft", help="Folder of the
 PromptFile = Annotated[
     Path | None, typer.Option("--prompts", help="JSON Lines with a field 'text', default the shipped held-out ones.")
 ]
+Skip = Annotated[int, typer.Option("--skip", min=0, help="Prompts of the file to pass over.")]
 Count = Annotated[int, typer.Option("--count", help="Number of prompts.")]
 PromptTokens = Annotated[int, typer.Option("--prompt-tokens", help="Tokens of each prompt.")]
 NewTokens = Annotated[int, typer.Option("--new-tokens", help="Tokens to generate for each prompt.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy decoding.")]
-Seed = Annotated[int, typer.Option("--seed", help="Seed of every random stream.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 
 
@@ -49,4 +50,4 @@ def show(record: Record, *renderables: RenderableType, as_json: bool, out: Path 
     for renderable in renderables:
         console.print(renderable)
     if out is not None:
-        console.print(f"wrote {out}")
+        print(f"wrote {out}")

@@ -24,7 +24,7 @@ def plan(
     context: Annotated[
         int | None, typer.Option(help="Tokens in the KV cache, default the middle one measured.")
     ] = None,
-    smooth: Annotated[bool, typer.Option(help="Antitonic smoothing of rates, rising curves of seconds.")] = True,
+    smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the plan.")] = None,
     as_json: Json = False,
 ) -> None:

@@ -31,6 +31,10 @@ class Outcome:
 
     def sample(self, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token)."""
-        node = int(rng.choice(len(self.stop), p=np.asarray(self.stop, dtype=np.float64)))
-        law = np.asarray(self.next_token[node], dtype=np.float64)
-        return node, int(rng.choice(len(law), p=law))
+        node = _draw(self.stop, rng)
+        return node, _draw(self.next_token[node], rng)
+
+
+def _draw(law: Any, rng: np.random.Generator) -> int:
+    weights = np.asarray(law, dtype=np.float64)
+    return int(rng.choice(len(weights), p=weights / weights.sum()))

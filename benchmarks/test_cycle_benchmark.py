@@ -1,0 +1,42 @@
+"""A decode on the shipped pair: its speed beside plain decoding, and the share of it that is no model forward."""
+
+from __future__ import annotations
+
+import pytest
+from pytest_benchmark.fixture import BenchmarkFixture
+from torch import Generator
+
+from reference.decode import Decoder, Generation
+from reference.models import Pair, load_pair
+from reference.prompts import encode_prompts, load_prompts
+from spectheory import Tree
+
+TREES = {
+    "plain": Tree.chain(0),
+    "chain of 4": Tree.chain(4),
+    "14 nodes": Tree.k_ary(2, 3),
+    "62 nodes": Tree.k_ary(2, 5),
+}
+
+
+@pytest.fixture(scope="module")
+def pair() -> Pair:
+    return load_pair()
+
+
+@pytest.mark.benchmark(group="decode 64 tokens")
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("shape", TREES)
+def test_decode(benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature: float) -> None:
+    prompt = encode_prompts(pair, load_prompts(count=1), 64)[0]
+    decoder = Decoder(pair, TREES[shape], temperature)
+    texts: list[Generation] = []
+
+    def decode() -> None:
+        texts.append(decoder.generate(prompt, 64, Generator().manual_seed(1), Generator().manual_seed(2)))
+
+    benchmark.pedantic(decode, rounds=5, warmup_rounds=1)
+    seconds = sum(text.seconds for text in texts)
+    forwards = sum(text.target_seconds + text.draft_seconds for text in texts)
+    benchmark.extra_info["share outside the forwards"] = round(1 - forwards / seconds, 4)
+    benchmark.extra_info["tau"] = round(1 + sum(texts[0].accepted) / len(texts[0].accepted), 3)
