@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Generator, Tensor
@@ -43,7 +43,7 @@ class Decoder:
     pair: Pair
     tree: Tree
     temperature: float = 0.0
-    solver: Solver = Naive()  # noqa: RUF009  (frozen and without state)
+    solver: Solver = field(default_factory=Naive)
     stop_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
@@ -98,9 +98,9 @@ class Decoder:
         drafter = TreeDrafter(draft, self.tree, self.temperature)
         verify = self._verifier(target)
         draws = [self.tree.children(node).tolist() for node in range(self.tree.budget + 1)]
-        text, pending, accepted = [last], [last], []
+        text, emitted, pending, accepted = [last], [last], [last], []
         started = time.perf_counter()
-        while len(text) < new_tokens and not self.stop_tokens.intersection(text):
+        while len(text) < new_tokens and not self.stop_tokens.intersection(emitted):
             committed = target.length
             drafted = drafter.grow(pending, draft_rng)
             logits = verify(drafted)

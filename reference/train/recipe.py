@@ -23,7 +23,7 @@ class Recipe:
     rows: int = 4
     target: Shape = Shape(layers=10, width=192, hidden=512)
     draft: Shape = Shape(layers=1, width=192, hidden=512)
-    target_steps: int = 6000
-    draft_steps: int = 4000
+    target_steps: int = 2800
+    draft_steps: int = 2600
     prompts: int = 160
     seed: int = 0
