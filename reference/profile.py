@@ -17,8 +17,8 @@ from spectheory import Latency, Provenance, Tree
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
-WARM_UP = 3
-OVERHEAD_TREE = Tree.k_ary(2, 3)
+SHALLOW, DEEP = Tree.chain(1), Tree.k_ary(2, 4)
+"""The trees that overheads are measured with."""
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
@@ -32,9 +32,10 @@ def profile(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
-    """Median and interquartile range of `rounds` forwards at each size, after a warm-up, sizes in random order.
+    """Median and interquartile range of `rounds` forwards at each size, sizes in random order.
 
-    Both models take turns, as they do in decoding. The overheads are those of `overheads` at `temperature`.
+    Both models take turns, as they do in decoding, and each size is run twice, the second time on the clock: a decode
+    repeats its sizes, so weights and code are warm. The overheads are those of `overheads` at `temperature`.
 
     Raises:
         ValueError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
@@ -43,17 +44,16 @@ def profile(
     check_temperature(temperature)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
-    total = len(contexts) * (WARM_UP + rounds)
     for c, context in enumerate(contexts):
         models = [_filled(model, pair.vocab_size, context, rng) for model in (pair.target, pair.draft)]
-        for turn in range(-WARM_UP, rounds):
+        for turn in range(rounds):
             for n in rng.permutation(len(tokens)):
-                for m, model in enumerate(models):
-                    seconds[m, c, n, max(turn, 0)] = _forward(model, context, int(tokens[n]), rng)
-            done(c * (WARM_UP + rounds) + turn + WARM_UP + 1, total)
+                for _ in range(2):
+                    seconds[:, c, n, turn] = [_forward(model, context, int(tokens[n]), rng) for model in models]
+            done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
-    cycle, plain = overheads(pair, temperature, rng)
+    cycle, level, plain = overheads(pair, temperature, rng)
     return Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
@@ -62,6 +62,7 @@ def profile(
         target_spread_seconds=spread[0],
         draft_spread_seconds=spread[1],
         overhead_seconds=cycle,
+        level_overhead_seconds=level,
         plain_overhead_seconds=plain,
         provenance=Provenance.now(
             "spectheory profile",
@@ -104,16 +105,19 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     return model.seconds - before
 
 
-def overheads(pair: Pair, temperature: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Seconds outside the forwards of a cycle with a 14-node tree, and of a plain step.
+def overheads(pair: Pair, temperature: float, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Seconds outside the forwards of a cycle, of each drafted level, and of a plain step.
 
-    Medians over a few short decodes of random text; sampling costs more than greedy decoding, so each temperature has
-    its own.
+    The straight line through a tree of one level and one of four. Sampling costs more than greedy decoding, so each
+    temperature has its own.
     """
-    return _overhead(pair, OVERHEAD_TREE, temperature, rng), _overhead(pair, Tree.chain(0), temperature, rng)
+    shallow, deep, plain = (_overhead(pair, tree, temperature, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
+    level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)
+    return max(0.0, shallow - level), level, plain
 
 
 def _overhead(pair: Pair, tree: Tree, temperature: float, rng: np.random.Generator) -> float:
+    """The median over a few short decodes of random text."""
     decoder, shares = Decoder(pair, tree, temperature), []
     for seed in range(7):
         prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
@@ -129,7 +133,7 @@ def _check(pair: Pair, tokens: Sequence[int], contexts: Sequence[int], rounds: i
     for name, sizes in (("tokens", tokens), ("contexts", contexts)):
         if not sizes or min(sizes) < 1 or sorted(set(sizes)) != list(sizes):
             raise ValueError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
-    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + OVERHEAD_TREE.max_depth)
+    need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + DEEP.max_depth)
     if need > pair.context:
         raise ValueError(
             f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "

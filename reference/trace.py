@@ -24,7 +24,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from reference.candidates import check_temperature, propose
 from reference.models import Pair
-from spectheory import Acceptance, Provenance
+from spectheory import Acceptance, Provenance, Tree
 from spectheory.otlp import Naive
 from spectheory.records import write_whole
 
@@ -181,8 +181,8 @@ def _emit(wanted: Tensor, q: Tensor, candidates: Tensor, temperature: float, rng
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 
-def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100) -> Acceptance:
-    """The rates by depth and rank of a recorded trace, with their counts.
+def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100, policy: Tree | None = None) -> Acceptance:
+    """The rates by depth and rank of a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
     Raises:
         ValueError: the folder holds no trace, or a part of it is damaged.
@@ -200,5 +200,10 @@ def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100) -> A
         request, rank = (table[name].to_numpy() for name in ("request_id", "target_rank"))
         texts += [rank[request == r] for r in np.unique(request)]
     return Acceptance.from_ranks(
-        texts, ranks=int(stamp.details["top_k"]), max_depth=max_depth, min_trials=min_trials, provenance=stamp
+        texts,
+        ranks=int(stamp.details["top_k"]),
+        max_depth=max_depth,
+        min_trials=min_trials,
+        policy=policy,
+        provenance=stamp.noting(counted="at every position" if policy is None else f"where cycles of {policy} start"),
     )

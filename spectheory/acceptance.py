@@ -9,6 +9,7 @@ from typing import ClassVar, Self
 import numpy as np
 
 from spectheory.records import UNKNOWN, Provenance, Record
+from spectheory.tree import Tree
 
 ROUNDING = 1e-9
 """How far above 1 a row of rates may sum through rounding."""
@@ -97,6 +98,7 @@ class Acceptance(Record):
         ranks: int,
         max_depth: int = 16,
         min_trials: int = 100,
+        policy: Tree | None = None,
         provenance: Provenance = UNKNOWN,
     ) -> Self:
         """Rates from the rank of the target's token at every position of its own texts.
@@ -106,10 +108,13 @@ class Acceptance(Record):
             ranks: number of candidates, R.
             max_depth: rows of the table at most.
             min_trials: see `from_counts`.
+            policy: count from the positions at which cycles with this tree start, instead of from all.
             provenance: where the texts come from.
 
-        A position counts for depth d when the d tokens before it were among their candidates: then a tree rooted d
-        tokens earlier can reach it. Every position is used once for each depth, whatever a policy would draft there.
+        A position counts for depth d when counting started d tokens before it and these d tokens were among their
+        candidates: then a tree rooted there can reach it. Cycles start where the one before ended, often at a token
+        that the draft missed, and what follows a miss is harder than the average: rates over all positions predict too
+        much. Plan with those, then again with the rates that the planned tree sees.
         """
         hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
         for text in texts:
@@ -117,8 +122,10 @@ class Acceptance(Record):
             place = np.arange(len(rank))
             last_miss = np.maximum.accumulate(np.where(rank < 0, place, -1))
             run = place - 1 - np.concatenate([[-1], last_miss[:-1]])[: len(rank)]
+            starts = place if policy is None else cycle_starts(rank, policy)
             for depth in range(max_depth):
-                reached = rank[run >= depth]
+                at = starts[starts + depth < len(rank)] + depth
+                reached = rank[at[run[at] >= depth]]
                 trials[depth] += len(reached)
                 hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
         return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
@@ -166,6 +173,25 @@ class Acceptance(Record):
         low = np.nan_to_num(beta.ppf(tail, self.hits, misses + 1))
         high = np.nan_to_num(beta.ppf(1 - tail, self.hits + 1, misses), nan=1.0)
         return low, high
+
+
+def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
+    """Positions of a text at which draft-and-verify cycles with `tree` start; its first token comes with the prompt.
+
+    Args:
+        ranks: (tokens,) rank of each token among its candidates, -1 where it was not among them.
+        tree: what every cycle drafts.
+    """
+    starts, position = [], 1
+    while position < len(ranks):
+        starts.append(position)
+        node, children = 0, tree.children(0)
+        while position < len(ranks) and 0 <= ranks[position] < len(children):
+            node = int(children[ranks[position]])
+            children = tree.children(node)
+            position += 1
+        position += 1
+    return np.array(starts, np.int64)
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

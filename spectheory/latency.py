@@ -25,7 +25,8 @@ class Latency(Record):
         draft_seconds: (C, N) median seconds of a draft forward.
         target_spread_seconds: (C, N) interquartile range, or None.
         draft_spread_seconds: (C, N) interquartile range, or None.
-        overhead_seconds: seconds of a draft-and-verify cycle outside the forwards.
+        overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, whatever its tree.
+        level_overhead_seconds: seconds outside the forwards for each level that is drafted.
         plain_overhead_seconds: seconds of a plain decoding step outside its forward.
     """
 
@@ -38,6 +39,7 @@ class Latency(Record):
     target_spread_seconds: np.ndarray | None = None
     draft_spread_seconds: np.ndarray | None = None
     overhead_seconds: float = 0.0
+    level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
     provenance: Provenance = UNKNOWN
 
@@ -60,7 +62,7 @@ class Latency(Record):
             if not (np.isfinite(seconds) & (seconds >= least)).all():
                 raise ValueError(f"{name} must be finite and above 0, got a smallest value of {seconds.min()}")
             object.__setattr__(self, name, seconds)
-        for name in ("overhead_seconds", "plain_overhead_seconds"):
+        for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise ValueError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
 
@@ -96,14 +98,19 @@ class Latency(Record):
         widths, counts = np.unique(tree.level_widths(), return_counts=True)
         return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
 
+    def overhead(self, tree: Tree) -> float:
+        """Seconds of a cycle outside the forwards; of a plain step for the root alone."""
+        if tree.budget == 0:
+            return self.plain_overhead_seconds
+        return self.overhead_seconds + tree.max_depth * self.level_overhead_seconds
+
     def cycle(self, tree: Tree, context: int) -> float:
         """Seconds of one cycle: grow `tree` level by level, verify root and tree in one target forward, overhead."""
-        verify = self.target(tree.budget + 1, context)
-        return self.draft_levels(tree, context) + verify + self.overhead_seconds
+        return self.draft_levels(tree, context) + self.target(tree.budget + 1, context) + self.overhead(tree)
 
     def plain(self, context: int) -> float:
         """Seconds per token of plain autoregressive decoding."""
-        return self.target(1, context) + self.plain_overhead_seconds
+        return self.cycle(Tree.chain(0), context)
 
     def _at(self, seconds: np.ndarray, tokens: int, context: int) -> float:
         row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])

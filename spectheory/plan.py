@@ -104,7 +104,6 @@ def plan(
     chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
     free, chained = ([_timed(row, acceptance, latency, context) for row in rows] for rows in (trees, zip(chains)))
     best = max((*chained, *free), key=lambda candidate: (candidate.speedup, -candidate.tree.budget))
-    off = best.tree.budget == 0
     low, high = (None, None) if acceptance.trials is None else block_efficiency_interval(best.tree, acceptance)
     return Plan(
         tree=best.tree,
@@ -115,7 +114,7 @@ def plan(
         block_efficiency_high=high,
         draft_seconds=latency.draft_levels(best.tree, context),
         target_seconds=latency.target(best.tree.budget + 1, context),
-        overhead_seconds=latency.plain_overhead_seconds if off else latency.overhead_seconds,
+        overhead_seconds=latency.overhead(best.tree),
         plain_seconds=latency.plain(context),
         speedup=best.speedup,
         tree_block_efficiency=np.array([c.block_efficiency for c in free]),
@@ -141,7 +140,6 @@ def _timed(trees: Iterable[Tree], acceptance: Acceptance, latency: Latency, cont
 
     def timed(tree: Tree) -> _Candidate:
         tau = block_efficiency(tree, acceptance)
-        seconds = latency.cycle(tree, context) if tree.budget else latency.plain(context)
-        return _Candidate(tree, tau, tau * latency.plain(context) / seconds)
+        return _Candidate(tree, tau, tau * latency.plain(context) / latency.cycle(tree, context))
 
     return max((timed(tree) for tree in trees), key=lambda candidate: candidate.speedup)

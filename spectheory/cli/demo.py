@@ -79,10 +79,13 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     )
     with progress("trace") as done:
         trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
-    acceptance = trace.acceptance(folder / "trace")
-    acceptance.save(folder / "acceptance.json")
     latency = _at_temperature(pair, latency, temperature, seed).smoothed()
-    chosen = plan(acceptance.smoothed(), latency, context=PROMPT_TOKENS + NEW_TOKENS // 2)
+    acceptance = trace.acceptance(folder / "trace")
+    context = PROMPT_TOKENS + NEW_TOKENS // 2
+    first = plan(acceptance.smoothed(), latency, context=context)
+    acceptance = trace.acceptance(folder / "trace", policy=first.tree)
+    acceptance.save(folder / "acceptance.json")
+    chosen = plan(acceptance.smoothed(), latency, context=context)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
@@ -96,5 +99,5 @@ def _at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int)
     """The same forwards with the overheads of that temperature."""
     from reference.profile import overheads
 
-    cycle, plain = overheads(pair, temperature, np.random.default_rng(seed))
-    return replace(latency, overhead_seconds=cycle, plain_overhead_seconds=plain)
+    cycle, level, plain = overheads(pair, temperature, np.random.default_rng(seed))
+    return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)

@@ -60,6 +60,9 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: Annotated[int, typer.Option(help="Candidates of the draft at each position.")] = 16,
     batch: Annotated[int, typer.Option(help="Prompts run together; one Parquet file each.")] = 8,
+    plan: Annotated[
+        Path | None, typer.Option(help="Count only from where cycles with this plan start; nothing is recorded anew.")
+    ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
@@ -67,6 +70,7 @@ def trace(
     from reference import trace as tracing
     from spectheory.report.terminal import acceptance_table
 
+    policy = None if plan is None else Plan.load(plan)
     pair = load(target, draft)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
     settings = tracing.TraceSettings(
@@ -81,7 +85,7 @@ def trace(
     )
     with progress("trace") as done:
         tracing.record(pair, rows, settings, out, done)
-    acceptance = tracing.acceptance(out)
+    acceptance = tracing.acceptance(out, policy=None if policy is None else policy.tree)
     show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
