@@ -29,7 +29,8 @@ class Plan(Record):
         draft_seconds, target_seconds, overhead_seconds: the predicted parts of one cycle.
         plain_seconds: predicted seconds per token of plain decoding.
         speedup: predicted seconds per token of plain decoding over those of this plan.
-        tree_block_efficiency, tree_speedup: (max_budget + 1,) the fastest tree of each budget; entry 0 is no tree.
+        tree_block_efficiency: (max_budget + 1,) the highest of each budget; entry 0 is no tree.
+        tree_speedup: (max_budget + 1,) that of the fastest tree of each budget, which may be shallower.
         chain_block_efficiency, chain_speedup: (max_budget + 1,) the chain of each budget.
     """
 
@@ -100,7 +101,7 @@ def plan(
     """
     if context is None:
         context = int(latency.contexts[len(latency.contexts) // 2])
-    trees = _by_depth(acceptance, max_budget, max_depth, max_fanout)
+    trees = list(_by_depth(acceptance, max_budget, max_depth, max_fanout))
     chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
     free, chained = ([_timed(row, acceptance, latency, context) for row in rows] for rows in (trees, zip(chains)))
     best = max((*chained, *free), key=lambda candidate: (candidate.speedup, -candidate.tree.budget))
@@ -117,7 +118,7 @@ def plan(
         overhead_seconds=latency.overhead(best.tree),
         plain_seconds=latency.plain(context),
         speedup=best.speedup,
-        tree_block_efficiency=np.array([c.block_efficiency for c in free]),
+        tree_block_efficiency=np.array([block_efficiency(unlimited, acceptance) for unlimited, *_ in trees]),
         tree_speedup=np.array([c.speedup for c in free]),
         chain_block_efficiency=np.array([c.block_efficiency for c in chained]),
         chain_speedup=np.array([c.speedup for c in chained]),

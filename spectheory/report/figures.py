@@ -137,7 +137,7 @@ def yield_figure(plan: Plan) -> str:
         (tau, plan.tree_block_efficiency, plan.chain_block_efficiency),
         (speed, plan.tree_speedup, plan.chain_speedup),
     ):
-        panel.plot(np.arange(len(tree)), tree, color=BLUE, label="fastest tree")
+        panel.plot(np.arange(len(tree)), tree, color=BLUE, label="tree")
         panel.plot(np.arange(len(chain)), chain, color=ORANGE, linestyle="--", label="chain")
     for panel, chosen in ((tau, plan.block_efficiency), (speed, plan.speedup)):
         panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"chosen: {plan.answer}")
