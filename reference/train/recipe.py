@@ -24,6 +24,6 @@ class Recipe:
     target: Shape = Shape(layers=10, width=192, hidden=512)
     draft: Shape = Shape(layers=1, width=192, hidden=512)
     target_steps: int = 2800
-    draft_steps: int = 2600
+    draft_steps: int = 1800
     prompts: int = 160
     seed: int = 0
