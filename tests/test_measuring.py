@@ -101,9 +101,9 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
     latency = profile(tiny, tokens=(1, 2, 8), contexts=(16, 64), rounds=3, done=lambda *step: seen.append(step))
     assert latency.target_seconds.shape == (2, 3)
     assert latency.target_spread_seconds is not None
-    assert latency.overhead_seconds > 0
+    assert latency.overhead(Tree.chain(2)) > 0
     assert latency.plain_overhead_seconds > 0
-    assert seen[-1] == (12, 12)
+    assert seen[-1] == (6, 6)
     assert latency.provenance.details["dtype"] == "torch.float64"
     with pytest.raises(ValueError, match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024"):
         profile(tiny, tokens=(1, 8), contexts=(1020,))
