@@ -81,7 +81,7 @@ def latency_figure(latency: Latency) -> str:
                 low, high = (1e3 * (seconds[c] + side * spread[c] / 2) for side in (-1, 1))
                 panel.fill_between(tokens, low, high, color=colour, alpha=0.2, linewidth=0)
         panel.set_xscale("log", base=2)
-        panel.set_xticks(powers, [f"{t}" for t in powers])
+        panel.set_xticks(powers, [f"{t}" if len(powers) < 8 or i % 2 == 0 else "" for i, t in enumerate(powers)])
         panel.set_ylim(0, max(panel.get_ylim()[1], 1e-3))
         panel.set(title=title, xlabel="tokens per forward")
     axes[0].set_ylabel("ms, median and quartiles")
@@ -146,7 +146,7 @@ def yield_figure(plan: Plan) -> str:
         panel.margins(y=0.15)
     speed.axhline(1.0, color=RED, linewidth=1, linestyle=":")
     break_even = {"xycoords": speed.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
-    speed.annotate("break-even", (1, 1), (-2, 3), **break_even, color=RED, fontsize=8.5)
+    speed.annotate("break-even", (1, 1), (-2, -3), **break_even, va="top", color=RED, fontsize=8.5)
     tau.set(ylabel="tokens per target call", title="What more budget buys, predicted")
     speed.set(xlabel="budget, drafted tokens per cycle", ylabel="times plain speed")
     speed.xaxis.set_major_locator(MaxNLocator(integer=True))

@@ -67,7 +67,9 @@ def to_svg(figure: Figure, label: str) -> str:
     The identifiers that are left are hashes of what they name, so that figures may stand on one page.
     """
     buffer = StringIO()
-    figure.savefig(buffer, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+    figure.savefig(
+        buffer, format="svg", bbox_inches="tight", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+    )
     text = buffer.getvalue()
     text = text[text.index("<svg ") :].replace("<svg ", f'<svg role="img" aria-label="{escape(label)}" ', 1)
     return re.sub(r'<g id="[^"]*">', "<g>", text)
