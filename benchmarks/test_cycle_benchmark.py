@@ -27,7 +27,9 @@ def pair() -> Pair:
 @pytest.mark.benchmark(group="decode 64 tokens")
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 @pytest.mark.parametrize("shape", TREES)
-def test_decode(benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature: float) -> None:
+def test_decode(
+    benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature: float, capsys: pytest.CaptureFixture[str]
+) -> None:
     prompt = encode_prompts(pair, load_prompts(count=1), 64)[0]
     decoder = Decoder(pair, TREES[shape], temperature)
     texts: list[Generation] = []
@@ -38,5 +40,7 @@ def test_decode(benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature
     benchmark.pedantic(decode, rounds=5, warmup_rounds=1)
     seconds = sum(text.seconds for text in texts)
     forwards = sum(text.target_seconds + text.draft_seconds for text in texts)
-    benchmark.extra_info["share outside the forwards"] = round(1 - forwards / seconds, 4)
-    benchmark.extra_info["tau"] = round(1 + sum(texts[0].accepted) / len(texts[0].accepted), 3)
+    share, tau = 1 - forwards / seconds, 1 + sum(texts[0].accepted) / len(texts[0].accepted)
+    benchmark.extra_info |= {"share outside the forwards": round(share, 4), "tau": round(tau, 3)}
+    with capsys.disabled():
+        print(f"\n{shape}, temperature {temperature:g}: {share:.1%} outside the forwards, tau {tau:.2f}")

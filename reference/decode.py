@@ -13,7 +13,7 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cached import CachedModel, additive_mask
-from reference.candidates import check_temperature
+from reference.candidates import check_temperature, draw
 from reference.drafter import TreeDrafter
 from reference.models import Pair
 from spectheory import DrawRule, Tree
@@ -134,14 +134,14 @@ class Decoder:
             p = torch.softmax(logits[node] / self.temperature, dim=-1)
             if draws[node]:
                 p = self.solver.law(p, drafter.law(node), [tokens[child] for child in draws[node]])
-            return int(torch.multinomial(p, 1, generator=rng))
+            return draw(p, rng)
 
         return emit
 
     def _emit(self, logits: Tensor, rng: Generator | None) -> int:
         if self.temperature == 0:
             return int(logits.argmax())
-        return int(torch.multinomial(torch.softmax(logits / self.temperature, dim=-1), 1, generator=rng))
+        return draw(torch.softmax(logits / self.temperature, dim=-1), rng)
 
     def _cut(self, text: list[int], new_tokens: int) -> list[int]:
         ends = [i + 1 for i, token in enumerate(text) if token in self.stop_tokens]

@@ -11,6 +11,7 @@ from scipy.stats import chi2
 from torch import Generator
 
 from reference.cached import CachedModel, additive_mask
+from reference.candidates import draw, propose
 from reference.decode import Decoder
 from reference.drafter import TreeDrafter
 from reference.models import Pair
@@ -169,3 +170,21 @@ def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     for bad in (-1.0, 1e-42, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="temperature must be 0 .greedy. or at least 0.001, got"):
             Decoder(tiny, Tree.chain(1), temperature=bad)
+
+
+def test_candidates_are_drawn_without_replacement_in_draw_order() -> None:
+    """Chi-square of the ordered pairs of two draws against their law, level 1e-6, fixed seed; and of single draws."""
+    q, rows = np.array([0.6, 0.25, 0.15, 0.0]), 20_000
+    logits = torch.tensor(np.log(q, where=q > 0, out=np.full(4, -np.inf)), dtype=torch.float32).expand(rows, 4)
+    pairs, law = propose(logits, 2, 1.0, Generator().manual_seed(3))
+    torch.testing.assert_close(law[0], torch.tensor(q, dtype=torch.float32))
+    expected = {(i, j): rows * q[i] * q[j] / (1 - q[i]) for i, j in itertools.permutations(range(3), 2)}
+    counts = dict.fromkeys(expected, 0)
+    for pair in pairs.tolist():
+        counts[tuple(pair)] += 1
+    statistic = sum((counts[pair] - mean) ** 2 / mean for pair, mean in expected.items())
+    assert statistic < chi2.ppf(1 - 1e-6, len(expected) - 1)
+    rng = Generator().manual_seed(4)
+    drawn = np.bincount([draw(torch.tensor([0.0, 0.7, 0.0, 0.3]), rng) for _ in range(4000)], minlength=4)
+    assert drawn[[0, 2]].sum() == 0
+    assert (drawn[1] - 2800) ** 2 / 2800 + (drawn[3] - 1200) ** 2 / 1200 < chi2.ppf(1 - 1e-6, 1)
