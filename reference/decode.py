@@ -133,7 +133,7 @@ class Decoder:
         def emit(node: int) -> int:
             p = torch.softmax(logits[node] / self.temperature, dim=-1)
             if draws[node]:
-                p = self.solver.law(p, drafter.law(node), [tokens[child] for child in draws[node]])
+                p = self.solver.branching(p, drafter.law(node), [tokens[child] for child in draws[node]])
             return draw(p, rng)
 
         return emit

@@ -2,6 +2,7 @@
 
 from spectheory import otlp, verify
 from spectheory.acceptance import Acceptance
+from spectheory.chance import branches
 from spectheory.draft import Draft, DrawRule
 from spectheory.latency import Latency
 from spectheory.plan import Plan, plan
@@ -9,6 +10,7 @@ from spectheory.records import Provenance, RecordError
 from spectheory.search import best_tree, best_trees, yield_table
 from spectheory.tally import Tally
 from spectheory.tree import Tree
+from spectheory.world import Levels, Paths, World
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
 __version__ = "0.1.0"
@@ -18,15 +20,19 @@ __all__ = [
     "Draft",
     "DrawRule",
     "Latency",
+    "Levels",
+    "Paths",
     "Plan",
     "Provenance",
     "RecordError",
     "Tally",
     "Tree",
+    "World",
     "best_tree",
     "best_trees",
     "block_efficiency",
     "block_efficiency_interval",
+    "branches",
     "otlp",
     "plan",
     "reach",

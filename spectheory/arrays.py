@@ -1,20 +1,70 @@
 """The few operations on laws that hold alike for float64 arrays, object arrays of Fraction, and torch tensors.
 
-Each is written with arithmetic and comparisons only, so that no number system is named and nothing is read back from
-a device.
+Each is written with arithmetic, comparisons and methods that all three share, so that no number system is named and
+nothing is read back from a device.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 Vector = Any
 """A law on the vocabulary, shape (V,): float64, object array of Fraction, or torch tensor."""
 
+SUM_TOLERANCE = 1e-5
+"""How far the sum of a floating-point law may be from 1: float32 softmax over a large vocabulary stays well inside."""
+
+
+def check_law(name: str, law: Vector) -> None:
+    """Refuse what is no law on a vocabulary.
+
+    Raises:
+        ValueError: not one-dimensional, an entry that is negative or NaN, or a sum that is not 1 (exactly, for
+            Fractions).
+    """
+    if getattr(law, "ndim", None) != 1 or len(law) == 0:
+        raise ValueError(f"{name} must be one law of shape (V,), got {_shape(law)}")
+    lowest, total = law.min(), law.sum()
+    exact = law.dtype == object
+    if not (lowest >= 0 and abs(total - 1) <= (0 if exact else SUM_TOLERANCE)):
+        raise ValueError(
+            f"{name} must be a law: entries >= 0 that sum to 1, got a sum of {_shown(total)} and a lowest entry of "
+            f"{_shown(lowest)}; softmax logits, and divide weights by their sum"
+        )
+
+
+def check_tokens(drafts: Iterable[int], q: Vector) -> None:
+    """Refuse drafts that are empty, outside the vocabulary, or that q never draws.
+
+    Raises:
+        ValueError: as said, naming the token.
+    """
+    tokens = list(drafts)
+    if not tokens:
+        raise ValueError("drafts must name at least one token, got none: at a leaf the emitted token has law p")
+    for token in tokens:
+        if not 0 <= token < len(q):
+            raise ValueError(f"drafts must be tokens between 0 and {len(q) - 1}, got {token}")
+        if not q[token] > 0:
+            raise ValueError(f"drafts contain token {token}, which q gives probability 0: q must be the law drawn from")
+
 
 def positive_part(v: Vector) -> Vector:
     """(v)+, entry by entry."""
-    return v * (v > 0)
+    return v.clip(min=0)
+
+
+def power(v: Vector, exponent: int) -> Vector:
+    """`v` to a power, entry by entry for a whole exponent >= 0, by squaring: a few passes where pow() takes many."""
+    result = None
+    while exponent:
+        if exponent & 1:
+            result = v if result is None else result * v
+        exponent >>= 1
+        if exponent:
+            v = v * v
+    return v * 0 + 1 if result is None else result
 
 
 def normalised(v: Vector, otherwise: Vector) -> Vector:
@@ -29,6 +79,21 @@ def residual(p: Vector, q: Vector) -> Vector:
     return normalised(positive_part(p - q), otherwise=p)
 
 
+def without(q: Vector, token: int) -> Vector:
+    """Q restricted to the other tokens, N(q with entry `token` set to 0); all zeros where nothing else is left."""
+    rest = q * 1
+    rest[token] = rest[token] * 0
+    return normalised(rest, otherwise=rest)
+
+
 def accept_ratio(p: Any, q: Any) -> Any:
     """min(1, p / q); for q = 0 it is 1 where p > 0 and 0 where p = 0, so that no token of p = 0 is ever accepted."""
     return p * (p < q) / (q + (q == 0)) + (p >= q) * (p > 0)
+
+
+def _shape(law: Any) -> str:
+    return f"shape {tuple(law.shape)}" if hasattr(law, "shape") else f"a {type(law).__name__}"
+
+
+def _shown(number: Any) -> str:
+    return f"{float(number):.6g}"

@@ -6,15 +6,58 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
+from spectheory.arrays import Vector, without
+from spectheory.chance import draw
 from spectheory.tree import Tree
 
 
 class DrawRule(Enum):
     """How the children of a node were drawn from the draft's law q there."""
 
-    IID = "independent draws, with repeats"
+    IID = "independent draws; those that coincide share a node"
+    IID_APART = "independent draws, each a node of its own"
     NO_REPLACEMENT = "draws without replacement, in draw order"
     TOP_K = "the k tokens of highest probability, in that order"
+    TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
+    HUB = "one draw; beside it the most probable token, or one draw from the others where it was that"
+
+    def children(self, q: Vector, k: int, rng: Any) -> list[int]:
+        """Up to k tokens in draw order, with repeats; fewer where q has no more tokens to give.
+
+        Ties in probability go to the lower token. `rng` is a `numpy.random.Generator` or a `Replay`.
+
+        Raises:
+            ValueError: k < 1, or k other than 2 for HUB (1 stands for one plain draw).
+        """
+        if k < 1 or (self is DrawRule.HUB and k > 2):
+            raise ValueError(f"k must be at least 1{', at most 2' if self is DrawRule.HUB else ''}, got {k}")
+        if self in (DrawRule.IID, DrawRule.IID_APART):
+            return [draw(q, rng) for _ in range(k)]
+        if self is DrawRule.TOP_K:
+            return top_tokens(q, k)
+        if self is DrawRule.HUB and k == 2:
+            first, hub = draw(q, rng), top_tokens(q, 1)[0]
+            return [first, hub] if first != hub else [first, *_draw_apart(without(q, hub), 1, rng)]
+        head = top_tokens(q, k - 1) if self is DrawRule.TOP_K_THEN_ONE else []
+        rest = q
+        for token in head:
+            rest = without(rest, token)
+        return head + _draw_apart(rest, k - len(head), rng)
+
+
+def top_tokens(q: Vector, k: int) -> list[int]:
+    """The k most probable tokens of positive probability, ties to the lower token."""
+    order = sorted(range(len(q)), key=lambda token: -q[token])
+    return [token for token in order[:k] if q[token] > 0]
+
+
+def _draw_apart(q: Vector, k: int, rng: Any) -> list[int]:
+    """Up to k draws from q without replacement."""
+    drawn: list[int] = []
+    while len(drawn) < k and q.sum() > 0:
+        drawn.append(draw(q, rng))
+        q = without(q, drawn[-1])
+    return drawn
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,7 +72,8 @@ class Draft:
         rule: how they were drawn.
 
     Raises:
-        ValueError: shapes disagree, or `draws` does not name exactly the children of each node.
+        ValueError: shapes disagree, `draws` does not name exactly the children of each node, or siblings of one token
+            that the rule puts into one node are two.
     """
 
     tree: Tree
@@ -49,6 +93,12 @@ class Draft:
             children = self.tree.children(node).tolist()
             if sorted(set(drawn)) != children:
                 raise ValueError(f"draws[{node}] must name the children {children} of that node, got {list(drawn)}")
+            tokens = [int(self.tokens[child]) for child in children]
+            if self.rule is not DrawRule.IID_APART and len(set(tokens)) < len(tokens):
+                raise ValueError(
+                    f"siblings of node {node} have tokens {tokens}: under {self.rule} equal tokens share a node, "
+                    "repeated in draws (or use DrawRule.IID_APART)"
+                )
         if self.rule is not DrawRule.IID and any(len(set(drawn)) < len(drawn) for drawn in self.draws):
             raise ValueError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
 
@@ -61,3 +111,11 @@ class Draft:
     def drafted(self, node: int) -> list[int]:
         """(k,) tokens drafted below `node`, in draw order with repeats."""
         return [int(self.tokens[child]) for child in self.draws[node]]
+
+    def context(self, node: int) -> tuple[int, ...]:
+        """The drafted tokens on the way from the root to `node`, both ends as they are: () for the root."""
+        path: list[int] = []
+        while node:
+            path.append(int(self.tokens[node]))
+            node = int(self.tree.parent[node])
+        return tuple(reversed(path))

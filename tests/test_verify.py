@@ -15,28 +15,7 @@ import spectheory as st
 from spectheory.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
 from spectheory.verify import Greedy, Outcome, TopDown, walk
-
-
-def laws(size: int) -> hs.SearchStrategy[np.ndarray]:
-    """Rational laws on `size` tokens, zeros and one-hot laws among them."""
-    weights = hs.lists(hs.integers(0, 4), min_size=size, max_size=size).filter(any)
-    return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
-
-
-def sequences(q: np.ndarray, k: int, rule: st.DrawRule) -> list[tuple[tuple[int, ...], Fraction]]:
-    """Every sequence of k drafts with its probability."""
-    found = []
-    for drafts in itertools.product(range(len(q)), repeat=k):
-        chance, left = Fraction(1), Fraction(1)
-        for i, token in enumerate(drafts):
-            if rule is st.DrawRule.NO_REPLACEMENT:
-                chance = chance * q[token] / left if left and token not in drafts[:i] else Fraction(0)
-                left -= q[token]
-            else:
-                chance *= q[token]
-        if chance:
-            found.append((drafts, chance))
-    return found
+from tests.enumeration import laws, sequences
 
 
 @pytest.mark.parametrize("rule", Naive.rules)
@@ -46,22 +25,22 @@ def test_the_naive_solver_keeps_the_target(rule: st.DrawRule, p: np.ndarray, q: 
     drafts = sequences(q, k, rule)
     if not drafts:  # fewer tokens than draws
         return
-    emitted = np.sum([chance * Naive().law(p, q, x) for x, chance in drafts], axis=0)
+    emitted = np.sum([chance * Naive().branching(p, q, x) for x, chance in drafts], axis=0)
     assert (emitted == p).all()
     if rule is st.DrawRule.IID:
-        accepted = sum(chance * sum(Naive().law(p, q, x)[sorted(set(x))]) for x, chance in drafts)
+        accepted = sum(chance * sum(Naive().branching(p, q, x)[sorted(set(x))]) for x, chance in drafts)
         assert accepted == Naive().acceptance(p, q, k)
 
 
 @given(p=laws(4), q=laws(4))
 @settings(deadline=None, derandomize=True)
 def test_three_number_systems_agree(p: np.ndarray, q: np.ndarray) -> None:
-    for drafts in ([], [0], [3, 1], [2, 2]):
-        exact = Naive().law(p, q, drafts).astype(float)
+    for drafts in ([0], [3, 1], [2, 2]):
+        exact = Naive().branching(p, q, drafts).astype(float)
         p64, q64 = p.astype(float), q.astype(float)
-        np.testing.assert_allclose(Naive().law(p64, q64, drafts), exact, atol=1e-12)
-        np.testing.assert_allclose(Naive().law(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12)
-        np.testing.assert_array_equal(ArgMax().law(p64, q64, drafts), np.eye(4)[p64.argmax()])
+        np.testing.assert_allclose(Naive().branching(p64, q64, drafts), exact, atol=1e-12)
+        np.testing.assert_allclose(Naive().branching(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12)
+        np.testing.assert_array_equal(ArgMax().branching(p64, q64, drafts), np.eye(4)[p64.argmax()])
 
 
 def test_the_guards() -> None:
@@ -143,5 +122,5 @@ def test_a_draft_that_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match="draws repeat a child"):
         st.Draft(st.Tree.chain(1), [0, 0], q, ((1, 1), ()), st.DrawRule.TOP_K)
     top = st.Draft.in_order(st.Tree.chain(1), [0, 0], q, st.DrawRule.TOP_K)
-    with pytest.raises(ValueError, match=r"draft.rule is TOP_K, Naive is lossless for IID, NO_REPLACEMENT"):
+    with pytest.raises(ValueError, match=r"draft.rule is TOP_K, TopDown\(solver=Naive\(\)\) is lossless for IID"):
         TopDown(Naive()).outcome(top, q)

@@ -4,21 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from spectheory.arrays import Vector
-from spectheory.draft import DrawRule
+from spectheory.draft import DrawRule, top_tokens
 from spectheory.otlp.solver import Solver
 
 
 @dataclass(frozen=True)
 class ArgMax(Solver):
-    """Emit argmax p; of equal maxima the lowest token. Any drafts will do: it keeps greedy decoding, not p."""
+    """Emit argmax p; of equal maxima the lowest token. Any drafts will do: it keeps greedy decoding, not p.
 
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K, DrawRule.IID, DrawRule.NO_REPLACEMENT)
+    Acceptance: 1 where argmax p is among the k most probable tokens of q, else 0.
+    Cost: O(V).
+    Source: greedy verification, as in Goose, Algorithm 3.
+    """
 
-    def law(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K, *(rule for rule in DrawRule if rule is not DrawRule.TOP_K))
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.law."""
         law = p * 0
         law[int(p.argmax())] += 1
         return law
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        return p.sum() * 0 + (int(p.argmax()) in top_tokens(q, k))

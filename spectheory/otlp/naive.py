@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, positive_part, residual
+from spectheory.arrays import Vector, accept_ratio, positive_part, power, residual
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -18,25 +18,21 @@ class Naive(Solver):
     Lossless whenever the first draft is a draw from q, whatever the others are: the emitted law given x averages
     to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
 
-    Source: arXiv 2211.17192, Algorithm 1; for trees Dynamic Delayed Tree Expansion, B.2 and Algorithm 12.
+    Acceptance: 1 - sum_t (p - q)+(t) (1 - q(t))^(k - 1), which is sum min(p, q) for one draft.
+    Cost: O(V).
+    Source: arXiv 2211.17192, Algorithm 1; for trees Dynamic Delayed Tree Expansion, B.2 and Algorithms 7 and 12.
     """
 
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.NO_REPLACEMENT)
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT, DrawRule.HUB)
 
-    def law(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law. O(V)."""
-        if len(drafts) == 0:
-            return p
-        first = int(drafts[0])
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law."""
+        first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
         law = residual(p, q) * (1 - accepted)
         law[first] += accepted
         return law
 
-    def acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Probability that the emitted token is among k >= 1 i.i.d. drafts, exact. O(V).
-
-        sum_t min(p, q)(t) + sum_t (p - q)+(t) (1 - (1 - q(t))^(k - 1)).
-        """
-        gain = positive_part(p - q)
-        return (p - gain).sum() + (gain * (1 - (1 - q) ** (k - 1))).sum()
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        return 1 - positive_part(p - q) @ power(1 - q, k - 1)

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, final
 
-from spectheory.arrays import Vector
+from spectheory.arrays import Vector, check_law, check_tokens
 from spectheory.draft import DrawRule
 
 
 class Solver(ABC):
-    """A node solver. It is lossless when the drafted tokens were drawn by one of `rules`; `rule` is the first."""
+    """A node solver. It is lossless when the drafted tokens were drawn by one of `rules`; `rule` is the first.
+
+    `law` and `acceptance` check what they are given; `branching` and `accepted` are the bodies behind them, for
+    callers that have checked.
+    """
 
     rules: ClassVar[tuple[DrawRule, ...]]
 
@@ -20,12 +24,46 @@ class Solver(ABC):
         """The draw rule that its acceptance is stated for."""
         return self.rules[0]
 
-    @abstractmethod
+    @final
     def law(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """Law of the emitted token given the drafts: the branching probabilities of all tokens.
+        """Law of the emitted token given the drafts: the branching probabilities of all tokens, shape (V,).
 
         Args:
             p: (V,) the target's law.
             q: (V,) the draft's law.
-            drafts: (k,) drafted tokens in draw order with repeats; k = 0 at a leaf.
+            drafts: (k,) drafted tokens in draw order with repeats, k >= 1.
+
+        Raises:
+            ValueError: p or q is no law, their lengths differ, or a draft is outside the vocabulary or has q = 0.
         """
+        _check_pair(p, q)
+        tokens = [int(token) for token in drafts]
+        check_tokens(tokens, q)
+        return self.branching(p, q, tokens)
+
+    @final
+    def acceptance(self, p: Vector, q: Vector, k: int) -> Any:
+        """Probability that the emitted token is among k >= 1 drafts drawn by `rule`.
+
+        Raises:
+            ValueError: p or q is no law, their lengths differ, or k < 1.
+        """
+        _check_pair(p, q)
+        if k < 1:
+            raise ValueError(f"k must be at least 1 draft, got {k}")
+        return self.accepted(p, q, k)
+
+    @abstractmethod
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """`law`, unchecked. The result is the caller's to change."""
+
+    @abstractmethod
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """`acceptance`, unchecked."""
+
+
+def _check_pair(p: Vector, q: Vector) -> None:
+    check_law("p", p)
+    check_law("q", q)
+    if len(p) != len(q):
+        raise ValueError(f"p and q must be laws on one vocabulary, got {len(p)} and {len(q)} tokens")

@@ -2,5 +2,6 @@
 
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.top_down import Greedy, TopDown, walk
+from spectheory.verify.verifier import Verifier
 
-__all__ = ["Greedy", "Outcome", "TopDown", "walk"]
+__all__ = ["Greedy", "Outcome", "TopDown", "Verifier", "walk"]

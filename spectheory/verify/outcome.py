@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.chance import draw
 from spectheory.tree import Tree
 
 
@@ -31,10 +32,5 @@ class Outcome:
 
     def sample(self, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token)."""
-        node = _draw(self.stop, rng)
-        return node, _draw(self.next_token[node], rng)
-
-
-def _draw(law: Any, rng: np.random.Generator) -> int:
-    weights = np.asarray(law, dtype=np.float64)
-    return int(rng.choice(len(weights), p=weights / weights.sum()))
+        node = draw(self.stop, rng)
+        return node, draw(self.next_token[node], rng)

@@ -6,10 +6,14 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy as np
+
 from spectheory.arrays import normalised
-from spectheory.draft import Draft
+from spectheory.chance import draw
+from spectheory.draft import Draft, DrawRule
 from spectheory.otlp import ArgMax, Solver
 from spectheory.verify.outcome import Outcome
+from spectheory.verify.verifier import Verifier
 
 
 def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[int], int]) -> tuple[list[int], int]:
@@ -28,7 +32,7 @@ def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[
 
 
 @dataclass(frozen=True)
-class TopDown:
+class TopDown(Verifier):
     """A node solver lifted to trees. Lossless when the solver is lossless for the draft's rule.
 
     Source: Dynamic Delayed Tree Expansion, Section 3 and Eq. (3).
@@ -36,19 +40,22 @@ class TopDown:
 
     solver: Solver
 
-    def outcome(self, draft: Draft, p: Any) -> Outcome:
-        """The law of (last accepted node, next token). `p` has shape (n + 1, V), the target's law at each node.
+    @property
+    def rules(self) -> tuple[DrawRule, ...]:
+        """The solver's."""
+        return self.solver.rules
 
-        Raises:
-            ValueError: the solver is not lossless for the rule by which the draft was drawn.
-        """
-        if draft.rule not in self.solver.rules:
-            named = ", ".join(rule.name for rule in self.solver.rules)
-            raise ValueError(f"draft.rule is {draft.rule.name}, {type(self.solver).__name__} is lossless for {named}")
+    def emitted(self, draft: Draft, p: Any, node: int) -> Any:
+        """(V,) law of the token emitted at a node; p at a leaf. The result is the caller's to change."""
+        drafts = draft.drafted(node)
+        return self.solver.branching(p[node], draft.q[node], drafts) if drafts else p[node] * 1
+
+    def law_of(self, draft: Draft, p: Any) -> Outcome:
+        """See Verifier.outcome."""
         one = p[0].sum() * 0 + 1
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
-            law = self.solver.law(p[node], draft.q[node], draft.drafted(node)) * one
+            law = self.emitted(draft, p, node)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
                 reach[child] = reach[node] * law[token]
@@ -56,6 +63,12 @@ class TopDown:
             stop.append(reach[node] * law.sum())
             next_token.append(normalised(law, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
+
+    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; only the nodes on the way are evaluated."""
+        self._check(draft, p)
+        path, token = walk(draft.draws, draft.tokens, lambda node: draw(self.emitted(draft, p, node), rng))
+        return (path or [0])[-1], token
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,60 @@
+"""What every verifier offers."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, final
+
+import numpy as np
+
+from spectheory.arrays import check_law, check_tokens
+from spectheory.draft import Draft, DrawRule
+from spectheory.verify.outcome import Outcome
+
+
+class Verifier(ABC):
+    """A law: it maps a draft and the target's laws at its nodes to where the draft is left and what follows.
+
+    `outcome` and `sample` check what they are given; `law_of` is the body behind `outcome`.
+    """
+
+    @property
+    @abstractmethod
+    def rules(self) -> tuple[DrawRule, ...]:
+        """The draw rules that it is lossless for."""
+
+    @abstractmethod
+    def law_of(self, draft: Draft, p: Any) -> Outcome:
+        """`outcome`, unchecked."""
+
+    @final
+    def outcome(self, draft: Draft, p: Any) -> Outcome:
+        """The law of (last accepted node, next token). `p` has shape (n + 1, V), the target's law at each node.
+
+        Raises:
+            ValueError: `p` has not one law a node, a law of the draft or the target is none, a draft has q = 0, or
+                the verifier is not lossless for the rule by which the draft was drawn.
+        """
+        self._check(draft, p)
+        return self.law_of(draft, p)
+
+    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """Draw (last accepted node, next token); raises as `outcome` does."""
+        return self.outcome(draft, p).sample(rng)
+
+    def _check(self, draft: Draft, p: Any) -> None:
+        if draft.rule not in self.rules:
+            named = ", ".join(rule.name for rule in self.rules)
+            raise ValueError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}")
+        if len(p) != draft.tree.budget + 1:
+            raise ValueError(f"p must have one law for each of the {draft.tree.budget + 1} nodes, got {len(p)}")
+        for node, drawn in enumerate(draft.draws):
+            check_law(f"p[{node}]", p[node])
+            if drawn:
+                check_law(f"q[{node}]", draft.q[node])
+                check_tokens(draft.drafted(node), draft.q[node])
+                if len(p[node]) != len(draft.q[node]):
+                    raise ValueError(
+                        f"p and q must be laws on one vocabulary, got {len(p[node])} and {len(draft.q[node])} tokens "
+                        f"at node {node}"
+                    )

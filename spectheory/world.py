@@ -1,0 +1,116 @@
+"""Worlds small enough to write down, and policies that draft in them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectheory.arrays import Vector
+from spectheory.draft import Draft, DrawRule
+from spectheory.tree import Tree
+
+Context = tuple[int, ...]
+"""Tokens behind the last committed one, oldest first; () right after it."""
+
+
+@dataclass(frozen=True)
+class World:
+    """Target and draft as next-token laws given a context.
+
+    Attributes:
+        p: context -> (V,) the target's law.
+        q: context -> (V,) the draft's law.
+    """
+
+    p: Callable[[Context], Vector]
+    q: Callable[[Context], Vector]
+
+    @classmethod
+    def constant(cls, p: Vector, q: Vector) -> World:
+        """Laws that do not depend on the context."""
+        return cls(lambda _: p, lambda _: q)
+
+    @classmethod
+    def markov(cls, p: Any, q: Any, start: int = 0) -> World:
+        """Laws p[token], q[token] that depend on the last token only; `start` is the last committed one. (V, V)."""
+        return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
+
+    @classmethod
+    def table(cls, laws: Mapping[Context, tuple[Vector, Vector]]) -> World:
+        """Laws (p, q) written down for each context; those for () serve where a context is not in the table."""
+        return cls(lambda context: laws.get(context, laws[()])[0], lambda context: laws.get(context, laws[()])[1])
+
+    def target(self, draft: Draft) -> list[Vector]:
+        """The target's law at each node of a draft, n + 1 rows of (V,)."""
+        return [self.p(draft.context(node)) for node in range(draft.tree.budget + 1)]
+
+
+class Policy:
+    """How a draft tree grows. Subclasses say how many draws a node of given depth and multiplicity gets."""
+
+    rule: DrawRule
+
+    def draws(self, depth: int, multiplicity: int) -> int:
+        """Number of draws below a node that `multiplicity` draws have hit."""
+        raise NotImplementedError
+
+    def grow(self, world: World, rng: Any) -> Draft:
+        """Draw one draft; `rng` is a `numpy.random.Generator`, or the `Replay` of `branches` to get all of them."""
+        parent, depth, tokens, multiplicity = [-1], [0], [0], [1]
+        contexts: list[Context] = [()]
+        laws, draws = [], []
+        for node, _ in enumerate(tokens):  # grows while it is read
+            laws.append(world.q(contexts[node]))
+            count = self.draws(depth[node], multiplicity[node])
+            drawn: list[int] = []
+            known: dict[int, int] = {}
+            for token in self.rule.children(laws[node], count, rng) if count else []:
+                if token in known and self.rule is not DrawRule.IID_APART:
+                    multiplicity[known[token]] += 1
+                else:
+                    known[token] = len(tokens)
+                    parent.append(node)
+                    depth.append(depth[node] + 1)
+                    tokens.append(token)
+                    multiplicity.append(1)
+                    contexts.append((*contexts[node], token))
+                drawn.append(known[token])
+            draws.append(tuple(drawn))
+        return Draft(Tree(parent), np.array(tokens), laws, tuple(draws), self.rule)
+
+
+@dataclass(frozen=True)
+class Levels(Policy):
+    """Every node of depth d gets counts[d] draws: chains (1, 1, ...), k-ary and delayed trees (1, 1, 3, 1)."""
+
+    counts: tuple[int, ...]
+    rule: DrawRule = DrawRule.IID
+
+    def draws(self, depth: int, multiplicity: int) -> int:
+        """See Policy.draws."""
+        return self.counts[depth] if depth < len(self.counts) else 0
+
+
+@dataclass(frozen=True)
+class Paths(Policy):
+    """A trunk of `trunk` single draws, then `paths` i.i.d. continuations of `length` tokens: (K, L1, L2)-delayed trees.
+
+    Paths share the nodes of their common beginnings under DrawRule.IID: a node on m of them gets m draws.
+    Source: Dynamic Delayed Tree Expansion, Section 4.
+    """
+
+    paths: int
+    length: int
+    trunk: int = 0
+    rule: DrawRule = DrawRule.IID
+
+    def draws(self, depth: int, multiplicity: int) -> int:
+        """See Policy.draws."""
+        if depth < self.trunk:
+            return 1
+        if depth >= self.trunk + self.length:
+            return 0
+        return self.paths if depth == self.trunk else multiplicity

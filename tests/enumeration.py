@@ -1,0 +1,77 @@
+"""Exact enumeration over small vocabularies that shares no code with the rules under test."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+
+import numpy as np
+from hypothesis import strategies as hs
+
+from spectheory import DrawRule
+
+
+def laws(size: int) -> hs.SearchStrategy[np.ndarray]:
+    """Rational laws on `size` tokens, zeros and one-hot laws among them."""
+    weights = hs.lists(hs.integers(0, 4), min_size=size, max_size=size).filter(any)
+    return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
+
+
+def random_law(rng: np.random.Generator, size: int) -> np.ndarray:
+    """A rational law with small numerators, zeros among them."""
+    weights = rng.integers(0, 6, size)
+    weights[rng.integers(size)] += 1
+    return np.array([Fraction(int(w), int(weights.sum())) for w in weights], dtype=object)
+
+
+def random_pairs(count: int, sizes: tuple[int, ...] = (2, 3, 4), seed: int = 0) -> Iterator[tuple]:
+    """`count` pairs (p, q): one in eight has p = q, one in eight disjoint supports."""
+    rng = np.random.default_rng(seed)
+    for i in range(count):
+        size = int(rng.choice(sizes))
+        p, q = random_law(rng, size), random_law(rng, size)
+        if i % 8 == 0:
+            q = p.copy()
+        elif i % 8 == 1:
+            cut = int(rng.integers(1, size))
+            p[:cut], q[cut:] = Fraction(0), Fraction(0)
+            p, q = (law / law.sum() if law.sum() else np.array([Fraction(j == at) for j in range(size)], dtype=object)
+                    for law, at in ((p, size - 1), (q, 0)))  # fmt: skip
+        yield p, q
+
+
+def sequences(q: np.ndarray, k: int, rule: DrawRule) -> list[tuple[tuple[int, ...], Fraction]]:
+    """Every sequence of k drafts with its probability, straight from the definition of the rule; shorter ones where
+    q has no more tokens to give."""
+    found: dict[tuple[int, ...], Fraction] = {}
+    order = sorted(range(len(q)), key=lambda token: (-q[token], token))
+    for drafts in itertools.product(range(len(q)), repeat=k):
+        chance, kept, left = Fraction(1), [], Fraction(1)
+        for i, token in enumerate(drafts):
+            if left == 0 or chance == 0:
+                break
+            if rule in (DrawRule.IID, DrawRule.IID_APART):
+                factor, left = q[token], Fraction(1)
+            elif rule is DrawRule.NO_REPLACEMENT:
+                factor = q[token] if token not in kept else Fraction(0)
+            elif rule is DrawRule.TOP_K or (rule is DrawRule.TOP_K_THEN_ONE and i < k - 1):
+                factor = left if token == order[i] and q[token] else Fraction(0)
+            elif rule is DrawRule.TOP_K_THEN_ONE:
+                factor = q[token] if token not in kept else Fraction(0)
+            elif i == 0 or k == 1:
+                factor = q[token]
+            elif kept[0] != order[0]:
+                factor, left = Fraction(int(token == order[0])), Fraction(1)
+            else:
+                factor = q[token] if token != order[0] else Fraction(0)
+                left = 1 - q[order[0]]
+                if left == 0:
+                    break
+            chance *= factor / left
+            kept.append(token)
+            if rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
+                left -= q[token]
+        if chance:
+            found[tuple(kept)] = chance
+    return list(found.items())
