@@ -22,6 +22,7 @@ class CachedModel:
 
     def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
         self.model = model
+        self.device = model.device
         self.vocab_size = vocab_size
         self.cache = DynamicCache()
         self.length = 0
@@ -29,7 +30,7 @@ class CachedModel:
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (n,) one after another; logits (n, V) in float32."""
-        return self._call(tokens, None, None)
+        return self._call(tokens, torch.arange(self.length, self.length + len(tokens), device=self.device)[None], None)
 
     def forward_tree(self, tokens: Tensor, depth: Tensor, mask: Tensor, committed: int) -> Tensor:
         """Append nodes of a tree that hangs below the first `committed` cached tokens; logits (n, V) in float32.
@@ -43,7 +44,7 @@ class CachedModel:
         seen = mask.new_zeros(len(tokens), committed)
         return self._call(tokens, (depth + committed)[None], torch.cat([seen, mask], dim=1)[None, None])
 
-    def _call(self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None) -> Tensor:
+    def _call(self, tokens: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         started = self._clock()
         logits = self.model(
             tokens[None], position_ids=positions, attention_mask=mask, past_key_values=self.cache, use_cache=True
@@ -53,8 +54,8 @@ class CachedModel:
         return logits[:, : self.vocab_size].float()
 
     def _clock(self) -> float:
-        if self.model.device.type == "cuda":
-            torch.cuda.synchronize(self.model.device)
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
         return time.perf_counter()
 
     def keep(self, committed: int, offsets: list[int]) -> None:
@@ -64,7 +65,7 @@ class CachedModel:
         """
         self.length = committed + len(offsets)
         stay = offsets == list(range(len(offsets)))
-        source = None if stay else torch.tensor(offsets, device=self.model.device) + committed
+        source = None if stay else torch.tensor(offsets, device=self.device) + committed
         for layer in self.cache.layers:
             for name in ("keys", "values"):
                 rows = getattr(layer, name)

@@ -63,7 +63,7 @@ class TreeDrafter:
         self.model = model
         self.temperature = temperature
         self.size = tree.budget + 1
-        self.levels = _levels(tree, model.model.device, model.model.dtype)
+        self.levels = _levels(tree, model.device, model.model.dtype)
         self.offset = {int(node): row for row, node in enumerate(n for n in _inner(tree) if n > 0)}
         self.row = {int(node): (i, r) for i, level in enumerate(self.levels) for r, node in enumerate(level.inner)}
         self.laws: list[Tensor] = []
@@ -71,7 +71,7 @@ class TreeDrafter:
 
     def grow(self, pending: list[int], generator: Generator | None) -> Tensor:
         """Tokens (n + 1,) of all nodes. `pending` are committed tokens that the draft has not seen, the root last."""
-        tokens = torch.empty(self.size, dtype=torch.long, device=self.model.model.device)
+        tokens = torch.empty(self.size, dtype=torch.long, device=self.model.device)
         tokens[0] = pending[-1]
         self.laws = []
         if not self.levels:

@@ -81,7 +81,7 @@ def profile(
 
 def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor:
     drawn = rng.integers(0, model.vocab_size, tokens)
-    return torch.as_tensor(drawn, device=model.model.device)
+    return torch.as_tensor(drawn, device=model.device)
 
 
 @torch.inference_mode()
@@ -99,8 +99,8 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
         model.forward(drawn)
     else:
         causal = torch.ones(tokens, tokens, dtype=torch.bool).tril()
-        mask = additive_mask(causal, model.model.dtype).to(model.model.device)
-        model.forward_tree(drawn, torch.arange(tokens, device=model.model.device), mask, context)
+        mask = additive_mask(causal, model.model.dtype).to(model.device)
+        model.forward_tree(drawn, torch.arange(tokens, device=model.device), mask, context)
     model.keep(context, [])
     return model.seconds - before
 

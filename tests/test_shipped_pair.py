@@ -75,8 +75,8 @@ def test_no_prompt_comes_from_a_training_file() -> None:
 
 
 def test_the_draft_is_as_good_as_the_card_says(pair: Pair, prompts: list[list[int]]) -> None:
-    """Mean of sum min(p, q) over the text of 50 prompts; the card says 0.607 on all held-out text."""
+    """Mean of sum min(p, q) over the text of 50 prompts; the card says 0.668 on all held-out text."""
     tokens = torch.tensor(prompts)
     with torch.inference_mode():
         p, q = (torch.softmax(model(tokens).logits.float(), -1) for model in (pair.target, pair.draft))
-    assert torch.minimum(p, q).sum(-1).mean() > 0.55
+    assert torch.minimum(p, q).sum(-1).mean() > 0.63

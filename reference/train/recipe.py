@@ -21,9 +21,9 @@ class Recipe:
     vocab_size: int = 2048
     length: int = 1024
     rows: int = 4
-    target: Shape = Shape(layers=10, width=192, hidden=512)
-    draft: Shape = Shape(layers=1, width=192, hidden=512)
-    target_steps: int = 2800
-    draft_steps: int = 1800
+    target: Shape = Shape(layers=18, width=160, hidden=320)
+    draft: Shape = Shape(layers=1, width=160, hidden=768)
+    target_steps: int = 1500
+    draft_steps: int = 6000
     prompts: int = 160
     seed: int = 0
