@@ -51,32 +51,41 @@ def check_tokens(drafts: Iterable[int], q: Vector) -> None:
 
 
 def positive_part(v: Vector) -> Vector:
-    """(v)+, entry by entry."""
-    return v.clip(min=0)
+    """(v)+, entry by entry; not by clip, which puts whole numbers among Fractions, whose quotients are floats."""
+    return v * (v > 0)
+
+
+def excess(p: Vector, q: Vector, scale: Any = 1) -> Vector:
+    """(p - scale q)+, in one new vector: large ones take longer to allocate than to fill."""
+    difference = q * -scale + p
+    difference *= difference > 0
+    return difference
 
 
 def power(v: Vector, exponent: int) -> Vector:
     """`v` to a power, entry by entry for a whole exponent >= 0, by squaring: a few passes where pow() takes many."""
-    result = None
-    while exponent:
-        if exponent & 1:
-            result = v if result is None else result * v
-        exponent >>= 1
-        if exponent:
-            v = v * v
-    return v * 0 + 1 if result is None else result
+    if exponent == 0:
+        return v * 0 + 1
+    result = v * 1
+    for bit in bin(exponent)[3:]:  # in place: a new vector takes longer to allocate than to fill
+        result *= result
+        if bit == "1":
+            result *= v
+    return result
 
 
 def normalised(v: Vector, otherwise: Vector) -> Vector:
     """`v` divided by its sum; `otherwise` where the sum is 0."""
     total = v.sum()
     empty = total == 0
-    return v / (total + empty) + otherwise * empty
+    law = v / (total + empty)
+    law += otherwise * empty
+    return law
 
 
 def residual(p: Vector, q: Vector) -> Vector:
     """N((p - q)+), the law of the correction token; p where p = q, a branch of probability 0."""
-    return normalised(positive_part(p - q), otherwise=p)
+    return normalised(excess(p, q), otherwise=p)
 
 
 def without(q: Vector, token: int) -> Vector:

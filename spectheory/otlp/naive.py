@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, positive_part, power, residual
+from spectheory.arrays import Vector, accept_ratio, excess, power, residual
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -29,10 +29,11 @@ class Naive(Solver):
         """See Solver.law."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
-        law = residual(p, q) * (1 - accepted)
+        law = residual(p, q)
+        law *= 1 - accepted
         law[first] += accepted
         return law
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
-        return 1 - positive_part(p - q) @ power(1 - q, k - 1)
+        return 1 - excess(p, q) @ power(1 - q, k - 1)

@@ -1,0 +1,96 @@
+"""A contest between two drafts: which of two tokens wins, and the law of the winner."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from spectheory.arrays import Vector, positive_part
+from spectheory.otlp.flow import max_flow
+
+
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """The contest between a draw from the law `first` and one from `second`.
+
+    Attributes:
+        first: (V,) law of one.
+        second: (V,) law of the other.
+        order: (V,) tokens, the strongest first.
+        free: how many of them meet by chances of their own.
+        chances: (i, j) -> probability that i wins, for tokens i before j of the free ones that can meet; of all other
+            pairs the stronger wins.
+        law: (V,) of the winner.
+    """
+
+    first: Vector
+    second: Vector
+    order: np.ndarray
+    free: int
+    chances: dict[tuple[int, int], Any]
+    law: Vector
+
+    @classmethod
+    def between(cls, p: Vector, first: Vector, second: Vector, truncation: int) -> Contest:
+        """The contest whose winner's law fits under p as well as `truncation` free tokens allow.
+
+        The strongest has the highest p - first * second, of equal ones the lowest token.
+        """
+        order = np.argsort(-np.array((p - first * second).tolist()), kind="stable")
+        free = order[:truncation].tolist()
+        law = first * second + first * _weaker(second, order, len(free)) + second * _weaker(first, order, len(free))
+        a, b, room = (dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - law)))
+        masses = {(i, j): a[i] * b[j] + a[j] * b[i] for i, j in combinations(free, 2)}
+        masses = {pair: mass for pair, mass in masses.items() if mass > 0}
+        chances = _fitted(masses, room)
+        for (i, j), mass in masses.items():
+            law[i] += mass * chances[i, j]
+            law[j] += mass * (1 - chances[i, j])
+        return cls(first, second, order, len(free), chances, law)
+
+    def chance(self, token: int, other: int) -> Any:
+        """Probability that `token` wins against `other`."""
+        if token == other:
+            return 1
+        if np.flatnonzero(self.order == token) > np.flatnonzero(self.order == other):
+            return 1 - self.chance(other, token)
+        return self.chances.get((token, other), 1)
+
+    def regained(self, refused: Vector, rest: Vector) -> Any:
+        """Probability that the winner is refused, with `refused` of its token, and the loser then drawn from `rest`."""
+        first, second = self.first, self.second
+        weaker = first * _weaker(second * rest, self.order, self.free)
+        weaker = weaker + second * _weaker(first * rest, self.order, self.free)
+        total = weaker @ refused
+        for (i, j), chance in self.chances.items():
+            mass = first[i] * second[j] + first[j] * second[i]
+            total = total + mass * (chance * refused[i] * rest[j] + (1 - chance) * refused[j] * rest[i])
+        return total
+
+
+def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tuple[int, int], Any]:
+    """The chance of the first token of each pair by which most of the pairs' mass finds room at its tokens.
+
+    Mass without room goes to the first. Several choices find as much; the flow's order of edges makes one of them.
+    """
+    nodes = {token: node for node, token in enumerate(room)}
+    source, sink = len(nodes) + len(masses), len(nodes) + len(masses) + 1
+    edges = [(node, sink, room[token]) for token, node in nodes.items()]
+    for node, ((i, j), mass) in enumerate(masses.items(), start=len(nodes)):
+        edges += [(source, node, mass), (node, nodes[i], mass), (node, nodes[j], mass)]
+    to_second = max_flow(edges, source, sink)[len(nodes) + 2 :: 3]
+    return {pair: max(1 - flow / masses[pair], 0) for pair, flow in zip(masses, to_second, strict=True)}
+
+
+def _weaker(v: Vector, order: np.ndarray, free: int) -> Vector:
+    """For each token the sum of v over the weaker ones, the free ones aside where it is free itself."""
+    weakest_first = order[::-1].copy()
+    below = v * 0
+    below[1:] = v[weakest_first].cumsum(0)[:-1]
+    below[len(order) - free :] = below[len(order) - free] * 1
+    sums = v * 0
+    sums[weakest_first] = below
+    return sums

@@ -1,0 +1,58 @@
+"""The law of the set of drafts: all that the optimal acceptance depends on."""
+
+from __future__ import annotations
+
+from math import comb
+from typing import Any
+
+from spectheory.arrays import Vector, without
+from spectheory.draft import DrawRule, top_tokens
+
+MOST_SETS = 20_000
+"""How many sets of drafts are listed at most: a few seconds of work in Fractions."""
+
+
+def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
+    """Probability of each set of tokens that k drafts by `rule` can make, those of probability 0 left out.
+
+    Sets have fewer than k tokens where draws repeat, or where q has no more tokens to give.
+
+    Raises:
+        ValueError: there are more than MOST_SETS sets, or k is no number of drafts for the rule.
+    """
+    if k < 1 or (rule is DrawRule.HUB and k > 2):
+        raise ValueError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+    one = q.tolist()[0] * 0 + 1
+    if rule is DrawRule.TOP_K:
+        return {frozenset(top_tokens(q.tolist(), k)): one}
+    head: list[int] = []
+    if rule is DrawRule.TOP_K_THEN_ONE or (rule is DrawRule.HUB and k == 2):
+        head, rule = top_tokens(q.tolist(), k - 1), DrawRule.NO_REPLACEMENT
+        for token in head:
+            q = without(q, token)
+    weights = {token: weight for token, weight in enumerate(q.tolist()) if weight > 0}
+    draws, repeats = k - len(head), rule is not DrawRule.NO_REPLACEMENT
+    draws = draws if repeats else min(draws, len(weights))
+    count = sum(comb(len(weights), size) for size in range(1 if repeats else draws, draws + 1))
+    if count > MOST_SETS:
+        raise ValueError(
+            f"{k} drafts from {len(weights)} tokens make {count:,} sets, more than the {MOST_SETS:,} that are listed: "
+            "take fewer drafts, or keep only the most probable tokens of q"
+        )
+    return _drawn({frozenset(head): one}, weights, draws, repeats)
+
+
+def _drawn(
+    sets: dict[frozenset[int], Any], weights: dict[int, Any], draws: int, repeats: bool
+) -> dict[frozenset[int], Any]:
+    """The law of the set after further draws, one by one: the next set depends on the last alone."""
+    for _ in range(draws):
+        grown: dict[frozenset[int], Any] = {}
+        for chosen, chance in sets.items():
+            open_to = weights if repeats else {t: w for t, w in weights.items() if t not in chosen}
+            chance = chance / sum(open_to.values())
+            for token, weight in open_to.items():
+                drawn = chosen | {token}
+                grown[drawn] = grown.get(drawn, 0) + chance * weight
+        sets = {drawn: chance for drawn, chance in grown.items() if chance > 0}
+    return sets

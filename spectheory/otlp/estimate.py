@@ -1,0 +1,40 @@
+"""Acceptance by sampling, where the exact sum over drafts is out of reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spectheory.arrays import Vector
+from spectheory.otlp.solver import Solver
+
+
+def estimated_acceptance(
+    solver: Solver, p: Vector, q: Vector, k: int, *, samples: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Mean and standard error of the probability that the emitted token is among k drafts drawn by `solver.rule`.
+
+    Unbiased: only the drafts are drawn; given them, the chance is summed exactly over the distinct ones. The standard
+    error is 0 where that chance is the same for all drafts seen.
+
+    Args:
+        solver: the node solver.
+        p: (V,) the target's law.
+        q: (V,) the draft's law.
+        k: drafts at the node.
+        samples: draws of k drafts, at least 2.
+        rng: source of the draws.
+
+    Raises:
+        ValueError: fewer than 2 samples, p or q is no law, their lengths differ, or k < 1.
+    """
+    if samples < 2:
+        raise ValueError(f"samples must be at least 2 for a standard error, got {samples}")
+    chances = [_chance(solver, p, q, solver.rule.children(q, k, rng)) for _ in range(samples)]
+    return float(np.mean(chances)), float(np.std(chances, ddof=1) / np.sqrt(samples))
+
+
+def _chance(solver: Solver, p: Vector, q: Vector, drafts: list[int]) -> float:
+    law: Any = solver.law(p, q, drafts)
+    return float(sum(law[token] for token in set(drafts)))

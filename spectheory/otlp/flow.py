@@ -1,0 +1,72 @@
+"""Maximum flow, by Dinic's algorithm, in whatever numbers the capacities are: exact for int and Fraction."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+Edge = tuple[int, int, Any]
+"""(tail, head, capacity >= 0)."""
+
+
+def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
+    """The flow on each edge of a maximum flow from source to sink.
+
+    The flow is a function of the order of the edges: a node sends along its edges in that order. In floating point a
+    saturated edge is left with a capacity of exactly 0, so no tolerance is needed and the flow ends.
+
+    Cost: O(nodes^2 edges), far less on the two-layered networks of this package.
+    """
+    heads, room = [], []
+    leaving: list[list[int]] = [[] for _ in range(1 + max(source, sink, *(max(tail, head) for tail, head, _ in edges)))]
+    for tail, head, capacity in edges:
+        leaving[tail].append(len(heads))
+        leaving[head].append(len(heads) + 1)
+        heads += [head, tail]
+        room += [capacity, capacity * 0]
+    while (levels := _levels(heads, room, leaving, source))[sink] is not None:
+        _block(heads, room, leaving, levels, source, sink)
+    return room[1::2]
+
+
+def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int | None]:
+    """Distance of each node from the source along edges with room; None where there is no way."""
+    levels: list[int | None] = [None] * len(leaving)
+    levels[source], front, distance = 0, [source], 0
+    while front:
+        distance, reached = distance + 1, []
+        for edge in (edge for node in front for edge in leaving[node] if room[edge] > 0):
+            if levels[heads[edge]] is None:
+                levels[heads[edge]] = distance
+                reached.append(heads[edge])
+        front = reached
+    return levels
+
+
+def _block(
+    heads: list[int], room: list[Any], leaving: list[list[int]], levels: Sequence[int | None], source: int, sink: int
+) -> None:
+    """Send flow along shortest ways until each has a saturated edge. Edge e ^ 1 is e reversed."""
+    tried = [0] * len(leaving)
+    node, path = source, []
+    while True:
+        if node == sink:
+            step = min(room[edge] for edge in path)
+            for edge in path:
+                room[edge] -= step
+                room[edge ^ 1] += step
+            cut = next(i for i, edge in enumerate(path) if not room[edge] > 0)
+            node = heads[path[cut] ^ 1]
+            del path[cut:]
+        elif tried[node] < len(leaving[node]):
+            edge = leaving[node][tried[node]]
+            if room[edge] > 0 and levels[heads[edge]] == len(path) + 1:
+                path.append(edge)
+                node = heads[edge]
+            else:
+                tried[node] += 1
+        elif path:
+            node = heads[path.pop() ^ 1]
+            tried[node] += 1
+        else:
+            return

@@ -1,0 +1,45 @@
+"""GreedyTopK: the k - 1 tokens of highest q are drafted outright, and one more is drawn from the others."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spectheory.arrays import Vector, normalised
+from spectheory.draft import DrawRule
+from spectheory.otlp.naive import Naive
+from spectheory.otlp.solver import Solver
+
+
+@dataclass(frozen=True)
+class GreedyTopK(Solver):
+    """Accept the drawn draft x with probability min(1, p(x) / q'(x)), else emit a token of N((p - q')+).
+
+    T are the tokens drafted outright and q' is q restricted to the others. Lossless because this is rejection sampling
+    of p by a draw from q'; and since q' = 0 on T, a rejection hits T with all of p there. Where q has at most k tokens,
+    the last of them is drawn with certainty, which is the same law.
+
+    Acceptance: p(T) + sum min(p, q'), the most that any solver reaches on these drafts.
+    Cost: O(V) for the law, O(kV) for the acceptance.
+    Source: arXiv 2502.18779, Section 5.
+    """
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K_THEN_ONE,)
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law."""
+        *top, drawn = drafts
+        rest = q * 1
+        for token in top:
+            rest[token] = rest[token] * 0
+        return Naive().branching(p, normalised(rest, otherwise=rest), [drawn])
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        outright, rest = 0, q * 1
+        for _ in range(k - 1):
+            top = rest.argmax()
+            outright = outright + p[top] * (rest[top] > 0)
+            rest[top] = rest[top] * 0
+        return outright + p.clip(max=normalised(rest, otherwise=rest)).sum()

@@ -1,0 +1,104 @@
+"""Importance-weighted selection: choose one draft by pairwise contests, then apply the naive rule to it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spectheory.arrays import Vector, accept_ratio, positive_part, residual
+from spectheory.draft import DrawRule
+from spectheory.otlp.contest import Contest
+from spectheory.otlp.naive import Naive
+from spectheory.otlp.optimal_acceptance import optimal_acceptance
+from spectheory.otlp.solver import Solver
+
+
+@dataclass(frozen=True)
+class Khisti(Solver):
+    """Choose one draft by contests of two; emit it with probability min(1, p / r), r its law, else from N((p - r)+).
+
+    The first two drafts meet, then the winner and the next draft, and so on. Of two tokens the one with the higher
+    p - r q wins (r, q the laws of the two drafts), save that among the `truncation` tokens where p - r q is highest
+    the chances are chosen so that as much as possible of the winner's law fits under p.
+
+    Lossless whatever the chances are: they depend on p, q and k only, so the winner is a draw from the law r computed
+    from those very chances, and the naive rule is lossless for one draw from r. The guard chooses between this and the
+    naive rule by p, q and k only, so the law is p either way; and since sum min(p, r) is at most this solver's
+    acceptance, its acceptance with the guard is never below the naive one.
+
+    `branching` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for every
+    token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
+    residual's mass on the other drafts.
+
+    Attributes:
+        truncation: among how many tokens chances are optimised; the whole vocabulary reaches the optimum for k = 2.
+        guard: use the naive rule where it accepts at least sum min(p, r), as for p = q.
+
+    Raises:
+        ValueError: truncation < 1, or, from `acceptance`, k > 2: `acceptance_bounds` has bounds for every k.
+
+    Acceptance: at least sum min(p, r); for k = 2 exactly that plus the residual's mass on the loser.
+    Cost: O(k (V log V + s^2)) and k - 1 maximum flows of s^2 / 2 pairs, s = truncation.
+    Source: arXiv 2410.18234 (Khisti et al.); Dynamic Delayed Tree Expansion, B.5 and Algorithms 5, 10 and 15.
+    """
+
+    truncation: int = 8
+    guard: bool = False
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
+
+    def __post_init__(self) -> None:
+        if self.truncation < 1:
+            raise ValueError(f"truncation must be at least 1 token, got {self.truncation}")
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law."""
+        contests, r = self._ladder(p, q, len(drafts))
+        if self._naive(p, q, r, len(drafts)):
+            return Naive().branching(p, q, drafts)
+        winners: dict[int, Any] = {drafts[0]: 1}
+        for contest, token in zip(contests, drafts[1:], strict=True):
+            won = sum(chance * contest.chance(token, winner) for winner, chance in winners.items() if winner != token)
+            winners = {winner: chance * contest.chance(winner, token) for winner, chance in winners.items()}
+            winners[token] = winners.get(token, 0) + won
+        accepted = {winner: accept_ratio(p[winner], r[winner]) for winner in winners}
+        law = residual(p, r) * sum(chance * (1 - accepted[winner]) for winner, chance in winners.items())
+        for winner, chance in winners.items():
+            law[winner] += chance * accepted[winner]
+        return law
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        if k > 2:
+            raise ValueError(f"k must be at most 2 drafts for an exact acceptance, got {k}: call acceptance_bounds")
+        contests, r = self._ladder(p, q, k)
+        if self._naive(p, q, r, k):
+            return Naive().accepted(p, q, k)
+        refused, rest = 1 - accept_ratio(p, r), residual(p, r)
+        return _overlap(p, r) + sum(contest.regained(refused, rest) for contest in contests)
+
+    def acceptance_bounds(self, p: Vector, q: Vector, k: int) -> tuple[Any, Any]:
+        """(lower, upper) bounds of the acceptance of k drafts: sum min(p, r), and the optimum over all solvers.
+
+        Raises:
+            ValueError: p or q is no law, their lengths differ, or k < 1.
+        """
+        upper = optimal_acceptance(p, q, k)
+        _, r = self._ladder(p, q, k)
+        return (Naive().accepted(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
+
+    def _ladder(self, p: Vector, q: Vector, k: int) -> tuple[list[Contest], Vector]:
+        """The k - 1 contests and the law of the last winner."""
+        contests, r = [], q
+        for _ in range(k - 1):
+            contests.append(Contest.between(p, r, q, self.truncation))
+            r = contests[-1].law
+        return contests, r
+
+    def _naive(self, p: Vector, q: Vector, r: Vector, k: int) -> bool:
+        return self.guard and bool(Naive().accepted(p, q, k) >= _overlap(p, r))
+
+
+def _overlap(p: Vector, r: Vector) -> Any:
+    return p.sum() - positive_part(p - r).sum()

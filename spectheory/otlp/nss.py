@@ -1,0 +1,33 @@
+"""NSS, sample and match: a token of the target's law, whatever was drafted."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spectheory.arrays import Vector, power
+from spectheory.draft import DrawRule
+from spectheory.otlp.solver import Solver
+
+
+@dataclass(frozen=True)
+class NSS(Solver):
+    """Emit a token of p; it is accepted where it happens to be among the drafts.
+
+    Lossless for any drafts, adversarial ones too, because it never looks at them.
+
+    Acceptance: sum_t p(t) (1 - (1 - q(t))^k) for independent drafts; sum_t p(t) P(t among the drafts) for all others.
+    Cost: O(V).
+    Source: SpecInfer (arXiv 2305.09781), the baseline; Dynamic Delayed Tree Expansion, Algorithms 6 and 11.
+    """
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, *(rule for rule in DrawRule if rule is not DrawRule.IID))
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law."""
+        return p * 1
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        return 1 - p @ power(1 - q, k)

@@ -1,0 +1,91 @@
+"""Optimal transport: the solver of the highest acceptance, for small vocabularies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from spectheory.arrays import Vector
+from spectheory.draft import DrawRule
+from spectheory.otlp.draft_sets import draft_sets
+from spectheory.otlp.flow import max_flow
+from spectheory.otlp.optimal_acceptance import optimum
+from spectheory.otlp.solver import Solver
+
+APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
+
+
+@dataclass(frozen=True)
+class OptimalTransport(Solver):
+    """Couple the set of the drafts, of law P, with the emitted token so that the token is most often in the set.
+
+    Lossless because C is a coupling: a maximum flow C(X, t) <= P(X), p(t) along t in X, and what is left of P matched
+    independently to what is left of p, sum over the sets X to p. Given drafts with set X, t is emitted with
+    probability C(X, t) / P(X). Where the flow leaves part of X unmatched, every token of X is exhausted, so nothing
+    beside the flow is accepted and its value is the acceptance.
+
+    It enumerates all sets of drafts, and refuses more than `draft_sets.MOST_SETS` of them with ValueError; its
+    acceptance has no such limit.
+
+    Attributes:
+        drawn: how the drafts are drawn; drafts that this rule cannot give have the law p.
+
+    Acceptance: the optimum over all solvers, the least p(H) + 1 - P(sets within H) over the sets H of tokens.
+    Cost: a maximum flow between the sets, C(V, k) and more, and V tokens; kept for the drafts that follow.
+    Source: arXiv 2310.15141 (SpecTr), the linear program of optimal transport; as a flow arXiv 2511.15898.
+    """
+
+    drawn: DrawRule = DrawRule.IID
+
+    @property
+    def rules(self) -> tuple[DrawRule, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
+        """`drawn`, and the rule of the same law of sets."""
+        return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law.
+
+        Raises:
+            ValueError: there are more sets of drafts than can be listed.
+        """
+        exact = p.dtype == object
+        coupled = _coupling(tuple(p.tolist()), tuple(q.tolist()), len(drafts), self.drawn, exact)
+        row = coupled.get(frozenset(drafts))
+        if row is None:
+            return p * 1
+        law = p * 0
+        for token, mass in row.items():
+            law[token] += mass
+        return law
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance."""
+        return optimum(p, q, k, self.drawn)
+
+
+@lru_cache(maxsize=64)
+def _coupling(
+    p: tuple[Any, ...], q: tuple[Any, ...], k: int, drawn: DrawRule, exact: bool
+) -> Mapping[frozenset[int], Mapping[int, Any]]:
+    """Law of the emitted token given each set of k drafts; `exact` keeps 1/2 and 0.5, which are equal keys, apart."""
+    chances = draft_sets(np.array(q, dtype=object if exact else np.float64), k, drawn)
+    source, sink = len(p) + len(chances), len(p) + len(chances) + 1
+    edges = [(token, sink, mass) for token, mass in enumerate(p)]
+    for node, (drafts, chance) in enumerate(chances.items(), start=len(p)):
+        edges += [(source, node, chance), *((node, token, chance) for token in sorted(drafts))]
+    flow = iter(max_flow(edges, source, sink))
+    left = {token: max(mass - next(flow), 0) for token, mass in enumerate(p)}
+    total = sum(left.values())
+    free = {token: mass / total for token, mass in left.items() if mass > 0}
+    coupled = {}
+    for drafts, chance in chances.items():
+        unmatched = max(chance - next(flow), 0) / chance
+        law = {token: mass * unmatched for token, mass in free.items()}
+        for token in sorted(drafts):
+            law[token] = law.get(token, 0) + next(flow) / chance
+        coupled[drafts] = law
+    return coupled

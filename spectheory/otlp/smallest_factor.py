@@ -1,0 +1,59 @@
+"""The least factor for which SpecTr is lossless: rho*, the smallest root of the gap in [1, k]."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from spectheory.arrays import Vector, excess, power
+
+HALVINGS = (2, 6, 24)
+"""How often the bracket [1, k] of rho* is halved, to a width of (k - 1) / 2^32; after each group of halvings the tokens
+that the bracket decides are left out of the sums."""
+
+
+def gap(above: Any, rho: Any, k: int) -> Any:
+    """A - rho b, from above = sum (p - rho q)+ = 1 - rho b: a form that is exactly 0 for p = q and rho = 1."""
+    return above - power((above + rho - 1) / rho, k)
+
+
+@dataclass(frozen=True, eq=False)
+class _Open:
+    """Tokens that a bracket of rho leaves open: p > rho q at its lower end only. Of those above at both ends, sums."""
+
+    p: Vector
+    q: Vector
+    sure_p: Any
+    sure_q: Any
+
+    def above(self, rho: Any) -> Any:
+        """The sum of (p - rho q)+ over all tokens, for rho in the bracket."""
+        return self.sure_p - self.sure_q * rho + excess(self.p, self.q, rho).sum()
+
+    def within(self, low: Any, high: Any) -> _Open:
+        """The same for a narrower bracket. A device waits here, twice, for the number of tokens left.
+
+        Index lists, since a mask takes many times as long to read by.
+        """
+        kept = (self.p > self.q * low).nonzero()
+        p, q = self.p[kept].reshape(-1), self.q[kept].reshape(-1)  # nonzero of a tensor is a column
+        bound = q * high
+        sure, kept = p >= bound, (p < bound).nonzero()
+        sure_p, sure_q = self.sure_p + (p * sure).sum(), self.sure_q + (q * sure).sum()
+        return _Open(p[kept].reshape(-1), q[kept].reshape(-1), sure_p, sure_q)
+
+
+def smallest_factor(p: Vector, q: Vector, k: int) -> Any:
+    """The upper end of a bracket of rho*, by halving [1, k]; the outcomes of halvings are not read back."""
+    total = p.sum()
+    low, high = total / total, total / total * k
+    tokens = _Open(p, q, 0, 0)
+    for halvings in HALVINGS:
+        for _ in range(halvings):
+            middle = (low + high) / 2
+            value = gap(tokens.above(middle) / total, middle, k)
+            lossy, valid = value > 0, value <= 0
+            low, high = middle * lossy + low * valid, middle * valid + high * lossy
+        tokens = tokens.within(low, high)
+    start = gap(tokens.above(low) / total, low, k)  # positive, unless rho* = low = 1
+    return high * (start > 0) + low * (start <= 0)

@@ -1,0 +1,139 @@
+"""SpecTr's K-SEQ: every draft is tried against p / (rho q), with a factor rho that leaves p - gamma min(p / rho, q)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from math import inf
+from typing import Any, ClassVar
+
+from spectheory.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
+from spectheory.draft import DrawRule
+from spectheory.otlp.smallest_factor import gap, smallest_factor
+from spectheory.otlp.solver import Solver
+
+ROUNDING = 1e-6
+"""Gap up to which a given rho passes for floating-point laws."""
+
+
+@dataclass(frozen=True)
+class SpecTr(Solver):
+    """Accept each draft x in turn with probability min(1, p(x) / (rho q(x))), else emit a token of
+    N((p - gamma min(p / rho, q))+).
+
+    With b = sum min(p / rho, q), A = 1 - (1 - b)^k and gamma = A / b, the drafts place gamma min(p / rho, q). That
+    stays below p, and the rule is lossless for independent drafts, where gamma <= rho or b = 0, that is where the gap
+    A - rho b is not positive. gamma rises with rho, so the gap is positive below its smallest root rho* in [1, k] and
+    never above it, beyond k too. B.3 of Dynamic Delayed Tree Expansion calls rho* optimal; it is for A, but not for
+    the acceptance, which counts residual tokens that hit a draft: p = (1/3, 2/3), q = (2/3, 1/3), k = 2 has 0.811 at
+    rho* and 5/6 at rho = 2.
+
+    Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), r the residual and w = (q - p / rho)+ / (1 - b) the law of a
+        rejected draft. At rho* the second term is 0: r and w have disjoint supports there.
+    Cost: O(V) for the law and the acceptance, for rho* 2 sums over V, 6 over the tokens these leave open, 24 over few.
+    Source: arXiv 2310.15141, Algorithm 2 and Theorem 1; Dynamic Delayed Tree Expansion, Algorithms 3, 8 and 13.
+
+    Attributes:
+        rho: the factor; by default rho*, or the best of `candidates`.
+        candidates: how many factors to try, evenly from rho* to k, both included. The one of highest acceptance is
+            used: each is lossless, rho* is among them, so more candidates than 1 never accept less than 1.
+
+    Raises:
+        ValueError: rho < 1 or infinite, candidates < 1, or both given.
+    """
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
+    rho: Any = None
+    candidates: int = 1
+
+    def __post_init__(self) -> None:
+        if self.rho is not None and not 1 <= self.rho < inf:
+            raise ValueError(f"rho must be at least 1 and finite, got {self.rho}")
+        if self.candidates < 1:
+            raise ValueError(f"candidates must be at least 1, got {self.candidates}")
+        if self.rho is not None and self.candidates > 1:
+            raise ValueError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
+
+    def factor(self, p: Vector, q: Vector, k: int) -> Any:
+        """The rho used for k drafts.
+
+        rho* is known as a bracket of width (k - 1) / 2^32, and its upper end is used, which is lossless. The bracket
+        comes from halving [1, k], so that for Fractions its ends have denominators up to 2^32.
+
+        Raises:
+            ValueError: the given rho is below rho*.
+        """
+        if self.rho is not None:
+            return self._given(p, q, k)
+        lowest = best = smallest_factor(p, q, k)
+        highest = _acceptance(p, q, k, lowest) if self.candidates > 1 else None
+        for i in range(1, self.candidates):
+            rho = lowest + (k - lowest) * i / (self.candidates - 1)
+            acceptance = _acceptance(p, q, k, rho)
+            better, worse = acceptance > highest, acceptance <= highest
+            best, highest = rho * better + best * worse, acceptance * better + highest * worse
+        return best
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law.
+
+        Raises:
+            ValueError: the given rho is below rho*.
+        """
+        rho = self.factor(p, q, len(drafts))
+        _, left, _ = _left(p, q, len(drafts), rho)
+        hits, missed = [], 1
+        for token in drafts:
+            accept = accept_ratio(p[token], q[token] * rho)
+            hits.append((token, missed * accept))
+            missed = missed * (1 - accept)
+        law = normalised(positive_part(left), otherwise=p)
+        law *= missed
+        for token, chance in hits:
+            law[token] += chance
+        return law
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """See Solver.acceptance.
+
+        Raises:
+            ValueError: the given rho is below rho*.
+        """
+        return _acceptance(p, q, k, self.factor(p, q, k))
+
+    def _given(self, p: Vector, q: Vector, k: int) -> Any:
+        exact = p.dtype == object
+        rho = Fraction(self.rho) if exact else float(self.rho)
+        if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
+            needed = smallest_factor(p, q, k)
+            raise ValueError(
+                f"rho = {self.rho} is lossy for k = {k} drafts here, where rho* = {float(needed):.9g}: give that or "
+                "more, or leave rho out"
+            )
+        return rho
+
+
+def _left(p: Vector, q: Vector, k: int, rho: Any) -> tuple[Vector, Vector, Any]:
+    """min(p, rho q); p - gamma min(p / rho, q), what k drafts leave of p; and 1 - b, which one draft is rejected by.
+
+    gamma is the sum of (1 - b)^i over i < k, so that it needs no guard where b = 0 and nothing is placed.
+    """
+    placed = (q * rho).clip(max=p)
+    rejected = 1 - placed.sum() / rho
+    gamma = 1
+    for _ in range(k - 1):
+        gamma = gamma * rejected + 1
+    left = placed * (-gamma / rho)
+    left += p
+    return placed, left, rejected
+
+
+def _acceptance(p: Vector, q: Vector, k: int, rho: Any) -> Any:
+    """A + (1 - A) sum r (1 - (1 - w)^k) = 1 - sum left (1 - w)^k; w = 0 for p = q, where nothing is rejected."""
+    missed, left, rejected = _left(p, q, k, rho)
+    missed *= 1 / rho
+    missed -= q
+    missed *= 1 / (rejected + (rejected == 0))
+    missed += 1
+    return 1 - left @ power(missed, k)

@@ -1,0 +1,297 @@
+"""The node solvers by exact enumeration, as procedures that toss coins, and in three number systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from spectheory import DrawRule
+from spectheory.arrays import excess
+from spectheory.chance import branches, draw
+from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
+from spectheory.otlp.rrs import _accepted_of_two
+from tests.enumeration import random_law, random_pairs, sequences
+
+CASES = 510
+SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), RRS(), GreedyTopK(), SpecHub()]
+Case = tuple[np.ndarray, np.ndarray, int]
+
+
+def exact(*weights: int, over: int) -> np.ndarray:
+    return np.array([Fraction(w, over) for w in weights], dtype=object)
+
+
+def cases(count: int, solver: Solver, seed: int = 0, sizes: tuple[int, ...] = (2, 3, 4)) -> Iterator[Case]:
+    """(p, q, k) with k from 1 to 3, to 2 for pairs through a hub."""
+    for i, (p, q) in enumerate(random_pairs(count, sizes, seed)):
+        yield p, q, 1 + i % (2 if isinstance(solver, SpecHub) else 3)
+
+
+def fixed(solver: Solver, p: np.ndarray, q: np.ndarray, k: int) -> Solver:
+    """The solver with its factor found once, since `branching` would find it again for every draft."""
+    return SpecTr(rho=solver.factor(p, q, k)) if isinstance(solver, SpecTr) else solver
+
+
+def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
+    """The law of the emitted token, and the probability that it is a draft."""
+    emitted, accepted = p * 0, Fraction(0)
+    for drafts, chance in sequences(q, k, rule):
+        law = solver.branching(p, q, drafts)
+        assert law.min() >= 0
+        assert {type(share) for share in law} == {Fraction}
+        emitted = emitted + chance * law
+        accepted += chance * sum(law[sorted(set(drafts))])
+    return emitted, accepted
+
+
+@pytest.mark.parametrize(("solver", "rule"), [(solver, rule) for solver in SOLVERS for rule in solver.rules])
+def test_the_target_is_kept_and_the_acceptance_is_exact(solver: Solver, rule: DrawRule) -> None:
+    for p, q, k in cases(CASES, solver):
+        if rule is DrawRule.IID_APART:  # a solver sees tokens, not nodes: nothing new to enumerate
+            assert sequences(q, k, rule) == sequences(q, k, DrawRule.IID)
+            continue
+        k = min(k, 2) if rule is DrawRule.HUB else k
+        emitted, accepted = enumerated(fixed(solver, p, q, k), p, q, k, rule)
+        assert (emitted == p).all(), (p, q, k)
+        if rule is solver.rule:
+            assert accepted == solver.acceptance(p, q, k), (p, q, k)
+
+
+@pytest.mark.parametrize("share", [Fraction(0), Fraction(1, 3), Fraction(1), Fraction(3, 2)])
+def test_every_factor_from_rho_star_on_keeps_the_target(share: Fraction) -> None:
+    """Beyond k, too: 3/2 of the way from rho* to k."""
+    for p, q, k in cases(130, SpecTr(), seed=1):
+        lowest = SpecTr().factor(p, q, k)
+        solver = SpecTr(rho=lowest + share * (k - lowest))
+        emitted, accepted = enumerated(solver, p, q, k, DrawRule.IID)
+        assert (emitted == p).all()
+        assert accepted == solver.acceptance(p, q, k)
+
+
+def test_the_factor_is_the_upper_end_of_a_bracket_of_the_smallest_root() -> None:
+    def gap(p: np.ndarray, q: np.ndarray, k: int, rho: Fraction) -> Fraction:
+        b = sum((min(x / rho, y) for x, y in zip(p, q, strict=True)), Fraction(0))
+        return 1 - (1 - b) ** k - rho * b
+
+    for p, q, k in cases(CASES, SpecTr(), seed=2):
+        rho, width = SpecTr().factor(p, q, k), Fraction(k - 1, 2**32)
+        assert gap(p, q, k, rho) <= 0
+        assert rho == 1 or gap(p, q, k, rho - width) > 0
+        assert rho.denominator <= 2**32
+        assert (SpecTr().branching(p, q, [0] * k) == SpecTr(rho=rho).branching(p, q, [0] * k)).all()
+        best = [SpecTr(rho=rho + (k - rho) * Fraction(i, 2)).acceptance(p, q, k) for i in range(3)]
+        assert SpecTr(candidates=3).acceptance(p, q, k) == max(best)
+        assert SpecTr().acceptance(p, q, k) == best[0]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_three_number_systems_agree(solver: Solver) -> None:
+    rng = np.random.default_rng(3)
+    for p, q, k in cases(CASES, solver, seed=3):
+        systems = [(p.astype(float), q.astype(float))]
+        systems += [(torch.tensor(systems[0][0]), torch.tensor(systems[0][1]))]
+        same, accepted = fixed(solver, p, q, k), solver.acceptance(p, q, k)
+        drafts = solver.rule.children(q, k, rng)
+        law = same.branching(p, q, drafts).astype(float)
+        for target, draft in systems:
+            found = same.law(target, draft, drafts)
+            assert type(found) is type(target)
+            np.testing.assert_allclose(found, law, atol=1e-12)
+            assert abs(float(same.acceptance(target, draft, k)) - accepted) < 1e-12
+            # the factor may be one step of the bracket off: (k - 1) / 2^32
+            assert abs(float(solver.acceptance(target, draft, k)) - accepted) < 1e-8
+            np.testing.assert_allclose(solver.law(target, draft, drafts).sum(), 1, atol=1e-12)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_law_is_a_new_array_and_whole_numbers_will_do(solver: Solver) -> None:
+    p, q = np.array([0, 1, 0]), np.array([0, 0, 1])
+    law = solver.law(p, q, [2])
+    np.testing.assert_array_equal(law, p)
+    law[:] = 7
+    np.testing.assert_array_equal(p, [0, 1, 0])
+    assert solver.acceptance(p, q, 1) == 0
+    half = torch.tensor([0.5, 0.5])
+    np.testing.assert_allclose(solver.law(half, half, [0]), [0.5, 0.5] if solver == NSS() else [1, 0], atol=1e-6)
+
+
+def test_the_order_of_the_solvers_on_independent_drafts() -> None:
+    for p, q, k in cases(CASES, SpecTr(), seed=4):
+        nss, naive, specinfer, spectr = (s.acceptance(p, q, k) for s in (NSS(), Naive(), SpecInfer(), SpecTr()))
+        # A falls with rho by at most k, and rho is known to (k - 1) / 2^32
+        assert nss <= naive <= specinfer <= spectr + Fraction(k * (k - 1), 2**32)
+        assert k > 1 or naive == specinfer == spectr == RRS().acceptance(p, q, 1)
+        assert k != 2 or SpecHub().acceptance(p, q, 2) == GreedyTopK().acceptance(p, q, 2)
+
+
+def remains(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    rest = np.array([max(x - y, Fraction(0)) for x, y in zip(p, q, strict=True)], dtype=object)
+    return rest / sum(rest) if any(rest) else p
+
+
+def in_random_order(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    for x in rng.permutation(drafts):
+        if rng.random() * q[x] < p[x]:
+            return int(x)
+        p = remains(p, q)
+    return draw(p, rng)
+
+
+def without_replacement(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    for x in drafts:
+        if rng.random() * q[x] < p[x]:
+            return x
+        p, others = remains(p, q), np.array([Fraction(0) if t == x else share for t, share in enumerate(q)])
+        q = others / (sum(others) or 1)
+    return draw(p, rng)
+
+
+def k_sequence(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    rho, k = SpecTr().factor(p, q, len(drafts)), len(drafts)
+    for x in drafts:
+        if rng.random() * rho * q[x] < p[x]:
+            return x
+    common = np.array([min(x / rho, y) for x, y in zip(p, q, strict=True)], dtype=object)
+    gamma = (1 - (1 - sum(common)) ** k) / sum(common) if any(common) else rho
+    return draw(remains(p, gamma * common), rng)
+
+
+@pytest.mark.parametrize(
+    ("solver", "procedure"), [(SpecInfer(), in_random_order), (RRS(), without_replacement), (SpecTr(), k_sequence)]
+)
+def test_the_law_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
+    rng = np.random.default_rng(5)
+    for p, q, k in cases(60, solver, seed=5, sizes=(2, 3)):
+        for _ in range(2):
+            drafts = solver.rule.children(q, k, rng)
+            law = p * 0
+            for token, chance in branches(lambda coins, p=p, q=q, x=drafts: procedure(p, q, x, coins)):
+                law[token] += chance
+            assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
+
+
+def test_named_examples() -> None:
+    """Section 1, 4, 6 and 7 of the notes on verifiers."""
+    p, q = exact(1, 2, over=3), exact(2, 1, over=3)
+    assert float(SpecTr().factor(p, q, 2)) == pytest.approx((5 + 13**0.5) / 6, abs=1e-9)
+    assert float(SpecTr().acceptance(p, q, 2)) == pytest.approx(0.8114195, abs=1e-7)
+    assert SpecTr(rho=2).acceptance(p, q, 2) == SpecTr(candidates=2).acceptance(p, q, 2) == Fraction(5, 6)
+    assert SpecInfer().branching(p, q, [0, 0])[0] == Fraction(1, 2)
+    assert SpecInfer().acceptance(exact(0, 1, 3, over=4), exact(2, 0, 2, over=4), 2) == Fraction(3, 4)
+    p, q = exact(0, 2, 3, over=5), exact(1, 1, 3, over=5)
+    assert RRS().acceptance(p, q, 2) == Fraction(17, 20)
+    assert float(SpecTr().acceptance(p, q, 2)) == pytest.approx(0.872, abs=5e-4)
+    assert GreedyTopK().acceptance(exact(0, 1, 0, over=1), exact(1, 2, 2, over=5), 2) == 1
+    assert GreedyTopK().acceptance(exact(0, 0, 1, over=1), exact(2, 2, 1, over=5), 2) == Fraction(1, 3)
+    assert NSS().acceptance(exact(0, 0, 1, over=1), exact(2, 2, 1, over=5), 2) == Fraction(9, 25)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("k", [1, 2])
+def test_equal_laws_and_disjoint_supports(solver: Solver, k: int) -> None:
+    p, q = np.array([0.2, 0.5, 0.3, 0, 0]), np.array([0, 0, 0, 0.6, 0.4])
+    drafts = {1: [3], 2: [3, 4]}[k]
+    np.testing.assert_allclose(solver.law(p, q, drafts), p, atol=1e-12)
+    assert solver.acceptance(p, q, k) == pytest.approx(0, abs=1e-12)
+    if solver not in (NSS(), GreedyTopK(), SpecHub()):
+        assert solver.acceptance(p, p, k) == pytest.approx(1, abs=1e-12)
+        if not isinstance(solver, SpecInfer):
+            np.testing.assert_allclose(solver.law(p, p, [1, 0][:k]), [0, 1, 0, 0, 0], atol=1e-12)
+
+
+def test_more_drafts_than_tokens() -> None:
+    """Every token is drafted: the emitted one is among them."""
+    p, q = exact(1, 2, 3, over=6), exact(3, 2, 1, over=6)
+    for solver in (RRS(), GreedyTopK()):
+        for k in (3, 4, 5):
+            assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1] == 1
+    one = exact(1, 0, over=1)
+    for solver in SOLVERS:
+        assert (solver.branching(exact(1, 1, over=2), one, [0]) == exact(1, 1, over=2)).all()
+
+
+def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
+    rng = np.random.default_rng(6)
+    for _ in range(4):
+        p, q = random_law(rng, 5), random_law(rng, 5)
+        assert enumerated(RRS(), p, q, 4, DrawRule.NO_REPLACEMENT)[1] == RRS().acceptance(p, q, 4)
+    p, q = rng.dirichlet(np.full(300, 0.1)), rng.dirichlet(np.full(300, 0.1))
+    later = [
+        share * np.minimum(excess(p, q) / excess(p, q).sum(), np.where(np.arange(300) == x, 0, q) / (1 - q[x])).sum()
+        for x, share in enumerate(excess(q, p))
+    ]
+    assert _accepted_of_two(p, q) == pytest.approx(np.minimum(p, q).sum() + sum(later), abs=1e-12)
+    with pytest.raises(ValueError, match=r"V = 300 and k = 4, .*: use estimated_acceptance\(RRS\(\), p, q, k, samples"):
+        RRS().acceptance(p, q, 4)
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_the_estimate_is_unbiased(solver: Solver) -> None:
+    p, q = exact(1, 3, 2, 2, over=8), exact(4, 1, 2, 1, over=8)
+    mean, error = estimated_acceptance(solver, p, q, 2, samples=1000, rng=np.random.default_rng(7))
+    # normal, 5 standard errors: level 6e-7
+    assert abs(mean - solver.acceptance(p, q, 2)) <= 5 * error
+    assert 0 < error < 0.02
+
+
+def test_the_estimate_refuses_a_single_sample() -> None:
+    half = np.array([0.5, 0.5])
+    with pytest.raises(ValueError, match="samples must be at least 2 for a standard error, got 1"):
+        estimated_acceptance(NSS(), half, half, 1, samples=1, rng=np.random.default_rng(0))
+
+
+BAD = [
+    (np.array([0.5, 0.4, 0.2]), "p must be a law"),
+    (np.array([-0.1, 0.5, 0.6]), "p must be a law"),
+    (np.array([np.nan, 0.5, 0.5]), "p must be a law"),
+    (np.full((1, 3), 1 / 3), r"p must be one law of shape \(V,\), got shape \(1, 3\)"),
+    (np.array([]), "p must be one law"),
+    ([0.5, 0.25, 0.25], "p must be one law"),
+    (np.array([0.5, 0.5]), "one vocabulary, got 2 and 3 tokens"),
+]
+
+
+@pytest.mark.parametrize("solver", SOLVERS)
+def test_bad_input_is_refused(solver: Solver) -> None:
+    q: Any = np.array([0.5, 0.5, 0.0])
+    for p, message in BAD:
+        with pytest.raises(ValueError, match=message):
+            solver.law(p, q, [0])
+        with pytest.raises(ValueError, match=message):
+            solver.acceptance(p, q, 1)
+        with pytest.raises(ValueError, match=message.replace("p must", "q must").replace("2 and 3", "3 and 2")):
+            solver.acceptance(q, p, 1)
+    for drafts, message in [
+        ([], "drafts must name at least one token"),
+        ([3], "drafts must be tokens between 0 and 2, got 3"),
+        ([-1], "drafts must be tokens between 0 and 2, got -1"),
+        ([0, 2], "token 2, which q gives probability 0"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            solver.law(q, q, drafts)
+    with pytest.raises(ValueError, match="k must be at least 1 draft, got 0"):
+        solver.acceptance(q, q, 0)
+
+
+def test_bad_factors_and_too_many_drafts_are_refused() -> None:
+    p, q = exact(1, 2, over=3), exact(2, 1, over=3)
+    for target, draft in ((p, q), (p.astype(float), q.astype(float))):
+        with pytest.raises(ValueError, match=r"rho = 1.4 is lossy for k = 2 drafts here, where rho\* = 1.434258"):
+            SpecTr(rho=1.4).acceptance(target, draft, 2)
+        with pytest.raises(ValueError, match="rho = 1.4 is lossy"):
+            SpecTr(rho=1.4).law(target, draft, [0, 1])
+    for rho in (0.5, float("inf"), float("nan")):
+        with pytest.raises(ValueError, match=f"rho must be at least 1 and finite, got {rho}"):
+            SpecTr(rho=rho)
+    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
+        SpecTr(candidates=0)
+    with pytest.raises(ValueError, match="rho = 2 leaves nothing to choose, got candidates = 3: give one"):
+        SpecTr(rho=2, candidates=3)
+    for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().law(p, q, [0, 1, 0])):
+        with pytest.raises(ValueError, match="SpecHub drafts at most 2 tokens at a node, got 3: use GreedyTopK"):
+            refused()

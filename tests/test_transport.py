@@ -1,0 +1,277 @@
+"""Maximum flow, importance-weighted selection and optimal transport, by exact enumeration and by linear programs."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+from math import comb
+from typing import Any
+
+import cvxpy as cp
+import numpy as np
+import pytest
+import torch
+
+import spectheory as st
+from spectheory import DrawRule, optimal_acceptance
+from spectheory.otlp import Khisti, Naive, OptimalTransport, Solver
+from spectheory.otlp.draft_sets import draft_sets
+from spectheory.otlp.flow import max_flow
+from spectheory.otlp.without_replacement import kept_within
+from tests.enumeration import random_pairs, sequences
+
+EXCHANGED = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
+CASES = 510
+Pair = tuple[Any, Any]
+
+
+def exact(*weights: int, over: int) -> np.ndarray:
+    return np.array([Fraction(w, over) for w in weights], dtype=object)
+
+
+def cases(count: int, rule: DrawRule = DrawRule.IID, seed: int = 0) -> Iterator[tuple[np.ndarray, np.ndarray, int]]:
+    """(p, q, k) with k from 1 to 3, to 2 for HUB."""
+    for i, (p, q) in enumerate(random_pairs(count, seed=seed)):
+        yield p, q, 1 + i % (2 if rule is DrawRule.HUB else 3)
+
+
+def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
+    """The law of the emitted token, and the probability that it is a draft."""
+    emitted, accepted = p * 0, Fraction(0)
+    for drafts, chance in sequences(q, k, rule):
+        law = solver.branching(p, q, drafts)
+        assert law.min() >= 0
+        assert {type(share) for share in law} == {Fraction}
+        emitted = emitted + chance * law
+        accepted += chance * sum(law[sorted(set(drafts))])
+    return emitted, accepted
+
+
+@cache
+def subsets(size: int) -> list[list[int]]:
+    return [[t for t in range(size) if code >> t & 1] for code in range(2**size)]
+
+
+def least_cut(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> Fraction:
+    """min p(H) + 1 - Q(H) over all sets H, from the definition of the rule."""
+    drafts = sequences(q, k, rule)
+    within = lambda h: sum((c for x, c in drafts if set(x) <= set(h)), Fraction(0))  # noqa: E731
+    return min(sum(p[h], Fraction(0)) + 1 - within(h) for h in subsets(len(p)))
+
+
+def linear_program(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> float:
+    """Optimal transport from sequences of drafts to tokens."""
+    drafts = sequences(q, k, rule)
+    mass, inside = (np.zeros((len(drafts), len(p))) for _ in range(2))
+    for row, (x, chance) in enumerate(drafts):
+        inside[row, sorted(set(x))] = 1
+        mass[row] = float(chance)
+    coupling = cp.Variable(mass.shape, nonneg=True)
+    constraints: list[Any] = [cp.sum(coupling, axis=1) == mass[:, 0], cp.sum(coupling, axis=0) == p.astype(float)]
+    problem = cp.Problem(cp.Maximize(cp.sum(cp.multiply(inside, coupling))), constraints)
+    value: Any = problem.solve(solver=cp.HIGHS)
+    return value
+
+
+def test_the_flow_is_maximal_and_keeps_to_its_capacities() -> None:
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        edges = [(int(a), int(b), Fraction(int(c), 7)) for a, b, c in rng.integers(0, 6, (12, 3)) if a != b]
+        flow = max_flow(edges, 0, 5)
+        leaving = [sum(f for f, e in zip(flow, edges, strict=True) if e[0] == v) for v in range(6)]
+        entering = [sum(f for f, e in zip(flow, edges, strict=True) if e[1] == v) for v in range(6)]
+        assert all(0 <= f <= c for f, (_, _, c) in zip(flow, edges, strict=True))
+        assert leaving[1:5] == entering[1:5]
+        sides = [{0, *(v for v in range(1, 5) if code >> v & 1)} for code in range(0, 32, 2)]
+        cuts = [sum(c for a, b, c in edges if a in side and b not in side) for side in sides]
+        assert entering[5] - leaving[5] == min(cuts)
+        floats = max_flow([(a, b, float(c)) for a, b, c in edges], 0, 5)
+        assert sum(floats) == pytest.approx(float(sum(flow)), abs=1e-12)
+    assert max_flow([(0, 1, 3), (1, 2, 2), (0, 2, 1)], 0, 2) == [2, 2, 1]
+
+
+@pytest.mark.parametrize("solver", [Khisti(), Khisti(truncation=1), Khisti(truncation=2, guard=True)], ids=str)
+def test_selection_keeps_the_target_and_its_acceptance(solver: Khisti) -> None:
+    for p, q, k in cases(CASES):
+        emitted, accepted = enumerated(solver, p, q, k, solver.rule)
+        assert (emitted == p).all()
+        lower, upper = solver.acceptance_bounds(p, q, k)
+        assert lower <= accepted <= upper
+        if k <= 2:
+            assert solver.acceptance(p, q, k) == accepted
+        if solver.guard:
+            assert accepted >= Naive().acceptance(p, q, k)
+        if k == 1:
+            assert accepted == Naive().acceptance(p, q, 1)
+        if k <= 2 and solver.truncation >= len(p):
+            assert accepted == upper
+
+
+def test_the_examples_of_selection() -> None:
+    fifths = exact(1, 1, 3, over=5)
+    assert Khisti(truncation=1).acceptance(fifths, fifths, 2) == Fraction(29, 35)
+    assert Khisti(truncation=1, guard=True).acceptance(fifths, fifths, 2) == 1
+    p, q = exact(5, 0, 0, 4, over=9), exact(4, 0, 7, 1, over=12)
+    _, accepted = enumerated(Khisti(), p, q, 3, DrawRule.IID)
+    assert accepted == Fraction(343913, 464832)
+    assert optimal_acceptance(p, q, 3) == Fraction(1357, 1728)
+    with pytest.raises(ValueError, match="k must be at most 2 drafts .* got 3: call acceptance_bounds"):
+        Khisti().acceptance(p, q, 3)
+    with pytest.raises(ValueError, match="truncation must be at least 1 token, got 0"):
+        Khisti(truncation=0)
+
+
+def test_selection_counts_the_residual_on_the_losing_draft() -> None:
+    """Token 0 wins and is accepted with (1/3) / (5/9); all of the residual is on the other draft."""
+    p = exact(1, 1, 1, over=3)
+    solver = Khisti(truncation=1)
+    assert solver.branching(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
+    assert solver.acceptance(p, p, 2) == Fraction(13, 15)
+    assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
+
+
+@pytest.mark.parametrize("rule", DrawRule)
+def test_optimal_transport_keeps_the_target_and_reaches_the_optimum(rule: DrawRule) -> None:
+    solver = OptimalTransport(rule)
+    assert solver.rule is rule
+    for p, q, k in cases(CASES, rule, seed=1):
+        emitted, accepted = enumerated(solver, p, q, k, rule)
+        assert (emitted == p).all()
+        assert accepted == solver.acceptance(p, q, k) == optimal_acceptance(p, q, k, rule) == least_cut(p, q, k, rule)
+
+
+@pytest.mark.parametrize("rule", EXCHANGED)
+def test_the_optimum_is_that_of_the_linear_program(rule: DrawRule) -> None:
+    for p, q, k in cases(30, rule, seed=2):
+        assert linear_program(p, q, k, rule) == pytest.approx(float(optimal_acceptance(p, q, k, rule)), abs=1e-9)
+
+
+@pytest.mark.parametrize("rule", EXCHANGED)
+def test_the_scan_finds_the_least_cut_of_six_tokens(rule: DrawRule) -> None:
+    for p, q in random_pairs(40, sizes=(5, 6), seed=3):
+        for k in (2, 3):
+            sets = draft_sets(q, k, rule)
+            assert sum(sets.values()) == 1
+            cuts = [sum(p[h], 1 - sum(c for x, c in sets.items() if x <= set(h))) for h in subsets(len(p))]
+            assert optimal_acceptance(p, q, k, rule) == min(cuts)
+
+
+def test_the_scan_would_fail_for_the_greedy_draft() -> None:
+    p, q = exact(5, 1, 1, 1, 0, 0, over=8), exact(7, 5, 7, 3, 6, 7, over=35)
+    rule = DrawRule.TOP_K_THEN_ONE
+    sets = draft_sets(q, 2, rule)
+    order = sorted(range(6), key=lambda t: -q[t] / p[t] if p[t] else -np.inf)
+    prefixes = [set(order[:n]) for n in range(7)]
+    scan = min(sum(p[list(h)], 1 - sum(c for x, c in sets.items() if x <= h)) for h in prefixes)
+    assert scan == 1
+    assert optimal_acceptance(p, q, 2, rule) == least_cut(p, q, 2, rule) == Fraction(55, 56)
+
+
+@pytest.mark.parametrize("rule", DrawRule)
+def test_three_number_systems_agree(rule: DrawRule) -> None:
+    solvers = [OptimalTransport(rule)]
+    solvers += [Khisti(), Khisti(truncation=2), Khisti(guard=True)] if rule is DrawRule.IID else []
+    for p, q, k in cases(40, rule, seed=4):
+        host = p.astype(float), q.astype(float)
+        device = torch.tensor(host[0]), torch.tensor(host[1])
+        value = float(optimal_acceptance(p, q, k, rule))
+        for law in (host, device):
+            optimum: Any = optimal_acceptance(*law, k, rule)
+            assert float(optimum) == pytest.approx(value, abs=1e-12)
+            assert type(optimum) is (torch.Tensor if law is device else np.float64)
+            for solver in solvers:
+                _agree(solver, (p, q), law, k, rule)
+
+
+def _agree(solver: Solver, exact_laws: Pair, laws: Pair, k: int, rule: DrawRule) -> None:
+    """The vertex of the flow may differ where rounding breaks a tie, so laws are compared by what they give."""
+    emitted, accepted = np.zeros(len(laws[0])), 0.0
+    for drafts, chance in sequences(exact_laws[1], k, rule):
+        law = solver.branching(*laws, drafts)
+        assert type(law) is type(laws[0])
+        assert law.min() >= 0
+        assert float(law.sum()) == pytest.approx(1, abs=1e-12)
+        emitted += float(chance) * np.asarray(law)
+        accepted += float(chance) * float(law[sorted(set(drafts))].sum())
+    np.testing.assert_allclose(emitted, exact_laws[0].astype(float), atol=1e-12)
+    if k <= 2 or isinstance(solver, OptimalTransport):
+        assert accepted == pytest.approx(float(solver.acceptance(*laws, k)), abs=1e-12)
+
+
+def test_selection_among_more_tokens_than_the_truncation() -> None:
+    rng = np.random.default_rng(5)
+    size = 14
+    p, q = rng.dirichlet(np.full(size, 0.3)), rng.dirichlet(np.full(size, 0.3))
+    for solver in (Khisti(), Khisti(truncation=size)):
+        emitted, accepted = np.zeros(size), 0.0
+        for a, b in itertools.product(range(size), repeat=2):
+            law = solver.branching(p, q, [a, b])
+            emitted += q[a] * q[b] * law
+            accepted += q[a] * q[b] * (law[a] + (law[b] if a != b else 0))
+        np.testing.assert_allclose(emitted, p, atol=1e-12)
+        assert solver.acceptance(p, q, 2) == pytest.approx(accepted, abs=1e-12)
+    assert Khisti(truncation=size).acceptance(p, q, 2) == pytest.approx(optimal_acceptance(p, q, 2), abs=1e-12)
+
+
+def test_the_quadrature_of_draws_without_replacement() -> None:
+    for _, q in random_pairs(60, sizes=(4, 7, 9), seed=6):
+        for k in (2, 3, 4):
+            within = q * 0
+            for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
+                within[max(drawn)] += chance
+            np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
+    rng = np.random.default_rng(7)
+    for spread in (1, 8):
+        q = np.exp(spread * rng.standard_normal(5000))
+        q /= q.sum()
+        pairs = [q[:n] @ ((q[:n].sum() - q[:n]) / (1 - q[:n])) for n in (1, 2, 100, 4000, 5000)]
+        np.testing.assert_allclose(kept_within(q, 2)[[0, 1, 99, 3999, 4999]], pairs, atol=2e-12)
+
+
+def test_the_quadrature_where_weights_differ_by_many_orders() -> None:
+    q = np.array([Fraction(1, 10**e) for e in (0, 3, 9, 14, 15, 15, 16)], dtype=object)
+    q = q / q.sum()
+    for k in (2, 3, 4, 7):
+        within = q * 0
+        for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
+            within[max(drawn)] += chance
+        np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
+
+
+def test_the_quadrature_of_many_draws_from_a_uniform_law() -> None:
+    """Among the first n of V tokens: (n choose k) / (V choose k)."""
+    size = 2000
+    for k in (2, 9, 64):
+        within = [float(Fraction(comb(n, k), comb(size, k))) for n in range(1, size + 1)]
+        np.testing.assert_allclose(kept_within(np.full(size, 1 / size), k), within, atol=1e-12)
+
+
+def test_drawing_without_replacement_never_lowers_the_optimum() -> None:
+    for p, q, k in cases(120, seed=8):
+        assert optimal_acceptance(p, q, k, DrawRule.NO_REPLACEMENT) >= optimal_acceptance(p, q, k)
+
+
+def test_a_tree_of_drafts_is_verified_by_optimal_transport() -> None:
+    p, q = exact(1, 2, over=3), exact(2, 1, over=3)
+    draft = st.Draft.in_order(st.Tree([-1, 0, 0]), [0, 0, 1], [q] * 3, DrawRule.NO_REPLACEMENT)
+    outcome = st.verify.TopDown(OptimalTransport(DrawRule.NO_REPLACEMENT)).outcome(draft, [p] * 3)
+    assert outcome.block_efficiency == 2
+    with pytest.raises(ValueError, match="is lossless for IID, IID_APART"):
+        st.verify.TopDown(OptimalTransport()).outcome(draft, [p] * 3)
+
+
+def test_what_cannot_be_solved_is_refused() -> None:
+    p = np.full(1000, 1e-3)
+    with pytest.raises(ValueError, match=r"2 drafts from 1000 tokens make 500,500 sets, more than the 20,000"):
+        OptimalTransport().law(p, p, [0, 1])
+    assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
+    with pytest.raises(ValueError, match="k must be at least 1, got 0"):
+        optimal_acceptance(p, p, 0)
+    with pytest.raises(ValueError, match="k must be at least 1, at most 2, got 3"):
+        optimal_acceptance(p, p, 3, DrawRule.HUB)
+    with pytest.raises(ValueError, match="p must be a law"):
+        optimal_acceptance(p * 2, p, 1)
+    with pytest.raises(ValueError, match="p and q must be laws on one vocabulary, got 1000 and 2 tokens"):
+        optimal_acceptance(p, np.array([0.5, 0.5]), 1)
