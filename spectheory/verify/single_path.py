@@ -1,0 +1,52 @@
+"""What the verifiers of one drafted path share."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, final
+
+from spectheory.arrays import Vector
+from spectheory.draft import Draft, DrawRule
+from spectheory.verify.outcome import Outcome
+from spectheory.verify.verifier import Verifier
+
+
+class SinglePath(Verifier):
+    """A verifier of chains: below each inner node stands one draw from q."""
+
+    @property
+    def rules(self) -> tuple[DrawRule, ...]:
+        """Those under which a single child is one draw from q; TOP_K gives the most probable token instead."""
+        return (
+            DrawRule.IID,
+            DrawRule.IID_APART,
+            DrawRule.NO_REPLACEMENT,
+            DrawRule.TOP_K_THEN_ONE,
+            DrawRule.HUB,
+        )
+
+    @abstractmethod
+    def path_law(
+        self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
+    ) -> tuple[list[Any], list[Vector]]:
+        """Law along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
+
+        Returns:
+            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) laws of the next token there.
+        """
+
+    @final
+    def law_of(self, draft: Draft, p: Any) -> Outcome:
+        """See Verifier.outcome."""
+        tokens = [int(token) for token in draft.tokens[1:]]
+        return Outcome(draft.tree, *self.path_law(tokens, p, draft.q))
+
+    def _check(self, draft: Draft, p: Any) -> None:
+        super()._check(draft, p)
+        for node, drawn in enumerate(draft.draws[:-1]):
+            if len(drawn) != 1:
+                raise ValueError(
+                    f"{self} verifies chains: draft must have one draw at each inner node, got {len(drawn)} at node "
+                    f"{node}; draft with Levels((1, 1, ...)), or verify the tree with Traversal()"
+                )
