@@ -22,7 +22,7 @@ lint: setup
 	$(BIN)/pyright
 
 test: lint
-	$(BIN)/python -m pytest -q
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q

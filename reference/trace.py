@@ -48,6 +48,10 @@ STAMP = "provenance.json"
 """In the folder of a trace: its settings, versions and date."""
 
 
+class ForeignTraceError(ValueError):
+    """The folder holds a trace of other models, prompts or settings."""
+
+
 @dataclass(frozen=True)
 class TraceSettings:
     """What decides a trace, beside the pair and the prompts."""
@@ -113,7 +117,7 @@ def _claim(folder: Path, settings: dict[str, Any]) -> None:
         found = {**stamp.details, "seed": str(stamp.seed)}
         differing = sorted(key for key in settings if str(settings[key]) != found.get(key))
         if differing:
-            raise ValueError(
+            raise ForeignTraceError(
                 f"{folder} holds a trace with another {', '.join(differing)}: name an empty folder or remove this one"
             )
         return

@@ -2,9 +2,12 @@
 
 from spectheory import otlp, verify
 from spectheory.acceptance import Acceptance
+from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, certify, certify_step
 from spectheory.chance import branches
 from spectheory.draft import Draft, DrawRule
+from spectheory.expected import Estimate, expected_block_efficiency
 from spectheory.latency import Latency
+from spectheory.otlp import optimal_acceptance
 from spectheory.plan import Plan, plan
 from spectheory.records import Provenance, RecordError
 from spectheory.search import best_tree, best_trees, yield_table
@@ -17,22 +20,31 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Acceptance",
+    "Certificate",
     "Draft",
     "DrawRule",
+    "Estimate",
     "Latency",
     "Levels",
     "Paths",
     "Plan",
     "Provenance",
     "RecordError",
+    "StepCertificate",
     "Tally",
     "Tree",
+    "Verdict",
     "World",
+    "as_step",
     "best_tree",
     "best_trees",
     "block_efficiency",
     "block_efficiency_interval",
     "branches",
+    "certify",
+    "certify_step",
+    "expected_block_efficiency",
+    "optimal_acceptance",
     "otlp",
     "plan",
     "reach",

@@ -18,6 +18,10 @@ from spectheory.arrays import Vector
 Result = TypeVar("Result")
 
 
+MOST_OUTCOMES = 10_000
+"""Outcomes of one draw; a seed for another generator has more, and what comes of it cannot be enumerated."""
+
+
 class ReplayError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
@@ -88,7 +92,10 @@ class Replay:
 
     def integers(self, low: int, high: int | None = None) -> int:
         """A whole number in [0, low) or [low, high)."""
-        return self.choice(range(low) if high is None else range(low, high))
+        span = range(low) if high is None else range(low, high)
+        if span.stop - span.start > MOST_OUTCOMES:
+            raise ReplayError(f"integers over {span} is not replayed: it has more than {MOST_OUTCOMES:,} outcomes")
+        return self.choice(span)
 
     def permutation(self, x: Any) -> np.ndarray:
         """The entries of `x` (a length or a sequence) in random order."""
@@ -144,6 +151,8 @@ class Uniform:
         """Whether self < other (or <=) where `below`, self > other (or >=) elsewhere; entry by entry for an array."""
         if isinstance(other, np.ndarray) and other.ndim:
             return np.array([self._compare(entry, below, or_equal) for entry in other])
+        if isinstance(other, Uniform):
+            return (other - self)._compare(0, not below, or_equal)
         if _is_nan(other):
             return False
         if not np.isfinite(float(other)):
@@ -178,13 +187,17 @@ class Uniform:
         return self * (1 / _exact(other))
 
     def __add__(self, other: Any) -> Uniform:
+        if isinstance(other, Uniform):
+            if other.coin is not self.coin:
+                raise ReplayError("two uniform numbers are combined: compare each with a threshold")
+            return Uniform(self.coin, self.scale + other.scale, self.shift + other.shift)
         return Uniform(self.coin, self.scale, self.shift + _exact(other))
 
     def __neg__(self) -> Uniform:
         return self * -1
 
     def __sub__(self, other: Any) -> Uniform:
-        return self + -_exact(other)
+        return self + -other
 
     def __rsub__(self, other: Any) -> Uniform:
         return -self + other
@@ -197,8 +210,6 @@ class Uniform:
 
 
 def _exact(number: Any) -> Fraction:
-    if isinstance(number, Uniform):
-        raise ReplayError("two uniform numbers are combined: compare each with a threshold")
     return number if isinstance(number, Fraction) else Fraction(number.item() if hasattr(number, "item") else number)
 
 

@@ -21,6 +21,9 @@ class DrawRule(Enum):
     TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
     HUB = "one draw; beside it the most probable token, or one draw from the others where it was that"
 
+    def __repr__(self) -> str:
+        return str(self)
+
     def children(self, q: Vector, k: int, rng: Any) -> list[int]:
         """Up to k tokens in draw order, with repeats; fewer where q has no more tokens to give.
 

@@ -53,6 +53,11 @@ class Policy:
 
     rule: DrawRule
 
+    @property
+    def name(self) -> str:
+        """The shape without the draw rule."""
+        raise NotImplementedError
+
     def draws(self, depth: int, multiplicity: int) -> int:
         """Number of draws below a node that `multiplicity` draws have hit."""
         raise NotImplementedError
@@ -89,6 +94,11 @@ class Levels(Policy):
     counts: tuple[int, ...]
     rule: DrawRule = DrawRule.IID
 
+    @property
+    def name(self) -> str:
+        """See Policy.name."""
+        return f"Levels({self.counts})"
+
     def draws(self, depth: int, multiplicity: int) -> int:
         """See Policy.draws."""
         return self.counts[depth] if depth < len(self.counts) else 0
@@ -106,6 +116,11 @@ class Paths(Policy):
     length: int
     trunk: int = 0
     rule: DrawRule = DrawRule.IID
+
+    @property
+    def name(self) -> str:
+        """See Policy.name."""
+        return f"Paths({self.paths}, {self.length}, trunk={self.trunk})"
 
     def draws(self, depth: int, multiplicity: int) -> int:
         """See Policy.draws."""

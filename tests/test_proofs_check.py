@@ -100,7 +100,7 @@ def greedy_accepted(nodes: list[str], emitted: str, tokens: int) -> Fraction:
     tree = st.Tree([-1, *[order.index(node[:-1]) for node in order[1:]]])
     p = np.array([[Fraction(int(token == emitted)) for token in "ABC"[:tokens]]] * len(order))
     drafted = [0, *["ABC".index(node[-1]) for node in order[1:]]]
-    draft = st.Draft.in_order(tree, drafted, p, st.DrawRule.TOP_K)
+    draft = st.Draft.in_order(tree, drafted, p * 0 + Fraction(1, tokens), st.DrawRule.TOP_K)
     return st.verify.Greedy().outcome(draft, p).block_efficiency - 1
 
 

@@ -1,4 +1,4 @@
-"""The README's examples, as they stand there: the Python ones, and the command lines on the shipped pair."""
+"""The examples of the README and the pages in docs, as they stand there: Python, and command lines."""
 
 from __future__ import annotations
 
@@ -8,30 +8,37 @@ import subprocess
 import sys
 from pathlib import Path
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGES = ["README.md", "docs/certify.md"]
 
 
-def blocks(language: str) -> list[str]:
-    return re.findall(rf"^```{language}\n(.*?)^```", README, re.DOTALL | re.MULTILINE)
+def blocks(page: str, language: str) -> list[str]:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
 
 
-def test_the_python_examples_run(tmp_path: Path) -> None:
-    examples = blocks("python")
+@pytest.mark.parametrize("page", PAGES)
+def test_the_python_examples_run(page: str, tmp_path: Path) -> None:
+    examples = blocks(page, "python")
     assert examples
     script = tmp_path / "examples.py"
     script.write_text("\n".join(examples))
     subprocess.run([sys.executable, "-W", "error", script], check=True, cwd=tmp_path)
 
 
-def test_the_command_lines_run(tmp_path: Path) -> None:
-    lines = [line[2:] for block in blocks("console") for line in block.splitlines() if line.startswith("$ spectheory")]
-    assert len(lines) >= 6
+@pytest.mark.parametrize("page", PAGES)
+def test_the_command_lines_run(page: str, tmp_path: Path) -> None:
+    console = [line for block in blocks(page, "console") for line in block.splitlines()]
+    lines = [line[2:] for line in console if line.startswith("$ spectheory")]
+    assert lines
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
     for line in lines:
         subprocess.run(line, shell=True, check=True, cwd=tmp_path, env={**os.environ, "PATH": path})
 
 
 def test_the_two_commands_are_those_of_the_makefile() -> None:
-    targets = re.findall(r"^(\w+):", (Path(__file__).parent.parent / "Makefile").read_text(), re.MULTILINE)
-    shown = re.findall(r"make (\w+)", README)
+    targets = re.findall(r"^(\w+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    shown = re.findall(r"make (\w+)", (ROOT / "README.md").read_text())
     assert {"demo", "test"} <= set(shown) <= set(targets)

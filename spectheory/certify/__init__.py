@@ -1,5 +1,10 @@
-"""Certificates: does a verifier, or a whole decoding step, keep the target's distribution?"""
+"""Certificates that a verifier, or a whole decoding step, keeps the target's distribution."""
 
+from spectheory.certify.as_step import as_step, markov_world
+from spectheory.certify.certificate import Certificate
+from spectheory.certify.exact import certify
+from spectheory.certify.step import certify_step
+from spectheory.certify.step_certificate import StepCertificate
 from spectheory.certify.verdict import Verdict
 
-__all__ = ["Verdict"]
+__all__ = ["Certificate", "StepCertificate", "Verdict", "as_step", "certify", "certify_step", "markov_world"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -78,7 +79,11 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
         seed=seed,
     )
     with progress("trace") as done:
-        trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
+        try:
+            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
+        except trace.ForeignTraceError:  # an earlier demo, with other models or another seed
+            shutil.rmtree(folder / "trace")
+            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
     latency = _at_temperature(pair, latency, temperature, seed).smoothed()
     acceptance = trace.acceptance(folder / "trace")
     context = PROMPT_TOKENS + NEW_TOKENS // 2

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from spectheory.cli import demo, measuring, planning
+from spectheory.cli import certifying, demo, measuring, planning
 
 OF_THE_EXTRA = {"torch", "transformers", "tokenizers", "safetensors", "pyarrow"}
 
@@ -35,7 +35,7 @@ def in_one_line() -> Iterator[None]:
 
 
 app = typer.Typer(
-    help="Plan, simulate and measure tree-based speculative decoding.",
+    help="Plan, simulate, measure and certify tree-based speculative decoding.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -47,6 +47,7 @@ for command in (
     planning.simulate,
     measuring.decode,
     planning.compare,
+    certifying.certify,
     demo.demo,
     measuring.train,
 ):

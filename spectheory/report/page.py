@@ -39,6 +39,7 @@ h2 { font-size: 1.15rem; margin: 2.6rem 0 .4rem; padding-top: .8rem; border-top:
 figure { margin: 1.2rem 0; }
 svg { display: block; width: 100%; max-width: 40rem; height: auto; }
 details { margin: .8rem 0; }
+pre { overflow-x: auto; font-size: .85rem; line-height: 1.5; white-space: pre-wrap; }
 summary { cursor: pointer; color: var(--muted); }
 .wide { overflow-x: auto; overflow-wrap: normal; }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .85rem; font-variant-numeric: tabular-nums; }
@@ -75,18 +76,32 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
         runs: what was planned on this latency, at one temperature or at several.
         notes: paragraphs below the answers.
     """
+    return shell(
+        title,
+        *map(_lead, runs),
+        *(f"<p>{escape(note)}</p>" for note in notes),
+        *_sections(latency, runs),
+        f"<footer>\n<h2>Where this comes from</h2>\n{_provenance(latency, runs)}\n</footer>",
+    )
+
+
+def shell(title: str, *parts: str) -> str:
+    """A whole page around its parts of HTML, under the heading `title`."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
             f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
-            *map(_lead, runs),
-            *(f"<p>{escape(note)}</p>" for note in notes),
-            *_sections(latency, runs),
-            f"<footer>\n<h2>Where this comes from</h2>\n{_provenance(latency, runs)}\n</footer>\n</body>\n</html>\n",
+            *parts,
+            "</body>\n</html>\n",
         ]
     )
+
+
+def drawn(drawing: str) -> str:
+    """A figure in the colours of the page."""
+    return f"<figure>{_themed(drawing)}</figure>"
 
 
 def _lead(run: Run) -> str:
@@ -114,8 +129,8 @@ def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _block(heading: str, numbers: TextTable, *drawings: str) -> str:
-    drawn = "\n".join(f"<figure>{_themed(drawing)}</figure>" for drawing in drawings)
-    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{drawn}\n{_table(numbers)}"
+    figure = "\n".join(map(drawn, drawings))
+    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{_table(numbers)}"
 
 
 def _themed(drawing: str) -> str:

@@ -1,0 +1,85 @@
+"""Write docs/verifiers.md: every rule, from its docstring, its draw rules, and a certificate made on the spot.
+
+python docs/generate_verifiers.py
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+from typing import Any
+
+import spectheory as st
+from spectheory.records import write_whole
+
+PAGE = Path(__file__).parent / "verifiers.md"
+CASES = 60
+NODE_SOLVERS = (
+    st.otlp.NSS(),
+    st.otlp.Naive(),
+    st.otlp.SpecInfer(),
+    st.otlp.SpecTr(),
+    st.otlp.SpecTr(candidates=9),
+    st.otlp.Khisti(),
+    st.otlp.Khisti(guard=True),
+    st.otlp.RRS(),
+    st.otlp.GreedyTopK(),
+    st.otlp.SpecHub(),
+    st.otlp.OptimalTransport(),
+)
+TREE_VERIFIERS = (
+    st.verify.Block(),
+    st.verify.TreeMonteCarlo(),
+    st.verify.Traversal(),
+    st.verify.GreedyMultiPathBlock(),
+)
+HEAD = """# The verifiers
+
+Written by `python docs/generate_verifiers.py` from the docstrings of `spectheory.otlp` and `spectheory.verify` and from
+the certifier; a test keeps it so. Rules of a node are lifted to trees by `st.verify.TopDown(solver)`.
+
+`p` is the target's law, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw rules:
+
+{rules}
+
+Per node and independent drafts, acceptance never falls along NSS, Naive, SpecInfer, SpecTr, the optimum. Whole trees do
+not inherit the order: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0), q = (1/2, 1/2, 0)
+behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
+each node only 39/32. `tests/test_orderings.py` holds both.
+"""
+
+
+def fields(rule: Any) -> dict[str, str]:
+    """What a docstring says behind `Acceptance:`, `Cost:` and `Source:`."""
+    text = inspect.getdoc(type(rule)) or ""
+    found = re.findall(r"^(Acceptance|Cost|Source): (.*?)(?=^\w+:|^$|\Z)", text, re.MULTILINE | re.DOTALL)
+    return {name: " ".join(said.split()) for name, said in found}
+
+
+def row(rule: Any, cases: int) -> str:
+    """One rule in the table, certified on the spot."""
+    certificate = st.certify(rule, cases=cases)
+    draws = ", ".join(drawn.name for drawn in rule.rules)
+    certified = f"{certificate.verdict.name}: {certificate.cases} worlds, {certificate.drafts:,} drafts"
+    return f"| `{rule!r}` | {draws} | {certified} | {fields(rule)['Cost']} |"
+
+
+def section(rule: Any) -> str:
+    """What its docstring says of one rule."""
+    said = fields(rule)
+    return f"### {type(rule).__name__}\n\n- Acceptance: {said['Acceptance']}\n- Source: {said['Source']}\n"
+
+
+def page(cases: int = CASES) -> str:
+    """The whole page."""
+    rules = "\n".join(f"- `{rule.name}`: {rule.value}" for rule in st.DrawRule)
+    every = (*NODE_SOLVERS, *TREE_VERIFIERS)
+    parts = [HEAD.format(rules=rules), "| rule | lossless for drafts by | certificate, in exact fractions | cost |"]
+    parts += ["| --- | --- | --- | --- |", *(row(rule, cases) for rule in every), "", "## Acceptance and sources", ""]
+    return "\n".join([*parts, *(section(rule) for rule in {type(rule): rule for rule in every}.values())])
+
+
+if __name__ == "__main__":
+    write_whole(PAGE, page())
+    print(f"wrote {PAGE}")

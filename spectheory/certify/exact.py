@@ -1,0 +1,261 @@
+"""The exact certificate: all drafts of small worlds, the joint law of the output, equality."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+
+from spectheory.certify.certificate import Case, Certificate, Counterexample
+from spectheory.certify.output_law import Difference, NotALawError, compare
+from spectheory.certify.subject import Subject, floats, fractions, subject_of
+from spectheory.certify.verdict import Verdict
+from spectheory.chance import ReplayError, branches
+from spectheory.draft import Draft, DrawRule
+from spectheory.world import Policy
+
+MOST_DRAFTS = 256
+"""Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
+TOLERANCE = 1e-9
+"""How far probabilities may be off where a subject runs on float64 only."""
+MOST_SHRINKS = 100
+"""Cases looked at to make a counterexample smaller."""
+
+
+def certify(
+    given: Any,
+    *,
+    rules: Sequence[DrawRule] | None = None,
+    policies: Sequence[Policy] | None = None,
+    sizes: Sequence[int] = (2, 3),
+    cases: int = 300,
+    seconds: float = 10.0,
+    seed: int = 0,
+    progress: Callable[[int], None] | None = None,
+) -> Certificate:
+    """Whether a verifier keeps the target's distribution, by enumeration in exact numbers.
+
+    Worlds are drawn by Hypothesis: laws with zeros, equal laws, disjoint supports, one-hot laws, in every context up
+    to the depth of the tree. In each, the law of the output is summed over all drafts of a policy, extended by the
+    target to a common length, and compared with the target's by equality (within 1e-9 where the code runs on float64
+    only). The first world that differs is shrunk to the smallest one.
+
+    Args:
+        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` that draws through `rng`,
+            which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
+        rules: the draw rules to hold it to; its own `rules` where not given.
+        policies: the tree shapes to grow; all of `spectheory.strategies.shapes` where not given.
+        sizes: vocabulary sizes.
+        cases: worlds to compare.
+        seconds: time limit of one call of `given`.
+        seed: of the worlds.
+        progress: called with the number of worlds compared so far.
+
+    Raises:
+        ValueError: `given` is nothing that can be certified, cases < 1, or a size < 2.
+        ImportError: Hypothesis is not installed.
+    """
+    if cases < 1 or not sizes or min(sizes) < 2:
+        raise ValueError(f"need cases >= 1 and sizes >= 2, got cases={cases}, sizes={list(sizes)}")
+    try:
+        from spectheory import strategies
+    except ImportError as error:
+        raise ImportError("certify draws its cases by Hypothesis: pip install hypothesis") from error
+    subject = subject_of(given, rules, seconds)
+    wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
+    hunt = _Hunt(subject, fractions, cases, progress)
+    refused = hunt.prepare(wanted, min(sizes))
+    settings = [
+        (policy, size)
+        for policy, size in itertools.product(wanted, sizes)
+        if policy not in refused and (size == min(sizes) or _most_drafts(policy, size) <= MOST_DRAFTS)
+    ]
+    found = None if hunt.failure else hunt.search_by_depth(settings, seed)
+    return hunt.certificate(found, settings, refused)
+
+
+@dataclass
+class _Hunt:
+    """One search for a world in which the output's law is not the target's."""
+
+    subject: Subject
+    arithmetic: Callable[[Any], np.ndarray]
+    cases: int
+    progress: Callable[[int], None] | None
+    seen: dict[str, bool] = field(default_factory=dict)
+    drafts: int = 0
+    compared: int = 0
+    shrinks: int = 0
+    failure: str | None = None
+    is_no_law: bool = False
+    cannot_replay: bool = False
+
+    @property
+    def tolerance(self) -> float:
+        """How far probabilities may be off."""
+        return 0 if self.arithmetic is fractions else TOLERANCE
+
+    def prepare(self, policies: Sequence[Policy], size: int) -> list[Policy]:
+        """Find the numbers that the subject runs on, and the policies that it refuses."""
+        refused = []
+        for policy in policies:
+            case = _plain_case(policy, size)
+            try:
+                self._settle_numbers(case)
+            except Exception as error:
+                if self.subject.is_law and isinstance(error, ValueError) and not isinstance(error, NotALawError):
+                    refused.append(policy)
+                else:
+                    self._fail(case, error)
+        return refused
+
+    def _settle_numbers(self, case: Case) -> None:
+        """Compare in exact numbers, or in float64 where functions of NumPy or torch do not run on Fractions."""
+        try:
+            self._compare(case, self.arithmetic)
+        except (TypeError, AttributeError):
+            self._compare(case, floats)
+            self.arithmetic = floats
+
+    def search_by_depth(self, settings: Sequence[tuple[Policy, int]], seed: int) -> Case | None:
+        """The smallest lossy case; shallow trees first, since their worlds are small and quick to make smaller."""
+        from spectheory import strategies
+
+        stages: dict[int, list[tuple[Policy, int]]] = {}
+        for policy, size in settings:
+            stages.setdefault(strategies.max_depth(policy), []).append((policy, size))
+        found = (self.search(stage, -(-self.cases // len(stages)), seed) for _, stage in sorted(stages.items()))
+        return next((case for case in found if case), None)
+
+    def search(self, settings: Sequence[tuple[Policy, int]], cases: int, seed: int) -> Case | None:
+        """The smallest lossy case that Hypothesis finds among so many."""
+        from hypothesis import HealthCheck, Phase, find
+        from hypothesis import settings as options
+        from hypothesis import strategies as hs
+        from hypothesis.errors import NoSuchExample
+
+        from spectheory import strategies
+
+        def tables(setting: tuple[Policy, int]) -> Any:
+            policy, size = setting
+            depth = strategies.max_depth(policy)
+            return strategies.tables(size, depth).map(lambda laws: Case(policy, laws))
+
+        try:
+            return find(
+                hs.sampled_from(settings).flatmap(tables),
+                self.is_lossy,
+                settings=options(
+                    max_examples=cases,
+                    database=None,
+                    deadline=None,
+                    phases=(Phase.generate, Phase.shrink),
+                    suppress_health_check=[
+                        HealthCheck.too_slow,
+                        HealthCheck.data_too_large,
+                        HealthCheck.filter_too_much,
+                    ],
+                ),
+                random=random.Random(seed),
+            )
+        except NoSuchExample:
+            return None
+
+    def is_lossy(self, case: Case) -> bool:
+        """Whether the output's law differs; what raises is noted, and not lossy."""
+        key = "\n".join(case.lines())
+        if key in self.seen:
+            return self.seen[key]
+        if any(self.seen.values()):
+            self.shrinks += 1
+            if self.shrinks > MOST_SHRINKS:
+                return False
+        try:
+            difference = self._compare(case, self.arithmetic)
+            self.seen[key] = difference.total_variation > self.tolerance or difference.impossible is not None
+            self.drafts += difference.drafts
+            self.compared += 1
+        except Exception as error:
+            self._fail(case, error)
+            self.seen[key] = False
+        if self.progress:
+            self.progress(self.compared)
+        return self.seen[key]
+
+    def certificate(
+        self, found: Case | None, settings: Sequence[tuple[Policy, int]], refused: Sequence[Policy]
+    ) -> Certificate:
+        """What is known now."""
+        verdict = Verdict.UNDECIDED if self.failure or not self.compared else Verdict.LOSSLESS
+        if found or self.is_no_law:
+            verdict = Verdict.LOSSY
+        numbers = "exact fractions" if self.arithmetic is fractions else "float64, to 1e-9"
+        found_by = "its law" if self.subject.is_law else "its draws, replayed over every branch"
+        return Certificate(
+            subject=self.subject.name,
+            verdict=verdict,
+            method=f"{found_by}, in {numbers}",
+            covered=_by_rule([policy for policy, _ in settings] if self.compared else []),
+            refused=_by_rule(refused),
+            sizes=tuple(sorted({size for _, size in settings})),
+            cases=self.compared,
+            drafts=self.drafts,
+            counterexample=self._explain(found) if found else None,
+            failure=None if found else self.failure,
+            cannot_replay=self.cannot_replay and not found,
+        )
+
+    def _compare(self, case: Case, numbers: Callable[[Any], np.ndarray]) -> Difference:
+        return compare(self.subject.law_of, case.world, case.policy, case.length, numbers)
+
+    def _fail(self, case: Case, error: Exception) -> None:
+        if self.failure is None:
+            self.cannot_replay = isinstance(error, ReplayError)
+            kind = "its draws cannot be replayed" if self.cannot_replay else f"raised {type(error).__name__}"
+            self.failure = "\n".join([f"{kind}: {error}", *case.lines()])
+            self.is_no_law = isinstance(error, NotALawError)
+
+    def _explain(self, case: Case) -> Counterexample:
+        difference, world = self._compare(case, self.arithmetic), case.world
+        wanted = difference.impossible or difference.worst
+
+        def weight(draft: Draft, chance: Any) -> Any:
+            seen = Draft(draft.tree, draft.tokens, self.arithmetic(draft.q), draft.draws, draft.rule)
+            emitted = self.subject.law_of(seen, self.arithmetic(world.target(draft)))
+            agree = (x for u, t, x in emitted if (*draft.context(u), t) == wanted[: len(draft.context(u)) + 1])
+            return chance * sum(agree)
+
+        drafts = list(branches(lambda rng: case.policy.grow(world, rng)))
+        return Counterexample(case, difference, max(drafts, key=lambda pair: weight(*pair))[0])
+
+
+def _plain_case(policy: Policy, size: int) -> Case:
+    """A world without zeros in which p and q differ."""
+    from spectheory import strategies
+
+    weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
+    p = weights / weights.sum()
+    depths = range(strategies.max_depth(policy) + 1)
+    return Case(policy, {c: (p, p[::-1]) for depth in depths for c in itertools.product(range(size), repeat=depth)})
+
+
+def _most_drafts(policy: Policy, size: int) -> int:
+    """How many drafts there are at most: one for each sequence of draws."""
+    nodes, draws, depth = 1, 0, 0
+    while policy.draws(depth, 1):
+        nodes *= policy.draws(depth, 1)
+        draws, depth = draws + nodes, depth + 1
+    return size**draws
+
+
+def _by_rule(policies: Sequence[Policy]) -> tuple[str, ...]:
+    """Policies by name, a line for each draw rule."""
+    rules: dict[str, dict[str, None]] = {}
+    for policy in policies:
+        rules.setdefault(policy.rule.name, {})[policy.name] = None
+    return tuple(f"{rule}: {', '.join(names)}" for rule, names in rules.items())

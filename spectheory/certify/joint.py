@@ -1,0 +1,127 @@
+"""The target's law of its next few tokens, over every prefix of them, and what an emitted prefix says of it."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from functools import cached_property
+
+import numpy as np
+
+from spectheory.arrays import Vector, check_law
+from spectheory.world import Context
+
+
+class Joint:
+    """The joint law of the `length` tokens that the target emits after a context.
+
+    A prefix of l tokens is row `code` of level l, its tokens read as a number in base V. A node is a prefix of 1 to
+    `length` tokens, numbered level by level.
+
+    Attributes:
+        given: `given[m]` (V^m, V) law of the next token after each prefix of m tokens.
+        levels: `levels[l]` (V^l,) probability of each prefix of l tokens.
+        offsets: `offsets[l]` number of the first node of level l; the last entry is the number of nodes.
+    """
+
+    def __init__(self, given: Sequence[np.ndarray]) -> None:
+        self.given = list(given)
+        self.length = len(self.given)
+        self.vocab_size = self.given[0].shape[1]
+        self.levels = [np.ones(1)]
+        for law in self.given:
+            self.levels.append((self.levels[-1][:, None] * law).ravel())
+        sizes = [0, *(len(level) for level in self.levels[1:])]
+        self.offsets = [0, *itertools.accumulate(sizes)]
+
+    @classmethod
+    def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
+        """The law after `context`, from the target's next-token laws, each brought to a sum of exactly 1.
+
+        Raises:
+            ValueError: what the target returns is no law, or not one on `vocab_size` tokens.
+        """
+        given = []
+        for m in range(length):
+            prefixes = itertools.product(range(vocab_size), repeat=m)
+            given.append(np.array([_law(target, (*context, *prefix), vocab_size) for prefix in prefixes]))
+        return cls(given)
+
+    @cached_property
+    def impossible(self) -> list[bool]:
+        """(nodes,) whether the target never emits each prefix; a list, since it is read one by one."""
+        return (np.concatenate(self.levels[1:]) == 0).tolist()
+
+    @property
+    def nodes(self) -> int:
+        """Number of prefixes of 1 to `length` tokens."""
+        return self.offsets[-1]
+
+    def tokens(self, node: int) -> Context:
+        """The prefix that a node stands for."""
+        level = next(level for level in range(1, self.length + 1) if node < self.offsets[level + 1])
+        code, found = node - self.offsets[level], []
+        for _ in range(level):
+            code, token = divmod(code, self.vocab_size)
+            found.append(token)
+        return tuple(reversed(found))
+
+    def by_level(self, values: np.ndarray) -> list[np.ndarray]:
+        """(nodes,) values as one view a level; entry 0 stands for the empty prefix, which is no node, and is 0."""
+        cuts = self.offsets[1:]
+        return [np.zeros(1), *(values[start:stop] for start, stop in itertools.pairwise(cuts))]
+
+    def extended(self, ended: np.ndarray) -> list[np.ndarray]:
+        """Expected number of runs that begin with each prefix once the target has filled every run up to `length`.
+
+        `ended` (nodes,) counts the emitted prefixes. One array a level.
+        """
+        ends = self.by_level(ended)
+        filled = ends[0]
+        for m, law in enumerate(self.given):
+            filled = (filled[:, None] * law).ravel() + ends[m + 1]
+        found = [filled]
+        for _ in self.given:
+            found.append(found[-1].reshape(-1, self.vocab_size).sum(axis=1))
+        return found[::-1]
+
+    def begun(self, ended: np.ndarray) -> list[np.ndarray]:
+        """Number of runs whose emitted tokens themselves begin with each prefix. One array a level."""
+        ends = self.by_level(ended)
+        found = [ends[-1]]
+        for level in range(self.length - 1, -1, -1):
+            found.append(ends[level] + found[-1].reshape(-1, self.vocab_size).sum(axis=1))
+        return found[::-1]
+
+    def expected(self, payoff: np.ndarray, level: int) -> np.ndarray:
+        """(nodes,) the expectation, over the target's extension of each prefix, of a payoff on the prefixes of a level.
+
+        `payoff` (V^level,): what the first `level` tokens pay.
+        """
+        folded = [payoff]
+        for m in range(level - 1, 0, -1):
+            folded.append((self.given[m] * folded[-1].reshape(-1, self.vocab_size)).sum(axis=1))
+        folded.reverse()
+        for _ in range(level, self.length):
+            folded.append(np.repeat(folded[-1], self.vocab_size))
+        return np.concatenate(folded)
+
+    def below(self, level: int, rows: np.ndarray, deeper: int) -> np.ndarray:
+        """(rows, V^(deeper - level)) law of the tokens up to level `deeper`, given prefixes `rows` of level `level`."""
+        law = np.ones((len(rows), 1))
+        codes = rows[:, None]
+        for m in range(level, deeper):
+            law = (law[:, :, None] * self.given[m][codes]).reshape(len(rows), -1)
+            codes = (codes[:, :, None] * self.vocab_size + np.arange(self.vocab_size)).reshape(len(rows), -1)
+        return law
+
+
+def _law(target: Callable[[Context], Vector], context: Context, vocab_size: int) -> np.ndarray:
+    law = np.asarray(target(context), dtype=np.float64)
+    check_law(f"target({context})", law)
+    if len(law) != vocab_size:
+        raise ValueError(
+            f"target({context}) must be a law on vocab_size = {vocab_size} tokens, got {len(law)}: set vocab_size to "
+            "the number of tokens that the target knows"
+        )
+    return law / law.sum()

@@ -1,0 +1,102 @@
+"""The law of a verifier's output, summed over all drafts and extended by the target to a common length."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectheory.chance import branches
+from spectheory.draft import Draft
+from spectheory.world import Context, Policy, World
+
+LawOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
+"""(draft, p) -> (last accepted node, next token, probability), those of probability 0 that can still happen too."""
+
+
+class NotALawError(ValueError):
+    """A verifier returned a node, a token or a probability that cannot be."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Where the law of the output is off the target's.
+
+    Attributes:
+        output: sequence -> probability, all sequences of the common length.
+        target: the same for the target.
+        drafts: number of drafts that were summed over.
+        impossible: a sequence that the target never emits, emitted in a branch of probability 0, or None.
+    """
+
+    output: dict[Context, Any]
+    target: dict[Context, Any]
+    drafts: int
+    impossible: Context | None
+
+    @property
+    def total_variation(self) -> Any:
+        """Half the sum of absolute differences."""
+        return sum(abs(self.output[s] - self.target[s]) for s in self.target) / 2
+
+    @property
+    def worst(self) -> Context:
+        """The sequence whose probability is furthest off."""
+        return max(self.target, key=lambda s: abs(self.output[s] - self.target[s]))
+
+
+def compare(law_of: LawOf, world: World, policy: Policy, length: int, arithmetic: Callable[[Any], Any]) -> Difference:
+    """Sum the law over all drafts of `policy` in `world`, extend it to `length` tokens, set it beside the target's.
+
+    `arithmetic` maps the world's laws to the arrays that the law is evaluated on; probabilities of drafts stay exact.
+
+    Raises:
+        NotALawError: the law names a node or a token that is not there, or has negative probabilities.
+    """
+    emitted: dict[Context, Any] = {}
+    impossible, drafts = None, 0
+    for draft, chance in branches(lambda rng: policy.grow(world, rng)):
+        drafts += 1
+        seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
+        for node, token, probability in law_of(seen, arithmetic(world.target(draft))):
+            _check_inside("node", node, draft.tree.budget + 1)
+            _check_inside("token", token, len(world.p(())))
+            if probability < 0:
+                raise NotALawError(f"the law gives probability {probability} to node {node}, token {token}")
+            text = (*draft.context(node), int(token))
+            emitted[text] = emitted.get(text, 0) + chance * probability
+            if probability == 0 and _probability(world, text) == 0:
+                impossible = text
+    return Difference(extend(emitted, world, length), target_law(world, length), drafts, impossible)
+
+
+def extend(emitted: dict[Context, Any], world: World, length: int) -> dict[Context, Any]:
+    """The law of the first `length` tokens, where shorter emissions are continued by the target."""
+    size = len(world.p(()))
+    done: dict[Context, Any] = dict.fromkeys(itertools.product(range(size), repeat=length), 0)
+    for text, chance in emitted.items():
+        for rest in itertools.product(range(size), repeat=max(0, length - len(text))):
+            done[(*text, *rest)[:length]] += chance * _probability(world, (*text, *rest), len(text))
+    return done
+
+
+def target_law(world: World, length: int) -> dict[Context, Any]:
+    """The target's law of sequences of `length` tokens."""
+    texts = itertools.product(range(len(world.p(()))), repeat=length)
+    return {text: _probability(world, text) for text in texts}
+
+
+def _probability(world: World, text: Context, given: int = 0) -> Any:
+    """Target's probability of the tokens of `text` behind the first `given`."""
+    chance: Any = 1
+    for i in range(given, len(text)):
+        chance = chance * world.p(text[:i])[text[i]]
+    return chance
+
+
+def _check_inside(name: str, index: Any, size: int) -> None:
+    if not isinstance(index, int | np.integer) or not 0 <= index < size:
+        raise NotALawError(f"the verifier returned {name} {index}, not one of the {size} there are")

@@ -1,0 +1,92 @@
+"""What can be certified: a node solver, a verifier that is a law, or a function that draws."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from spectheory.certify.deadline import deadline
+from spectheory.certify.output_law import LawOf
+from spectheory.chance import branches
+from spectheory.draft import Draft, DrawRule
+from spectheory.otlp import Solver
+from spectheory.verify import TopDown, Verifier
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A law of (node, token) given (draft, p), however it was given.
+
+    Attributes:
+        name: how it is called in reports.
+        rules: the draw rules it is to be lossless for.
+        law_of: see `LawOf`.
+        is_law: it states its law; otherwise its draws are replayed.
+    """
+
+    name: str
+    rules: tuple[DrawRule, ...]
+    law_of: LawOf
+    is_law: bool
+
+
+def subject_of(given: Any, rules: Sequence[DrawRule] | None, seconds: float) -> Subject:
+    """Take a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` for a law.
+
+    A function may carry its draw rules as an attribute `rules`; without any it is held to DrawRule.IID.
+
+    Raises:
+        ValueError: `given` is none of these, or claims no rule.
+    """
+    if isinstance(given, type):
+        given = given()
+    name = getattr(given, "__name__", None) or repr(given)
+    claimed = tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
+    if not claimed:
+        raise ValueError(f"rules of {name} must name at least one draw rule, got none")
+    if isinstance(given, Solver):
+        given = TopDown(given)
+    if isinstance(given, Verifier):
+        return Subject(name, claimed, _law_of_verifier(given, seconds), is_law=True)
+    if callable(given):
+        return Subject(name, claimed, _law_of_sampler(given, seconds), is_law=False)
+    raise ValueError(
+        f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}"
+    )
+
+
+def _law_of_verifier(verifier: Verifier, seconds: float) -> LawOf:
+    def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
+        with deadline(seconds):
+            outcome = verifier.outcome(draft, p)
+        for node, stop in enumerate(outcome.stop):
+            for token, share in enumerate(outcome.next_token[node]):
+                if stop * share != 0:
+                    yield node, token, stop * share
+
+    return law_of
+
+
+def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
+    def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
+        def program(rng: Any) -> tuple[int, int]:
+            with deadline(seconds):
+                return verify(draft, p.copy(), rng)
+
+        for (node, token), chance in branches(program):
+            yield node, token, chance
+
+    return law_of
+
+
+def fractions(laws: Any) -> np.ndarray:
+    """Rows of laws as they are: exact."""
+    return np.array([list(law) for law in laws], dtype=object)
+
+
+def floats(laws: Any) -> np.ndarray:
+    """Rows of laws in float64."""
+    return np.array([[float(x) for x in law] for law in laws])

@@ -1,0 +1,112 @@
+"""One context of the test of a decoding step: the runs in it, and what they say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from operator import index
+from typing import Any
+
+import numpy as np
+
+from spectheory.certify.betting import Wager
+from spectheory.certify.deadline import deadline
+from spectheory.certify.joint import Joint
+from spectheory.certify.step_certificate import Cell
+from spectheory.world import Context
+
+Step = Callable[[Context, np.random.Generator], Sequence[int]]
+
+
+class NeverEmittedError(Exception):
+    """The step emitted what the target never does."""
+
+
+class BrokenStepError(Exception):
+    """The step did not return tokens."""
+
+
+class Trial:
+    """The runs in one context: drawn one by one, settled batch by batch.
+
+    Attributes:
+        wager: the bets, with the runs settled so far.
+        never: what the step emitted and the target cannot, () so far.
+    """
+
+    def __init__(self, step: Step, context: Context, joint: Joint, seconds: float) -> None:
+        self.seconds = seconds
+        self.step, self.context, self.joint = step, context, joint
+        self.wager = Wager(joint)
+        self.drawn: list[int] = []
+        self.never: Context = ()
+        self.offsets, self.length, self.vocab_size = joint.offsets, joint.length, joint.vocab_size
+        self.impossible = joint.impossible
+
+    @property
+    def runs(self) -> int:
+        """Runs settled, and the one that the target could not have made."""
+        return self.wager.runs + bool(self.never)
+
+    def run(self, rng: np.random.Generator) -> None:
+        """One run of the step."""
+        try:
+            with deadline(self.seconds):
+                emitted = self.step(self.context, rng)
+        except Exception as error:
+            raise BrokenStepError(f"the step raised {type(error).__name__}: {error}") from error
+        node = self._node(emitted)
+        if self.impossible[node]:
+            self.never = self.joint.tokens(node)
+            raise NeverEmittedError(f"the step emitted {self.never}, to which the target gives probability 0")
+        self.drawn.append(node)
+
+    def _node(self, emitted: Any) -> int:
+        """The node of an emitted prefix."""
+        code = level = 0
+        try:
+            for emission in emitted[: self.length]:
+                token = index(emission)
+                if not 0 <= token < self.vocab_size:
+                    self.never = (*map(int, emitted[:level]), token)
+                    raise NeverEmittedError(
+                        f"the step emitted token {token}, which does not exist: tokens are 0 to "
+                        f"{self.vocab_size - 1} (strip padding before you return)"
+                    )
+                code = code * self.vocab_size + token
+                level += 1
+        except (TypeError, LookupError):
+            raise BrokenStepError(f"the step must return a sequence of whole numbers, got {emitted!r:.80}") from None
+        if not level:
+            raise BrokenStepError("the step emitted no token: a step emits at least one")
+        return self.offsets[level] + code
+
+    def settle(self) -> None:
+        """Bet on what was drawn since the last call."""
+        self.wager.settle(np.bincount(self.drawn, minlength=self.joint.nodes).astype(float))
+        self.drawn.clear()
+
+    def variation(self) -> float:
+        """Total variation of the mean extended law seen so far from the target's."""
+        if not self.wager.runs:
+            return 1.0
+        seen = self.joint.extended(self.wager.ended)[-1] / self.wager.runs
+        return float(np.abs(seen - self.joint.levels[-1]).sum() / 2)
+
+    def worst(self) -> tuple[float, Cell]:
+        """The prefix whose observed frequency is least likely, and its log likelihood ratio."""
+        if self.never:
+            return math.inf, Cell(self.context, self.never, 0.0, 1 / self.runs)
+        observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
+        expected = np.concatenate(self.joint.levels[1:])
+        evidence = _surprise(observed, expected) + _surprise(1 - observed, 1 - expected)
+        node = int(evidence.argmax())
+        cell = Cell(self.context, self.joint.tokens(node), float(expected[node]), float(observed[node]))
+        return self.runs * float(evidence[node]), cell
+
+
+def _surprise(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
+    """The term observed * log(observed / expected), 0 where either is 0."""
+    both = (observed > 0) & (expected > 0)
+    ratio = np.divide(observed, expected, out=np.ones(len(observed)), where=both)
+    return observed * np.log(ratio)

@@ -1,0 +1,164 @@
+"""Node rules as engines write them: they draw. Wrong ones, and right ones that look wrong."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectheory.arrays import Vector, positive_part, residual, without
+from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
+from spectheory.chance import draw
+from spectheory.draft import DrawRule, top_tokens
+from spectheory.world import Levels
+
+
+def naive(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Rejection sampling of the first draft: right."""
+    first = drafts[0]
+    return first if rng.random() * q[first] < p[first] else draw(residual(p, q), rng)
+
+
+def accepts_on_zero_coin(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """`u * q <= p` accepts a token of p = 0 when the coin is exactly 0."""
+    first = drafts[0]
+    return first if rng.random() * q[first] <= p[first] else draw(residual(p, q), rng)
+
+
+def corrects_from_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """The correction token is drawn from p, not from the residual."""
+    first = drafts[0]
+    return first if rng.random() * q[first] < p[first] else draw(p, rng)
+
+
+def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """The rejected token is struck from p in place, before the residual is taken."""
+    first = drafts[0]
+    if rng.random() * q[first] < p[first]:
+        return first
+    struck = without(p, first)
+    return draw(residual(struck, q), rng)
+
+
+def first_of_sorted(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Naive on drafts sorted by token: the first is no draw from q any more."""
+    return naive(p, q, sorted(drafts), rng)
+
+
+def recursive_rejection(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Try each draft, subtract q from p, strike the draft from q: right without replacement."""
+    for token in drafts:
+        if rng.random() * q[token] < p[token]:
+            return token
+        p, q = residual(p, q), without(q, token)
+    return draw(p, rng)
+
+
+def rejection_sorted_by_token(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Recursive rejection of drafts sorted by token."""
+    return recursive_rejection(p, q, sorted(drafts), rng)
+
+
+def rejection_sorted_by_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Recursive rejection of drafts sorted by their probability."""
+    return recursive_rejection(p, q, sorted(drafts, key=lambda token: -q[token]), rng)
+
+
+def rejection_with_q_unchanged(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Recursive rejection in which rejected drafts stay in q; with merged repeats, SpecInfer that skips them."""
+    for token in dict.fromkeys(drafts):
+        if rng.random() * q[token] < p[token]:
+            return token
+        p = residual(p, q)
+    return draw(p, rng)
+
+
+def multi_round_residual(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """SpecInfer: drafts in random order, repeats tried again. Right for independent draws."""
+    for token in rng.permutation(drafts):
+        if rng.random() * q[token] < p[token]:
+            return int(token)
+        p = residual(p, q)
+    return draw(p, rng)
+
+
+def multi_round_skipping_repeats(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """SpecInfer that skips a token it has rejected before, as the public SpecHub code does in its RRS mode."""
+    return rejection_with_q_unchanged(p, q, [int(t) for t in rng.permutation(drafts)], rng)
+
+
+def k_seq_with_factor_one(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """SpecTr's K-SEQ with rho = 1, below rho*: the residual has negative entries, which are cut off."""
+    for token in drafts:
+        if rng.random() * q[token] < p[token]:
+            return token
+    kept = p - positive_part(p - q)
+    overlap = kept.sum()
+    gamma = (1 - (1 - overlap) ** len(drafts)) / (overlap + (overlap == 0))
+    rest = positive_part(p - gamma * kept)
+    return draw(rest if rest.sum() > 0 else p, rng)
+
+
+def typical_acceptance(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Medusa: keep a draft that the target finds likely enough, by a threshold."""
+    for token in drafts:
+        if p[token] * 4 > 1:
+            return token
+    return draw(p, rng)
+
+
+def match_own_sample(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Draw from the target; a draft is accepted if it is that token. Right, and slow."""
+    return draw(p, rng)
+
+
+def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any law."""
+    for token in dict.fromkeys(drafts):
+        if rng.random() < p[token]:
+            return token
+        p = without(p, token)
+    return draw(p, rng)
+
+
+def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
+    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its law. Right."""
+    for token in top_tokens(q, len(drafts) - 1):
+        q = without(q, token)
+    return naive(p, q, drafts[-1:], rng)
+
+
+def _wrong(name: str, emit: Emit, rule: DrawRule, seen: str, *counts: tuple[int, ...]) -> Specimen:
+    policies = tuple(Levels(c, rule) for c in counts) or None
+    return Specimen(name, f"{emit.__doc__} {seen}", top_down(emit, rule), False, policies)
+
+
+def _right(name: str, emit: Emit, rule: DrawRule) -> Specimen:
+    return Specimen(name, emit.__doc__ or "", top_down(emit, rule), True)
+
+
+IID, SWOR, TOP = DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.TOP_K
+
+SORTED = top_down(rejection_sorted_by_token, SWOR)
+
+NODES = (
+    _wrong("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."),
+    _wrong("correction-from-p", corrects_from_target, IID, "A wrong residual."),
+    _wrong("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
+    _wrong("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),
+    _wrong("sorted-by-token", rejection_sorted_by_token, SWOR, "Order is part of a draft."),
+    _wrong("sorted-by-probability", rejection_sorted_by_probability, SWOR, "Order is part of a draft."),
+    _wrong("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement taken for independent ones."),
+    _wrong("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeats de-duplicated, q left as it was."),
+    _wrong("skips-repeats", multi_round_skipping_repeats, IID, "Repeats are part of a draft."),
+    _wrong("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates taken for draws from q."),
+    _wrong("greedy-draft-softmax-q", naive, TOP, "Seen in transformers 32867: the draft is argmax, q its softmax."),
+    _wrong("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
+    _wrong("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
+    _right("naive", naive, IID),
+    _right("recursive-rejection", recursive_rejection, SWOR),
+    _right("multi-round-residual", multi_round_residual, IID),
+    _right("sampler-match", match_own_sample, IID),
+    _right("sampler-match-top-k", match_own_sample, TOP),
+    _right("eagle-top-k", accept_with_target_probability, TOP),
+    _right("eagle-iid", accept_with_target_probability, IID),
+    _right("greedy-top-k-plus-one", top_then_one_draw, DrawRule.TOP_K_THEN_ONE),
+)

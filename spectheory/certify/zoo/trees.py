@@ -1,0 +1,223 @@
+"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong law."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spectheory.arrays import Vector, accept_ratio, positive_part, residual, without
+from spectheory.certify.zoo.nodes import multi_round_residual, naive
+from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
+from spectheory.chance import draw
+from spectheory.draft import Draft, DrawRule
+from spectheory.otlp import Khisti, Solver, SpecTr
+from spectheory.world import Levels, Paths
+
+
+def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: Any) -> tuple[int, int]:
+    """Traversal verification, arXiv 2505.12398, with the parts that are got wrong as arguments."""
+
+    def visit(node: int, a: Any) -> tuple[int, int] | None:
+        target, drawn_from = p[node], draft.q[node]
+        for child in order(draft, node):
+            token = int(draft.tokens[child])
+            found = visit(child, min(1, a * ratio(target[token], drawn_from[token])))
+            if found:
+                return found
+            rest = positive_part(a * target - drawn_from)
+            mass = rest.sum()
+            a = weight(mass, a, drawn_from, token)
+            target = rest / mass if mass > 0 else target
+            drawn_from = q_left(drawn_from, token)
+        return (node, draw(target, rng)) if node == 0 or rng.random() < a else None
+
+    found = visit(0, 1)
+    assert found
+    return found
+
+
+def ratio(p: Any, q: Any) -> Any:
+    """P / q, 1 for p > 0 = q."""
+    return p / q if q > 0 else int(p > 0)
+
+
+def _published(mass: Any, a: Any, q: Vector, token: int) -> Any:
+    left = mass + 1 - a
+    return mass / left if left > 0 else 1
+
+
+def _in_draw_order(draft: Draft, node: int) -> list[int]:
+    return list(dict.fromkeys(draft.draws[node]))
+
+
+def _by_token(draft: Draft, node: int) -> list[int]:
+    return sorted(_in_draw_order(draft, node), key=lambda child: int(draft.tokens[child]))
+
+
+def traversal(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Traversal verification: right."""
+    return _traverse(draft, p, rng, without, _published, _in_draw_order)
+
+
+def traversal_with_mass_left(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """After a rejection the parent's weight is the residual mass over the mass of q that is left: a public port."""
+
+    def weight(mass: Any, a: Any, q: Vector, token: int) -> Any:
+        left = 1 - q[token]
+        return min(1, mass / left) if left > 0 else 0
+
+    return _traverse(draft, p, rng, without, weight, _in_draw_order)
+
+
+def traversal_merged_q_unchanged(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Repeats are merged, and q stays as it was after a rejection."""
+    return _traverse(draft, p, rng, lambda q, token: q, _published, _in_draw_order)
+
+
+def traversal_sorted(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Children are visited by token, not in draw order."""
+    return _traverse(draft, p, rng, without, _published, _by_token)
+
+
+def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Verify each drafted path by rejection sampling on its own, keep the longest."""
+    best: tuple[int, int] = (0, -1)
+    for first in draft.draws[0]:
+        node, drawn = 0, (first,)
+        while drawn and rng.random() * draft.q[node][token_of(draft, drawn[0])] < p[node][token_of(draft, drawn[0])]:
+            node, drawn = drawn[0], draft.draws[drawn[0]]
+        law = residual(p[node], draft.q[node]) if drawn else p[node]
+        token = draw(law, rng)
+        if best[1] < 0 or draft.tree.depth[node] > draft.tree.depth[best[0]]:
+            best = (node, token)
+    return best
+
+
+def token_of(draft: Draft, node: int) -> int:
+    """Token at a node."""
+    return int(draft.tokens[node])
+
+
+def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the law of the best."""
+    q = draft.q[0]
+    rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
+    best = draft.draws[0][0]
+    for child in draft.draws[0]:
+        if rank[token_of(draft, child)] > rank[token_of(draft, best)]:
+            best = child
+    order = sorted(range(len(q)), key=lambda t: (rank[t], t))
+    selected, below = q * 0, 0
+    for token in order:
+        selected[token] = (below + q[token]) ** len(draft.draws[0]) - below ** len(draft.draws[0])
+        below = below + q[token]
+    token = token_of(draft, best)
+    if rng.random() * selected[token] < p[0][token]:
+        return best, draw(p[best], rng)
+    emitted = draw(residual(p[0], selected), rng)
+    return next((child for child in draft.draws[0] if token_of(draft, child) == emitted), 0), emitted
+
+
+def trunk_read_k_times(emit: Emit) -> Any:
+    """A top-down verifier for delayed trees that was handed K full paths: it reads the trunk's token K times."""
+    node_rule = top_down(lambda p, q, drafts, rng: emit(p, q, (drafts * 2)[:2], rng), DrawRule.IID)
+    node_rule.__name__ = "trunk_read_k_times"
+    return node_rule
+
+
+def _emit(solver: Solver) -> Emit:
+    """A node solver as code that draws."""
+    return lambda p, q, drafts, rng: draw(solver.branching(p, q, drafts), rng)
+
+
+@dataclass(frozen=True)
+class SpecInferAsPrinted(Solver):
+    """The SpecInfer branching probabilities of the Delayed Tree paper, Algorithm 14 as printed: line 12 reads a_i."""
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law; a_0, which the algorithm leaves undefined, is read as a_1."""
+        stages, ratios = [p], []
+        for _ in drafts:
+            ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
+            stages.append(residual(stages[-1], q))
+
+        def below(left: tuple[int, ...]) -> Vector:
+            i = len(drafts) - len(left)
+            if not left:
+                return stages[-1]
+            law = p * 0
+            for at, token in enumerate(left):
+                accepted = ratios[max(i - 1, 0)][token]
+                law = law + below(left[:at] + left[at + 1 :]) * (1 - accepted)
+                law[token] += accepted
+            return law / len(left)
+
+        return below(tuple(drafts)) * 1
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """Not defined: the branching probabilities are no law of a verifier."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class NaiveBranchingOfWinnerOnly(Solver):
+    """Algorithm 15's NAIVE_BRANCHING(p, r, [x]) read literally: residual mass on the other drafts is lost."""
+
+    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
+
+    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.law."""
+        first = drafts[0]
+        accepted = accept_ratio(p[first], q[first])
+        law = residual(p, q) * (1 - accepted)
+        for token in set(drafts):
+            law[token] = law[token] * 0
+        law[first] += accepted
+        return law
+
+    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+        """Not defined: the branching probabilities do not sum to 1."""
+        raise NotImplementedError
+
+
+IID, SWOR = DrawRule.IID, DrawRule.NO_REPLACEMENT
+MERGED = (Levels((2,)), Paths(2, 2), Levels((3,)))
+TRUNKED = (Levels((1, 2)), Paths(2, 1, trunk=1))
+
+
+def _with_rule(given: Any, rule: DrawRule) -> Any:
+    def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        return given(draft, p, rng)
+
+    verify.__name__, verify.__doc__ = given.__name__, given.__doc__
+    verify.rules = (rule,)  # type: ignore[attr-defined]
+    return verify
+
+
+def _specimen(name: str, given: Any, is_lossless: bool, policies: Any = None) -> Specimen:
+    return Specimen(name, (given.__doc__ or name).splitlines()[0], given, is_lossless, policies)
+
+
+TREES = (
+    _specimen("traversal-mass-left", _with_rule(traversal_with_mass_left, SWOR), False),
+    _specimen("traversal-merged-q-unchanged", traversal_merged_q_unchanged, False, MERGED),
+    _specimen("traversal-sorted", _with_rule(traversal_sorted, SWOR), False),
+    _specimen("longest-of-k-paths", longest_of_paths, False, MERGED),
+    _specimen("greedy-path-loose-ties", greedy_path_with_loose_ties, False, (Levels((2,)), Levels((3,)))),
+    *(
+        Specimen(f"trunk-k-times-{name}", trunk_read_k_times.__doc__ or "", trunk_read_k_times(emit), False, TRUNKED)
+        for name, emit in (
+            ("specinfer", multi_round_residual),
+            ("spectr", _emit(SpecTr())),
+            ("khisti", _emit(Khisti())),
+        )
+    ),
+    _specimen("specinfer-algorithm-14-as-printed", SpecInferAsPrinted(), False),
+    _specimen("khisti-algorithm-15-literal", NaiveBranchingOfWinnerOnly(), False),
+    _specimen("traversal", _with_rule(traversal, SWOR), True),
+    _specimen("traversal-merged", _with_rule(traversal, IID), True, MERGED),
+    _specimen("naive-on-delayed-trees", top_down(naive, IID), True, TRUNKED),
+)

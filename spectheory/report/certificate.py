@@ -1,0 +1,25 @@
+"""A certificate as one self-contained HTML page."""
+
+from __future__ import annotations
+
+from html import escape
+
+from spectheory.certify import Certificate, StepCertificate
+from spectheory.records import Provenance
+from spectheory.report.page import drawn, shell
+from spectheory.report.wealth import wealth_figure
+
+
+def certificate_page(name: str, certificate: Certificate | StepCertificate) -> str:
+    """The verdict, the wealth path of a black-box test, everything the certificate says, and what made it."""
+    verdict = certificate.verdict
+    stamp = Provenance.now("spectheory certify")
+    versions = ", ".join(f"{package} {version}" for package, version in stamp.versions.items())
+    figure = [drawn(wealth_figure(certificate))] if isinstance(certificate, StepCertificate) else []
+    return shell(
+        f"Certificate of {name}",
+        f'<p class="lead"><b>{verdict.name}.</b> {escape(name)}: {escape(verdict.value)}.</p>',
+        *figure,
+        f"<pre>{escape(chr(10).join(certificate.lines()))}</pre>",
+        f"<footer>{escape(stamp.created)}; {escape(stamp.machine)}; {escape(versions)}</footer>",
+    )

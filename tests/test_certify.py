@@ -1,0 +1,203 @@
+"""The exact certificate: it condemns what is wrong, passes what is right, and says what it covered."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from typer.testing import CliRunner
+
+import spectheory as st
+from spectheory import strategies
+from spectheory.arrays import residual
+from spectheory.certify import Verdict
+from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
+from spectheory.cli import app
+from spectheory.testing import assert_lossless
+from spectheory.verify import TopDown
+
+WRONG = [s for s in SPECIMENS if not s.is_lossless]
+RIGHT = [s for s in SPECIMENS if s.is_lossless]
+
+
+@pytest.mark.parametrize("specimen", WRONG, ids=lambda s: s.name)
+def test_every_wrong_verifier_is_condemned(specimen: Specimen) -> None:
+    certificate = st.certify(specimen.given, policies=specimen.policies)
+    assert certificate.verdict is Verdict.LOSSY, certificate.lines()
+    found = certificate.counterexample
+    assert found
+    assert found.difference.impossible or found.difference.total_variation > 0
+    assert specimen.about
+
+
+@pytest.mark.parametrize("specimen", RIGHT, ids=lambda s: s.name)
+def test_every_right_verifier_is_passed(specimen: Specimen) -> None:
+    certificate = st.certify(specimen.given, policies=specimen.policies, cases=80)
+    assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
+    assert certificate.cases >= 40
+
+
+def test_the_smallest_counterexample_is_printed_whole() -> None:
+    corrects = next(s for s in SPECIMENS if s.name == "correction-from-p")
+    certificate = st.certify(corrects.given)
+    report = "\n".join(certificate.lines())
+    for part in (
+        "LOSSY",
+        "policy Levels(counts=(1,)",
+        "p = (1/2, 1/2)",
+        "q = ",
+        "a draft that shows it: below [] [",
+        "emits [",
+        "total variation 1/4",
+    ):
+        assert part in report
+    stored = json.loads(json.dumps(certificate.to_json()))
+    assert stored["verdict"] == "LOSSY"
+    assert stored["counterexample"]["total_variation"] == "1/4"
+    again = st.certify(corrects.given)
+    assert again.lines() == certificate.lines()
+
+
+def naive(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right on a single draft, written with functions of NumPy that need float64."""
+    child = draft.draws[0][0]
+    token = draft.tokens[child]
+    if rng.random() < np.exp(np.log(p[0][token]) - np.log(draft.q[0][token])):
+        return child, rng.choice(len(p[child]), p=p[child])
+    return 0, rng.choice(len(p[0]), p=residual(p[0], draft.q[0]))
+
+
+def test_code_that_needs_floats_is_replayed_in_floats() -> None:
+    with np.errstate(divide="ignore"):
+        certificate = st.certify(naive, policies=[st.Levels((1,))], cases=60)
+    assert certificate.verdict is Verdict.LOSSLESS
+    assert certificate.method.endswith("float64, to 1e-9")
+
+
+def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    raise KeyError("lost")
+
+
+def hangs(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    while True:
+        pass
+
+
+def leaves_the_tree(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 77, 0
+
+
+def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 0, len(p[0])
+
+
+def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 0, int(np.argmax(np.asarray(p[0], float) / rng.exponential(size=len(p[0]))))
+
+
+@pytest.mark.parametrize(
+    ("verify", "verdict", "message"),
+    [
+        (raises, Verdict.UNDECIDED, "raised KeyError: 'lost'"),
+        (hangs, Verdict.UNDECIDED, "did not return within 0.2 seconds"),
+        (leaves_the_tree, Verdict.LOSSY, "returned node 77, not one of the 2 there are"),
+        (invents_a_token, Verdict.LOSSY, "returned token 2, not one of the 2 there are"),
+        (noisy, Verdict.UNDECIDED, "rng.exponential is not replayed"),
+    ],
+)
+def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, message: str) -> None:
+    certificate = st.certify(verify, policies=[st.Levels((1,))], seconds=0.2)
+    assert certificate.verdict is verdict
+    assert message in (certificate.failure or "")
+    assert certificate.cannot_replay == (verify is noisy)
+
+
+def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
+    certificate = st.certify(st.verify.Block(), cases=60)
+    assert certificate.verdict is Verdict.LOSSLESS
+    assert any("Levels((2,))" in line for line in certificate.refused)
+    assert all("Levels((2,))" not in line for line in certificate.covered)
+    nothing = st.certify(st.verify.Block(), policies=[st.Levels((3,))])
+    assert nothing.verdict is Verdict.UNDECIDED
+
+
+def test_bad_arguments() -> None:
+    with pytest.raises(ValueError, match="needs a Solver, a Verifier or a function"):
+        st.certify(3)
+    with pytest.raises(ValueError, match="cases >= 1 and sizes >= 2"):
+        st.certify(naive, cases=0)
+    with pytest.raises(ValueError, match="rules of Unruly must name at least one"):
+        st.certify(Unruly())
+
+
+class Unruly:
+    """Claims no draw rule."""
+
+    rules = ()
+    __name__ = "Unruly"
+
+    def __call__(self, draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        return 0, 0
+
+
+def test_for_other_peoples_suites() -> None:
+    assert_lossless(st.otlp.Naive(), cases=20)
+    with pytest.raises(AssertionError, match="total variation 1/4"):
+        assert_lossless(next(s for s in SPECIMENS if s.name == "correction-from-p").given)
+
+
+@given(case=strategies.drafts(size=2))
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, list[Any]]) -> None:
+    draft, p = case
+    solver = st.otlp.Naive() if draft.rule in st.otlp.Naive.rules else st.otlp.ArgMax()
+    assert sum(TopDown(solver).outcome(draft, p).stop) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "said"),
+    [
+        (["spectheory.otlp:Naive", "--cases", "20", "--rule", "iid"], 0, "LOSSLESS"),
+        (["spectheory.certify.zoo.nodes:corrects_nothing"], 2, ""),
+        (["tests.test_certify:invents_a_token", "--shape", "1"], 1, "LOSSY"),
+        (["tests.test_certify:raises", "--shape", "1"], 2, "UNDECIDED"),
+        (["tests.test_certify:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
+        (["tests.test_certify:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
+        (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
+        (["nonsense"], 2, ""),
+    ],
+)
+def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
+    page = tmp_path / "report.html"
+    result = CliRunner().invoke(app, ["certify", *arguments, "--report", str(page)])
+    assert result.exit_code == status, result.output
+    assert said in result.output
+    assert page.exists() == bool(said)
+    if said:
+        assert page.read_text().startswith("<!doctype html>")
+
+
+@pytest.mark.parametrize("specimen", STEPS, ids=lambda s: s.name)
+def test_whole_steps_are_told_apart(specimen: StepSpecimen) -> None:
+    """Wrong ones at level 1e-6, right ones passed within 0.05 at level 0.01: either error of a test, fixed seeds."""
+    alpha = 0.01 if specimen.is_lossless else 1e-6
+    certificate = st.certify_step(
+        specimen.step, specimen.target, vocab_size=specimen.vocab_size, contexts=((), (3,)), alpha=alpha, tv=0.05
+    )
+    assert certificate.verdict is (Verdict.WITHIN if specimen.is_lossless else Verdict.LOSSY), certificate.lines()
+    assert certificate.samples > 0
+
+
+def hanging_step(context: Any, rng: Any) -> list[int]:
+    while True:
+        pass
+
+
+def test_a_step_that_hangs_is_reported() -> None:
+    certificate = st.certify_step(hanging_step, lambda _: np.array([0.5, 0.5]), vocab_size=2, seconds=0.2)
+    assert certificate.verdict is Verdict.UNDECIDED
+    assert "did not return within 0.2 seconds" in certificate.failure

@@ -1,0 +1,483 @@
+"""The sequential certificate: fair bets by exact sums, false alarms counted, known bugs found, right steps passed.
+
+Statistical tests name their error level; every seed is fixed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy.stats import binom
+
+import spectheory as st
+from spectheory.certify import StepCertificate, Verdict, certify_step
+from spectheory.certify.betting import Wager, pooled
+from spectheory.certify.confidence import look_times, variation_bound
+from spectheory.certify.joint import Joint
+from spectheory.otlp import Naive
+from spectheory.report.wealth import wealth_figure
+from spectheory.verify import TopDown
+from spectheory.world import Context, Policy
+
+Step = Callable[[Context, np.random.Generator], tuple[int, ...]]
+
+V = 10
+LAWS = np.random.default_rng(11)
+P = LAWS.dirichlet(np.ones(V), size=V + 1)
+Q = 0.5 * P + 0.5 * LAWS.dirichlet(np.ones(V), size=V + 1)
+"""Row t is the law after token t, row V the law at the start."""
+
+
+def target(context: Context) -> np.ndarray:
+    return P[context[-1] if context else V]
+
+
+def pick(law: np.ndarray, rng: np.random.Generator) -> int:
+    return int(np.searchsorted(law.cumsum(), rng.random() * law.sum(), side="right"))
+
+
+def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
+    return np.clip(p - q, 0, None)
+
+
+def plain(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """Two tokens of the target itself."""
+    first = pick(target(context), rng)
+    return first, pick(P[first], rng)
+
+
+def speculative(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """One drafted token, verified: the textbook."""
+    p, q = target(context), Q[context[-1] if context else V]
+    draft = pick(q, rng)
+    if rng.random() * q[draft] < p[draft]:
+        return draft, pick(P[draft], rng)
+    return (pick(residual(p, q), rng),)
+
+
+def draft_alone(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    first = pick(Q[context[-1] if context else V], rng)
+    return first, pick(Q[first], rng)
+
+
+def shared_noise(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """The residual is drawn with the Gumbel noise that drew the draft."""
+    p, q, noise = P[V], Q[V], rng.gumbel(size=V)
+    draft = int((np.log(q) + noise).argmax())
+    if rng.random() * q[draft] < p[draft]:
+        return draft, pick(P[draft], rng)
+    left = residual(p, q)
+    return (int(np.where(left > 0, np.log(left + (left == 0)) + noise, -np.inf).argmax()),)
+
+
+def bonus_from_the_draft(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """The first token is right, the bonus token is the draft model's."""
+    emitted = speculative(context, rng)
+    return emitted if len(emitted) == 1 else (emitted[0], pick(Q[emitted[0]], rng))
+
+
+def greedy_draft(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """The draft is argmax q, verified as if it had been drawn from q."""
+    p, q = P[V], Q[V]
+    draft = int(q.argmax())
+    if rng.random() * q[draft] < p[draft]:
+        return draft, pick(P[draft], rng)
+    return (pick(residual(p, q), rng),)
+
+
+def one_token_in_a_thousand(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+    """A sparse bias: 1% of the runs emit the rarest token first, which should come in 0.4%."""
+    first, second = plain(context, rng)
+    return (int(P[V].argmin()), second) if rng.random() < 0.01 else (first, second)
+
+
+BUGS: dict[str, tuple[Step, int]] = {
+    "tokens of the draft": (draft_alone, 500),
+    "shared noise": (shared_noise, 40_000),
+    "bonus from the draft": (bonus_from_the_draft, 1_500),
+    "greedy draft, softmax q": (greedy_draft, 500),
+    "one rare token": (one_token_in_a_thousand, 20_000),
+}
+"""Each with the samples that it may take."""
+
+
+@pytest.mark.parametrize("bug", BUGS)
+def test_a_wrong_step_is_found(bug: str) -> None:
+    step, most = BUGS[bug]
+    found = certify_step(step, target, vocab_size=V, max_samples=most)
+    print(bug, found.samples, round(found.log10_wealth, 1))
+    assert found.verdict is Verdict.LOSSY
+    assert found.log_wealth >= -math.log(found.alpha)
+    assert found.worst is not None
+    assert found.worst.expected != found.worst.observed
+
+
+@pytest.mark.parametrize("step", [plain, speculative], ids=["plain", "speculative"])
+def test_a_right_step_is_passed(step: Step) -> None:
+    found = certify_step(step, target, vocab_size=V, tv=0.05, max_samples=40_000)
+    assert found.verdict is Verdict.WITHIN
+    assert found.tv_bound < 0.05
+
+
+def shifted(world: st.World, context: Context) -> st.World:
+    """The world as seen after `context`."""
+    return st.World(lambda below: world.p((*context, *below)), lambda below: world.q((*context, *below)))
+
+
+def decoding(world: st.World, policy: Policy) -> Step:
+    """Draft by `policy` and verify by the naive solver, as a step."""
+
+    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+        here = shifted(world, context)
+        draft = policy.grow(here, rng)
+        node, token = TopDown(Naive()).sample(draft, here.target(draft), rng)
+        return *draft.context(node), token
+
+    return step
+
+
+SMALL = st.World.markov(LAWS.dirichlet(np.ones(4), size=4), LAWS.dirichlet(np.ones(4), size=4))
+
+
+@pytest.mark.parametrize("counts", [(1,), (2, 1)])
+def test_the_naive_verifier_is_passed(counts: tuple[int, ...]) -> None:
+    step = decoding(SMALL, st.Levels(counts))
+    found = certify_step(step, SMALL.p, contexts=[(), (2,)], vocab_size=4, tv=0.05, max_samples=25_000)
+    assert found.verdict is Verdict.WITHIN, found.lines()
+    assert set(found.counts) == {(), (2,)}
+    assert sum(found.counts.values()) == found.samples
+
+
+def test_real_steps_raise_no_alarm() -> None:
+    """48 runs of 400 samples at alpha = 0.01: more than 5 alarms have probability below 1e-5 (Binomial)."""
+    steps = [decoding(SMALL, st.Levels(counts)) for counts in ((1,), (2,), (2, 1))]
+    runs = [
+        certify_step(step, SMALL.p, vocab_size=4, alpha=0.01, tv=1e-3, max_samples=400, seed=seed)
+        for step in steps
+        for seed in range(16)
+    ]
+    assert binom.sf(5, len(runs), 0.01) < 1e-5
+    assert sum(run.verdict is Verdict.LOSSY for run in runs) <= 5
+
+
+def joint_of(rng: np.random.Generator, size: int, length: int, zeros: bool = False) -> Joint:
+    given = [rng.dirichlet(np.full(size, 0.5), size=size**m) for m in range(length)]
+    if zeros:
+        given = [law * (law >= np.sort(law, axis=1)[:, 1:2]) for law in given]
+        given = [law / law.sum(axis=1, keepdims=True) for law in given]
+    return Joint(given)
+
+
+def right_rule(joint: Joint, stops: list[np.ndarray]) -> np.ndarray:
+    """(nodes,) law of the emitted prefix of a step that draws from the target and ends with chance stops[l][prefix].
+
+    The chance of an end may depend on the tokens emitted, as in every speculative step, not on those to come.
+    """
+    alive, law = np.ones(1), []
+    for level, given in enumerate(joint.given, start=1):
+        alive = (alive[:, None] * given).ravel()
+        ends = stops[level - 1] if level < joint.length else np.ones(len(alive))
+        law.append(alive * ends)
+        alive = alive * (1 - ends)
+    return np.concatenate(law)
+
+
+def right_rules(rng: np.random.Generator) -> list[tuple[list[Joint], list[np.ndarray]]]:
+    """Right steps of many kinds, each with its joint laws and the laws of its emitted prefixes, by context."""
+    rules = []
+    for size, length, contexts, kind in (
+        (2, 1, 1, "random"), (4, 2, 1, "random"), (10, 2, 1, "random"), (10, 2, 1, "short"), (10, 2, 1, "long"),
+        (50, 1, 1, "random"), (3, 3, 1, "random"), (6, 3, 1, "zeros"), (5, 2, 3, "random"), (30, 2, 1, "residual"),
+    ):  # fmt: skip
+        joints = [joint_of(rng, size, length, kind == "zeros") for _ in range(contexts)]
+        emitted = []
+        for joint in joints:
+            stops = [rng.random(size**level) for level in range(1, length)]
+            if kind in ("short", "long"):
+                stops = [np.full(len(stop), kind == "short") for stop in stops]
+            if kind == "residual":  # of speculative decoding with one draft: P(end | token) = (p - q)+ / p
+                p, q = joint.levels[1], rng.dirichlet(np.ones(size))
+                stops = [residual(p, q) / p]
+            emitted.append(right_rule(joint, stops))
+        rules.append((joints, emitted))
+    return rules
+
+
+def richest(joints: list[Joint], emitted: list[np.ndarray], most: int, rng: np.random.Generator) -> float:
+    """Log of the highest wealth at any look; batches are drawn whole, as counts."""
+    wagers, highest = [Wager(joint) for joint in joints], 0.0
+    for runs in look_times(most):
+        for wager, law in zip(wagers, emitted, strict=True):
+            wager.settle(rng.multinomial(runs - wager.runs, law / law.sum()).astype(float))
+        highest = max(highest, pooled([wager.log_wealth() for wager in wagers]))
+    return highest
+
+
+def test_false_alarms_stay_below_alpha() -> None:
+    """1,000 tests of right steps, looked at up to 2,000 runs in each context, and read at three levels.
+
+    More alarms than the bound have probability at most 1e-4 where the level holds (Binomial(1000, alpha)).
+    """
+    rng, highest = np.random.default_rng(5), []
+    for joints, emitted in right_rules(rng):
+        for joint, law in zip(joints, emitted, strict=True):
+            np.testing.assert_allclose(joint.extended(law)[-1], joint.levels[-1], atol=1e-14)  # right indeed
+        highest += [richest(joints, emitted, 2_000, rng) for _ in range(100)]
+    alarms = {alpha: int((np.array(highest) >= -math.log(alpha)).sum()) for alpha in (0.01, 0.1, 0.5)}
+    print("alarms", alarms)
+    assert len(highest) == 1000
+    assert all(count <= binom.ppf(1 - 1e-4, 1000, alpha) for alpha, count in alarms.items())
+    assert alarms[0.5] > 0  # wealth does move
+
+
+def test_the_alarm_rings_for_a_selection() -> None:
+    """The control of the test above: counting only the runs that accept makes a right step look wrong."""
+    rng = np.random.default_rng(6)
+    joints, (law,) = right_rules(rng)[-1]
+    selected = np.where(np.arange(len(law)) < joints[0].offsets[2], 0, law)
+    assert all(richest(joints, [selected], 1_000, rng) >= math.log(1e6) for _ in range(10))
+
+
+def bet(joint: Joint, *batches: np.ndarray) -> Wager:
+    wager = Wager(joint)
+    for batch in batches:
+        wager.settle(batch)
+    return wager
+
+
+@pytest.mark.parametrize(("size", "length", "zeros"), [(3, 2, False), (4, 2, True), (2, 3, False), (3, 1, False)])
+def test_every_bet_is_fair(size: int, length: int, zeros: bool) -> None:
+    """After any past, the wealth of each bettor and of the mixture has the mean that it had, over one more run."""
+    rng = np.random.default_rng(3)
+    joint = joint_of(rng, size, length, zeros)
+    stops = [rng.random(size**level) for level in range(1, length)]
+    rules = [right_rule(joint, stops), right_rule(joint, [np.ones(len(s)) for s in stops])]
+    possible = ~np.array(joint.impossible)
+    past = [rng.integers(0, 9, joint.nodes) * possible * 1.0 for _ in range(2)]
+    for law in rules:
+        before, after = bet(joint, *past), np.zeros(2 + 3 * (2 * length - 1))
+        for node in np.flatnonzero(law):
+            wager = bet(joint, *past, np.eye(joint.nodes)[node])
+            gained = np.append(wager.logs() - before.logs(), wager.log_wealth() - before.log_wealth())
+            after += law[node] * np.exp(gained)
+        np.testing.assert_allclose(after, 1, rtol=0, atol=1e-12)
+
+
+def test_each_single_cell_is_bet_on_fairly() -> None:
+    rng = np.random.default_rng(8)
+    joint = joint_of(rng, 3, 3)
+    law = right_rule(joint, [rng.random(3), rng.random(9)])
+    mean = 0.0
+    for node, chance in enumerate(law):
+        wager = bet(joint, np.eye(joint.nodes)[node])
+        mean = mean + chance * np.exp(np.concatenate(list(wager._fixed())))
+    assert np.shape(mean) == (8 * (3 + 9 + 3 + 27 + 3),)
+    np.testing.assert_allclose(mean, 1, rtol=0, atol=1e-12)
+
+
+def test_conditioning_on_longer_runs_would_be_wrong() -> None:
+    """Why payoffs are extended by the target: the first token of the runs that emit two is biased in a right step."""
+    p, q = P[V], Q[V]
+    accepted = np.minimum(p, q)
+    assert np.abs(accepted / accepted.sum() - p).sum() / 2 > 0.05
+
+
+def test_joint_laws_by_enumeration() -> None:
+    rng = np.random.default_rng(4)
+    joint = joint_of(rng, 3, 3)
+    counts = rng.integers(0, 5, joint.nodes).astype(float)
+    cells = list(itertools.product(range(3), repeat=3))
+    nodes = [joint.tokens(node) for node in range(joint.nodes)]
+    law = {cell: np.prod([joint.given[m][int("0" + "".join(map(str, cell[:m])), 3)][cell[m]] for m in range(3)])
+           for cell in cells}  # fmt: skip
+    payoff = rng.random(27)
+
+    def below(node: Context) -> dict[Context, float]:
+        mass = {cell: law[cell] for cell in cells if cell[: len(node)] == node}
+        return {cell: x / sum(mass.values()) for cell, x in mass.items()}
+
+    extended = [sum(c * below(node).get(cell, 0) for c, node in zip(counts, nodes, strict=True)) for cell in cells]
+    np.testing.assert_allclose(joint.extended(counts)[-1], extended)
+    np.testing.assert_allclose(joint.levels[-1], list(law.values()))
+    expected = [sum(x * payoff[cells.index(cell)] for cell, x in below(node).items()) for node in nodes]
+    np.testing.assert_allclose(joint.expected(payoff, 3), expected)
+    begun = [sum(c for c, node in zip(counts, nodes, strict=True) if node[:2] == pair)
+             for pair in itertools.product(range(3), repeat=2)]  # fmt: skip
+    np.testing.assert_allclose(joint.begun(counts)[2], begun)
+
+
+def off_by(shift: float) -> tuple[Joint, np.ndarray]:
+    """Four tokens, one position, and the law of a step whose total variation from the target is `shift`."""
+    return Joint([np.full((1, 4), 0.25)]), np.array([0.25 + shift, 0.25, 0.25, 0.25 - shift])
+
+
+def test_a_step_far_off_is_never_passed() -> None:
+    """TV = 0.2 against tv = 0.05, 200 runs: each is passed with probability at most 1e-6."""
+    joint, law = off_by(0.2)
+    cumulated = law.cumsum()
+
+    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+        return (int(np.searchsorted(cumulated, rng.random(), side="right")),)
+
+    verdicts = [
+        certify_step(step, lambda _: joint.levels[1], length=1, vocab_size=4, tv=0.05, max_samples=5_000, seed=seed)
+        for seed in range(200)
+    ]
+    assert {run.verdict for run in verdicts} == {Verdict.LOSSY}
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.02, 0.2])
+def test_the_bound_covers_at_all_looks(shift: float) -> None:
+    """1,000 runs at alpha = 0.05, failures at any look counted against the 1e-4 quantile of Binomial(1000, 0.05)."""
+    joint, law = off_by(shift)
+    rng, looks = np.random.default_rng(2), look_times(20_000)
+    counts = np.cumsum([rng.multinomial(step, law, size=1000) for step in np.diff([0, *looks])], axis=0)
+    seen = np.abs(counts / np.array(looks)[:, None, None] - joint.levels[1]).sum(axis=2) / 2
+    bounds = np.array(
+        [[variation_bound(s, n, len(looks), 0.05) for s in row] for row, n in zip(seen, looks, strict=True)]
+    )
+    failed = (bounds < shift).any(axis=0).sum()
+    assert failed <= binom.ppf(1 - 1e-4, 1000, 0.05)
+    assert looks[-1] == 20_000
+    assert np.diff(looks).min() > 0
+
+
+def test_an_impossible_token_ends_the_test() -> None:
+    law = np.array([0.5, 0.5, 0.0])
+
+    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+        return (0, 2) if rng.random() < 1e-3 else (int(rng.integers(2)),)
+
+    found = certify_step(step, lambda _: law, vocab_size=3)
+    print("impossible", found.samples)
+    assert found.verdict is Verdict.LOSSY
+    assert math.isinf(found.log_wealth)
+    assert found.samples < 10_000
+    assert found.worst is not None
+    assert (found.worst.tokens, found.worst.expected) == ((0, 2), 0.0)
+    assert json.loads(json.dumps(found.to_json(), allow_nan=False))["log_wealth"] is None
+    assert "probability 0" in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("emitted", "verdict", "said"),
+    [
+        ((3,), Verdict.LOSSY, "token 3, which does not exist"),
+        ((1, -1), Verdict.LOSSY, "token -1, which does not exist"),
+        ((), Verdict.UNDECIDED, "no token"),
+        (None, Verdict.UNDECIDED, "sequence of whole numbers, got None"),
+        ((0.5,), Verdict.UNDECIDED, "sequence of whole numbers"),
+        (ZeroDivisionError("by design"), Verdict.UNDECIDED, "raised ZeroDivisionError: by design"),
+    ],
+)
+def test_a_broken_step_is_reported(emitted: object, verdict: Verdict, said: str) -> None:
+    """It breaks in its 51st run, in the middle of a batch; the 50 before it count."""
+    runs = itertools.count()
+
+    def step(context: Context, rng: np.random.Generator) -> object:
+        if next(runs) < 50:
+            return np.array([rng.integers(3), rng.integers(3), 99])  # the third token is beyond `length`
+        if isinstance(emitted, Exception):
+            raise emitted
+        return emitted
+
+    found = certify_step(step, lambda _: np.full(3, 1 / 3), vocab_size=3)  # type: ignore[arg-type]
+    assert found.verdict is verdict
+    assert said in found.failure
+    assert found.samples == 50 + (verdict is Verdict.LOSSY)
+    assert said in "\n".join(found.lines())
+    json.dumps(found.to_json(), allow_nan=False)
+
+
+def test_undecided_says_what_it_would_take() -> None:
+    short = certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=2_000)
+    assert short.verdict is Verdict.UNDECIDED
+    assert short.needed is not None
+    assert short.tv_bound > 0.05
+    assert f"{short.needed:,}" in short.lines()[-1]
+    assert short.samples == 2_000
+    assert certify_step(speculative, target, vocab_size=V, tv=0.05, max_samples=short.needed).verdict is Verdict.WITHIN
+
+
+def test_the_seed_settles_everything() -> None:
+    told: list[tuple[int, float, float]] = []
+    runs = [
+        certify_step(speculative, target, contexts=[(), (3,)], vocab_size=V, max_samples=3_001, seed=seed,
+                     progress=lambda *seen: told.append(seen))
+        for seed in (1, 1, 2)
+    ]  # fmt: skip
+    assert runs[0] == runs[1] != runs[2]
+    assert runs[0].counts == {(): 1_500, (3,): 1_500}
+    assert [samples for samples, *_ in told[: len(told) // 3]] == [samples for samples, _ in runs[0].path[1:]]
+    assert len(look_times(10**9)) < 500
+
+
+def test_a_bug_in_one_context_of_many_is_found() -> None:
+    def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
+        return draft_alone(context, rng) if context == (7,) else speculative(context, rng)
+
+    found = certify_step(step, target, contexts=[(token,) for token in range(V)], vocab_size=V, max_samples=20_000)
+    print("one context of ten", found.samples)
+    assert found.verdict is Verdict.LOSSY
+    assert found.worst is not None
+    assert found.worst.context == (7,)
+
+
+@pytest.mark.parametrize(
+    ("changed", "said"),
+    [
+        ({"alpha": 0.0}, "alpha must be between 0 and 1, got 0.0"),
+        ({"alpha": 1.0}, "alpha must be between 0 and 1"),
+        ({"tv": 1.5}, "tv must be between 0 and 1, got 1.5"),
+        ({"tv": float("nan")}, "tv must be between 0 and 1"),
+        ({"length": 0}, "length and vocab_size must be at least 1, got 0 and 10"),
+        ({"contexts": ()}, r"contexts must name each context once, at least one, got \[\]"),
+        ({"contexts": [(), ()]}, "contexts must name each context once"),
+        ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
+        ({"max_samples": 0}, "max_samples must give each of 1 contexts a run, got 0"),
+        ({"target": lambda _: P[V] * 2}, r"target\(\(\)\) must be a law"),
+        ({"target": lambda _: P}, r"target\(\(\)\) must be one law of shape \(V,\)"),
+        ({"vocab_size": 9}, r"target\(\(\)\) must be a law on vocab_size = 9 tokens, got 10"),
+    ],
+)
+def test_bad_input_is_named(changed: dict, said: str) -> None:
+    given = {"step": plain, "target": target, "vocab_size": V} | changed
+    with pytest.raises(ValueError, match=said):
+        certify_step(**given)
+
+
+def test_laws_on_the_edge() -> None:
+    """One token, one-hot laws, probabilities near the smallest number: no warning, no verdict against a right step."""
+    one = certify_step(lambda *_: (0,), lambda _: np.ones(1), vocab_size=1, tv=0.1, max_samples=5_000)
+    hot = certify_step(lambda *_: [2], lambda _: np.eye(3)[2], vocab_size=3, tv=0.1, max_samples=5_000)
+    tiny = np.array([1e-300, 1e-308, 0.5, 0.5])
+    low = certify_step(
+        lambda _, rng: (2 + int(rng.integers(2)),), lambda _: tiny, vocab_size=4, tv=0.1, max_samples=5_000
+    )
+    assert {run.verdict for run in (one, hot, low)} == {Verdict.WITHIN}
+    never = certify_step(lambda *_: (1, 0), lambda _: tiny, vocab_size=4)
+    assert never.verdict is Verdict.LOSSY
+
+
+@pytest.fixture(scope="module")
+def drawn() -> list[StepCertificate]:
+    return [
+        certify_step(shared_noise, target, vocab_size=V),
+        certify_step(speculative, target, vocab_size=V, tv=0.1),
+        certify_step(speculative, target, vocab_size=V, max_samples=1_000),
+        certify_step(lambda *_: (V,), target, vocab_size=V),
+    ]
+
+
+def test_the_figure_and_the_lines(drawn: list[StepCertificate]) -> None:
+    for found in drawn:
+        figure = wealth_figure(found)
+        assert figure.startswith("<svg ")
+        assert f"{found.verdict.name}" in figure
+        assert len(found.lines()) <= 8
+        assert max(map(len, found.lines())) < 160
