@@ -49,9 +49,12 @@ class DrawRule(Enum):
 
 
 def top_tokens(q: Vector, k: int) -> list[int]:
-    """The k most probable tokens of positive probability, ties to the lower token."""
-    order = sorted(range(len(q)), key=lambda token: -q[token])
-    return [token for token in order[:k] if q[token] > 0]
+    """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
+    rest, found = q * 1, []
+    while len(found) < k and rest[top := int(rest.argmax())] > 0:
+        found.append(top)
+        rest[top] = rest[top] * 0
+    return found
 
 
 def _draw_apart(q: Vector, k: int, rng: Any) -> list[int]:

@@ -24,10 +24,10 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
         raise ValueError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
     one = q.tolist()[0] * 0 + 1
     if rule is DrawRule.TOP_K:
-        return {frozenset(top_tokens(q.tolist(), k)): one}
+        return {frozenset(top_tokens(q, k)): one}
     head: list[int] = []
     if rule is DrawRule.TOP_K_THEN_ONE or (rule is DrawRule.HUB and k == 2):
-        head, rule = top_tokens(q.tolist(), k - 1), DrawRule.NO_REPLACEMENT
+        head, rule = top_tokens(q, k - 1), DrawRule.NO_REPLACEMENT
         for token in head:
             q = without(q, token)
     weights = {token: weight for token, weight in enumerate(q.tolist()) if weight > 0}

@@ -45,9 +45,9 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
 def optimum(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
     """`optimal_acceptance`, unchecked."""
     if rule is DrawRule.TOP_K:
-        return p[top_tokens(q.tolist(), k)].sum()
+        return p[top_tokens(q, k)].sum()
     if rule is DrawRule.TOP_K_THEN_ONE or (rule is DrawRule.HUB and k == 2):
-        return _head_then_one(p, q, top_tokens(q.tolist(), k - 1))
+        return _head_then_one(p, q, top_tokens(q, k - 1))
     if rule is DrawRule.NO_REPLACEMENT and k > 1:
         least = _least_cut(_on_host(p), _on_host(q), lambda ordered: _kept_without_replacement(ordered, k))
         return p.sum() * 0 + least
