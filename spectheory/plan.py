@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -60,9 +59,7 @@ class Plan(Record):
     @property
     def answer(self) -> str:
         """`off`, `chain` or `tree`."""
-        if self.tree.budget == 0:
-            return "off"
-        return "chain" if self.tree.is_chain else "tree"
+        return answer_of(self.tree)
 
     @property
     def reach(self) -> np.ndarray:
@@ -75,11 +72,62 @@ class Plan(Record):
         return self.draft_seconds + self.target_seconds + self.overhead_seconds
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    tree: Tree
-    block_efficiency: float
-    speedup: float
+def answer_of(tree: Tree) -> str:
+    """`off`, `chain` or `tree`."""
+    if tree.budget == 0:
+        return "off"
+    return "chain" if tree.is_chain else "tree"
+
+
+class Candidates:
+    """The trees worth timing: for each budget and each depth limit the one of highest block efficiency.
+
+    They depend on the acceptance alone, so that one search serves every latency, batch size and context.
+
+    Attributes:
+        trees: the candidates, each once; the root alone is the first.
+        block_efficiency: (M,) of each.
+        free: (max_budget + 1,) for each budget the candidate of highest block efficiency, whatever its depth.
+        chains: (max_budget + 1,) for each budget its chain; the deepest allowed where that is shorter.
+    """
+
+    def __init__(
+        self, acceptance: Acceptance, max_budget: int, max_depth: int | None = None, max_fanout: int | None = None
+    ) -> None:
+        free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
+        chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
+        limits = range(1, free[-1].max_depth)
+        limited = [best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout) for limit in limits]
+        number: dict[Tree, int] = {}
+        self.free, self.chains, *rows = (
+            np.array([number.setdefault(tree, len(number)) for tree in row]) for row in (free, chains, *limited)
+        )
+        self._by_budget = np.array([self.free, *rows])
+        self.trees = list(number)
+        self.block_efficiency = np.array([block_efficiency(tree, acceptance) for tree in self.trees])
+        self._budget = np.array([tree.budget for tree in self.trees])
+        self._depth = np.array([tree.max_depth for tree in self.trees])
+        self._widths = np.zeros((len(self.trees), max_budget + 2))
+        for row, tree in zip(self._widths, self.trees, strict=True):
+            np.add.at(row, tree.level_widths(), 1)
+
+    def speedups(self, latency: Latency, context: int) -> np.ndarray:
+        """(M,) plain seconds per token over each candidate's."""
+        tokens = range(1, self._widths.shape[1])
+        draft, target = (np.array([at(n, context) for n in tokens]) for at in (latency.draft, latency.target))
+        overhead = latency.overhead_seconds + self._depth * latency.level_overhead_seconds
+        overhead[self._budget == 0] = latency.plain_overhead_seconds
+        cycle = self._widths[:, 1:] @ draft + target[self._budget] + overhead
+        return self.block_efficiency * latency.plain(context) / cycle
+
+    def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
+        """The candidate of highest speedup, of equal ones the smallest; of those numbered `among`, where given."""
+        numbers = np.arange(len(self.trees)) if among is None else among
+        return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
+
+    def fastest_by_budget(self, speedups: np.ndarray) -> np.ndarray:
+        """(max_budget + 1,) the highest speedup over the depth limits, for each budget."""
+        return speedups[self._by_budget].max(0)
 
 
 def plan(
@@ -101,46 +149,31 @@ def plan(
     """
     if context is None:
         context = int(latency.contexts[len(latency.contexts) // 2])
-    trees = list(_by_depth(acceptance, max_budget, max_depth, max_fanout))
-    chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
-    free, chained = ([_timed(row, acceptance, latency, context) for row in rows] for rows in (trees, zip(chains)))
-    best = max((*chained, *free), key=lambda candidate: (candidate.speedup, -candidate.tree.budget))
-    low, high = (None, None) if acceptance.trials is None else block_efficiency_interval(best.tree, acceptance)
+    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout)
+    return fastest_plan(candidates, acceptance, latency, context)
+
+
+def fastest_plan(candidates: Candidates, acceptance: Acceptance, latency: Latency, context: int) -> Plan:
+    """The fastest of `candidates`, which come from `acceptance`, as a plan."""
+    speedups = candidates.speedups(latency, context)
+    best = candidates.fastest(speedups)
+    tree = candidates.trees[best]
+    low, high = (None, None) if acceptance.trials is None else block_efficiency_interval(tree, acceptance)
     return Plan(
-        tree=best.tree,
+        tree=tree,
         acceptance=acceptance,
         context=context,
-        block_efficiency=best.block_efficiency,
+        block_efficiency=float(candidates.block_efficiency[best]),
         block_efficiency_low=low,
         block_efficiency_high=high,
-        draft_seconds=latency.draft_levels(best.tree, context),
-        target_seconds=latency.target(best.tree.budget + 1, context),
-        overhead_seconds=latency.overhead(best.tree),
+        draft_seconds=latency.draft_levels(tree, context),
+        target_seconds=latency.target(tree.budget + 1, context),
+        overhead_seconds=latency.overhead(tree),
         plain_seconds=latency.plain(context),
-        speedup=best.speedup,
-        tree_block_efficiency=np.array([block_efficiency(unlimited, acceptance) for unlimited, *_ in trees]),
-        tree_speedup=np.array([c.speedup for c in free]),
-        chain_block_efficiency=np.array([c.block_efficiency for c in chained]),
-        chain_speedup=np.array([c.speedup for c in chained]),
-        provenance=Provenance.now("spectheory.plan", max_budget=max_budget),
+        speedup=float(speedups[best]),
+        tree_block_efficiency=candidates.block_efficiency[candidates.free],
+        tree_speedup=candidates.fastest_by_budget(speedups),
+        chain_block_efficiency=candidates.block_efficiency[candidates.chains],
+        chain_speedup=speedups[candidates.chains],
+        provenance=Provenance.now("spectheory.plan", max_budget=len(candidates.free) - 1),
     )
-
-
-def _by_depth(
-    acceptance: Acceptance, max_budget: int, max_depth: int | None, max_fanout: int | None
-) -> Iterable[tuple[Tree, ...]]:
-    """For each budget 0..max_budget the trees of highest block efficiency under the depth limits 1, 2, ..."""
-    free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
-    limits = range(1, free[-1].max_depth)
-    limited = [best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout) for limit in limits]
-    return zip(free, *limited, strict=True)
-
-
-def _timed(trees: Iterable[Tree], acceptance: Acceptance, latency: Latency, context: int) -> _Candidate:
-    """The fastest of `trees`."""
-
-    def timed(tree: Tree) -> _Candidate:
-        tau = block_efficiency(tree, acceptance)
-        return _Candidate(tree, tau, tau * latency.plain(context) / latency.cycle(tree, context))
-
-    return max((timed(tree) for tree in trees), key=lambda candidate: candidate.speedup)

@@ -132,6 +132,8 @@ def _plain(value: Any) -> Any:
         return value.to_dict()
     if isinstance(value, Tree):
         return value.parent.tolist()
+    if isinstance(value, tuple):
+        return [_plain(item) for item in value]
     if isinstance(value, np.ndarray):
         return value.tolist()
     if isinstance(value, np.generic):
@@ -147,6 +149,8 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
         if value is None:
             return None
         hint = next(option for option in typing.get_args(hint) if option is not type(None))
+    if typing.get_origin(hint) is tuple:
+        return tuple(_typed(name, typing.get_args(hint)[0], item) for item in value)
     if isinstance(hint, type) and issubclass(hint, Record):
         return hint.from_dict(value, hint.kind)
     if hint is Tree:

@@ -1,0 +1,151 @@
+"""Schedule: what to verify at each batch size."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+
+from spectheory.acceptance import Acceptance
+from spectheory.latency import Latency
+from spectheory.plan import Candidates, answer_of
+from spectheory.records import Provenance, Record
+from spectheory.tree import Tree
+from spectheory.yields import block_efficiency_interval
+
+
+@dataclass(frozen=True, eq=False)
+class Schedule(Record):
+    """The fastest tree, chain, or nothing, for each batch size, and what it is predicted to do.
+
+    Attributes:
+        acceptance: the rates that the predictions rest on.
+        context: tokens in the KV cache of each sequence.
+        batches: (B,) batch sizes, increasing.
+        trees: the trees that are fastest somewhere, or the fastest chain somewhere.
+        choice: (B,) index of the fastest tree.
+        chain_choice: (B,) index of the fastest chain, no speculation among them.
+        block_efficiency: (T,) predicted tau of each tree.
+        block_efficiency_low, block_efficiency_high: (T,) 95% interval from the counts behind the rates, or None.
+        speedup, chain_speedup: (B,) seconds per token of plain decoding over those of the choice.
+        plain_seconds: (B,) of one plain step, one token for each sequence.
+        draft_seconds, target_seconds, overhead_seconds: (B,) the parts of a cycle of the choice.
+    """
+
+    kind: ClassVar[str] = "schedule"
+
+    acceptance: Acceptance
+    context: int
+    batches: np.ndarray
+    trees: tuple[Tree, ...]
+    choice: np.ndarray
+    chain_choice: np.ndarray
+    block_efficiency: np.ndarray
+    block_efficiency_low: np.ndarray | None
+    block_efficiency_high: np.ndarray | None
+    speedup: np.ndarray
+    chain_speedup: np.ndarray
+    plain_seconds: np.ndarray
+    draft_seconds: np.ndarray
+    target_seconds: np.ndarray
+    overhead_seconds: np.ndarray
+    provenance: Provenance
+
+    def answer(self, row: int) -> str:
+        """`off`, `chain` or `tree` at batches[row]."""
+        return answer_of(self.trees[self.choice[row]])
+
+    @property
+    def tokens_per_second(self) -> np.ndarray:
+        """(B,) predicted over all sequences of the batch."""
+        return self.batches * self.speedup / self.plain_seconds
+
+    @property
+    def break_even(self) -> int | None:
+        """The smallest batch size at which nothing beats plain decoding; None if something does at each."""
+        off = [int(batch) for batch, i in zip(self.batches, self.choice, strict=True) if self.trees[i].budget == 0]
+        return off[0] if off else None
+
+    def ranges(self) -> list[tuple[int, int, Tree]]:
+        """(first batch, last batch, tree) with one choice in a row."""
+        return self._merged(self.choice)
+
+    def chain_ranges(self) -> list[tuple[int, int, Tree]]:
+        """The same for engines that verify chains only."""
+        return self._merged(self.chain_choice)
+
+    def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
+        starts = [0, *(np.flatnonzero(np.diff(choice)) + 1), len(choice)]
+        return [
+            (int(self.batches[first]), int(self.batches[end - 1]), self.trees[choice[first]])
+            for first, end in itertools.pairwise(starts)
+        ]
+
+
+def schedule(
+    acceptance: Acceptance,
+    latency_at: Callable[[int], Latency],
+    batches: Sequence[int],
+    *,
+    context: int,
+    max_budget: int = 64,
+    max_depth: int | None = None,
+    max_fanout: int | None = None,
+) -> Schedule:
+    """Plan every batch size; the trees are searched once and timed at each.
+
+    Args:
+        acceptance: rates by depth and rank.
+        latency_at: batch size -> seconds of a forward of n tokens for each of its sequences.
+        batches: increasing batch sizes.
+        context: tokens in the KV cache of each sequence.
+        max_budget: most drafted nodes of a sequence.
+        max_depth: deepest drafted node.
+        max_fanout: most children of a node.
+
+    Raises:
+        ValueError: `batches` is empty or not increasing from 1 on, or a limit is below 1.
+    """
+    if not len(batches) or batches[0] < 1 or (np.diff(batches) <= 0).any():
+        raise ValueError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
+    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout)
+    latencies = [latency_at(int(batch)) for batch in batches]
+    speedups = np.array([candidates.speedups(latency, context) for latency in latencies])
+    chains = np.unique(candidates.chains)
+    best = np.array([candidates.fastest(row) for row in speedups])
+    best_chain = np.array([candidates.fastest(row, chains) for row in speedups])
+    used, index = np.unique([best, best_chain], return_inverse=True)
+    choice, chain_choice = index.reshape(2, -1)
+    trees = tuple(candidates.trees[i] for i in used)
+    low, high = _intervals(trees, acceptance)
+    rows, chosen = np.arange(len(batches)), [trees[i] for i in choice]
+    return Schedule(
+        acceptance=acceptance,
+        context=context,
+        batches=np.array(batches),
+        trees=trees,
+        choice=choice,
+        chain_choice=chain_choice,
+        block_efficiency=candidates.block_efficiency[used],
+        block_efficiency_low=low,
+        block_efficiency_high=high,
+        speedup=speedups[rows, best],
+        chain_speedup=speedups[rows, best_chain],
+        plain_seconds=np.array([latency.plain(context) for latency in latencies]),
+        draft_seconds=np.array([at.draft_levels(tree, context) for at, tree in zip(latencies, chosen, strict=True)]),
+        target_seconds=np.array([at.target(t.budget + 1, context) for at, t in zip(latencies, chosen, strict=True)]),
+        overhead_seconds=np.array([at.overhead(tree) for at, tree in zip(latencies, chosen, strict=True)]),
+        provenance=latencies[0].provenance.noting(
+            planned=f"batches {batches[0]} to {batches[-1]}", max_budget=max_budget
+        ),
+    )
+
+
+def _intervals(trees: Sequence[Tree], acceptance: Acceptance) -> tuple[np.ndarray | None, np.ndarray | None]:
+    if acceptance.trials is None:
+        return None, None
+    low, high = np.array([block_efficiency_interval(tree, acceptance) for tree in trees]).T
+    return low, high

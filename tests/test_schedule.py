@@ -1,0 +1,85 @@
+"""What to verify at each batch size: the same answers as one plan a batch, merged into ranges."""
+
+from __future__ import annotations
+
+import itertools
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.schedule import Schedule, schedule
+
+RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
+TOKENS = np.array([1, 2, 4, 8, 16, 32, 64])
+
+
+def latency_at(batch: int) -> st.Latency:
+    """Forwards that cost more with every token of every sequence, as rooflines do."""
+    target, draft = 1 + 0.004 * TOKENS * batch, 0.06 + 0.001 * TOKENS * batch
+    return st.Latency(TOKENS, np.array([512]), target[None], draft[None], overhead_seconds=0.05)
+
+
+@pytest.fixture(scope="module")
+def planned() -> Schedule:
+    return schedule(RATES, latency_at, range(1, 400, 7), context=512, max_budget=24)
+
+
+def test_each_batch_is_planned_as_alone(planned: Schedule) -> None:
+    for row in (0, 5, 20, len(planned.batches) - 1):
+        alone = st.plan(RATES, latency_at(int(planned.batches[row])), max_budget=24, context=512)
+        assert planned.trees[planned.choice[row]] == alone.tree
+        assert planned.speedup[row] == pytest.approx(alone.speedup, rel=1e-12)
+        assert planned.answer(row) == alone.answer
+        cycle = planned.draft_seconds[row] + planned.target_seconds[row] + planned.overhead_seconds[row]
+        assert cycle == pytest.approx(alone.cycle_seconds)
+        tau = planned.block_efficiency[planned.choice[row]]
+        assert planned.tokens_per_second[row] == pytest.approx(planned.batches[row] * tau / cycle)
+        chains = st.plan(RATES, latency_at(int(planned.batches[row])), max_budget=24, max_fanout=1, context=512)
+        assert planned.trees[planned.chain_choice[row]] == chains.tree
+        assert planned.chain_speedup[row] == pytest.approx(chains.speedup)
+
+
+def test_ranges_cover_every_batch_once(planned: Schedule) -> None:
+    for ranges, choice in ((planned.ranges(), planned.choice), (planned.chain_ranges(), planned.chain_choice)):
+        covered = [
+            (batch, tree)
+            for first, last, tree in ranges
+            for batch in planned.batches[(planned.batches >= first) & (planned.batches <= last)]
+        ]
+        assert [batch for batch, _ in covered] == planned.batches.tolist()
+        assert [tree for _, tree in covered] == [planned.trees[i] for i in choice]
+        assert all(a[2] != b[2] for a, b in itertools.pairwise(ranges))
+
+
+def test_large_batches_break_even(planned: Schedule) -> None:
+    assert planned.answer(0) == "tree"
+    at = planned.break_even
+    assert at is not None
+    assert all(planned.answer(row) == "off" for row in np.flatnonzero(planned.batches >= at))
+    assert all(planned.speedup[planned.batches < at] > 1)
+    assert schedule(RATES, latency_at, [1], context=512, max_budget=4).break_even is None
+
+
+def test_it_is_a_record(planned: Schedule, tmp_path: Path) -> None:
+    planned.save(tmp_path / "schedule.json")
+    again = Schedule.load(tmp_path / "schedule.json")
+    assert again.ranges() == planned.ranges()
+    np.testing.assert_array_equal(again.speedup, planned.speedup)
+
+
+def test_intervals_come_from_the_counts() -> None:
+    counted = st.Acceptance.from_counts(np.array([[60, 20, 5]]), np.array([100]))
+    planned = schedule(counted, latency_at, [1, 50], context=512, max_budget=8)
+    assert planned.block_efficiency_low is not None
+    assert planned.block_efficiency_high is not None
+    drafted = np.array([tree.budget > 0 for tree in planned.trees])
+    assert (planned.block_efficiency_low < planned.block_efficiency)[drafted].all()
+    assert (planned.block_efficiency < planned.block_efficiency_high)[drafted].all()
+
+
+@pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1]])
+def test_batches_must_increase(batches: list[int]) -> None:
+    with pytest.raises(ValueError, match="batches must be increasing whole numbers from 1 on"):
+        schedule(RATES, latency_at, batches, context=512)
