@@ -64,6 +64,14 @@ class Schedule(Record):
         return self.batches * self.speedup / self.plain_seconds
 
     @property
+    def speedup_interval(self) -> tuple[np.ndarray | None, np.ndarray | None]:
+        """(B,) 95% interval of the speedup from the counts behind the rates, or None; times are taken as exact."""
+        if self.block_efficiency_low is None or self.block_efficiency_high is None:
+            return None, None
+        per_tau = self.speedup / self.block_efficiency[self.choice]
+        return per_tau * self.block_efficiency_low[self.choice], per_tau * self.block_efficiency_high[self.choice]
+
+    @property
     def break_even(self) -> int | None:
         """The smallest batch size at which nothing beats plain decoding; None if something does at each."""
         off = [int(batch) for batch, i in zip(self.batches, self.choice, strict=True) if self.trees[i].budget == 0]

@@ -50,7 +50,7 @@ def test_the_smallest_counterexample_is_printed_whole() -> None:
         "policy Levels(counts=(1,)",
         "p = (1/2, 1/2)",
         "q = ",
-        "a draft that shows it: below [] [",
+        "a draft that shows it: after [] drew [",
         "emits [",
         "total variation 1/4",
     ):

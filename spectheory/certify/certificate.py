@@ -56,7 +56,7 @@ class Counterexample:
     def lines(self) -> list[str]:
         """Case, draft, the law of the output beside the target's, and their total variation."""
         off, at = self.difference, self.draft
-        drawn = "; ".join(f"below {text(at.context(u))} {at.drafted(u)}" for u, d in enumerate(at.draws) if d)
+        drawn = "; ".join(f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d)
         rows = [
             f"emits {text(s)} with probability {number(off.output[s])}, the target {number(off.target[s])}"
             for s in sorted(off.target, key=lambda s: -abs(off.output[s] - off.target[s]))[:4]

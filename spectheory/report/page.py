@@ -128,9 +128,9 @@ def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
         yield _block(run.heading, comparison_rows(run.comparison), *(draw(run.comparison) for draw in drawings))
 
 
-def _block(heading: str, numbers: TextTable, *drawings: str) -> str:
+def _block(heading: str, rows: TextTable, *drawings: str) -> str:
     figure = "\n".join(map(drawn, drawings))
-    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{_table(numbers)}"
+    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{numbers(rows)}"
 
 
 def _themed(drawing: str) -> str:
@@ -139,7 +139,8 @@ def _themed(drawing: str) -> str:
     return drawing
 
 
-def _table(table: TextTable) -> str:
+def numbers(table: TextTable) -> str:
+    """A table, folded away until it is asked for."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = []
     for i, (name, *cells) in enumerate(table.rows):

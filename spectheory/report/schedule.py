@@ -1,0 +1,149 @@
+"""What to verify at each batch size: one table, four figures, one page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+from spectheory.report.figures import PARTS, tree_figure
+from spectheory.report.page import drawn, numbers, shell
+from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
+from spectheory.report.tables import MISSING, TextTable
+from spectheory.schedule import Schedule
+from spectheory.search.envelope import EnvelopePlan
+from spectheory.tree import Tree
+from spectheory.yields import reach
+
+MOST_DRAWN = 3
+"""Trees drawn on the page, those of the smallest batches first."""
+
+
+def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> TextTable:
+    """A row for each range of batch sizes with one answer; figures at its ends.
+
+    `envelopes` holds for each range the fastest envelope at its first batch.
+    """
+    rows = []
+    for (first, last, tree), envelope in zip(schedule.ranges(), envelopes, strict=True):
+        ends = [int(np.searchsorted(schedule.batches, batch)) for batch in (first, last)]
+        low, high = schedule.speedup_interval
+        interval = MISSING if low is None or high is None else f"{low[ends[0]]:.2f} to {high[ends[0]]:.2f}"
+        loss = 1 - envelope.speedup / schedule.speedup[ends[0]]
+        rows.append(
+            (
+                f"{first}" if first == last else f"{first} to {last}",
+                described(tree),
+                f"{schedule.block_efficiency[schedule.choice[ends[0]]]:.3f}",
+                _ends("{:,.0f}", schedule.tokens_per_second[ends]),
+                _ends("{:.2f}x", schedule.speedup[ends]),
+                interval,
+                _ends("{:.2f}x", schedule.chain_speedup[ends]),
+                f"{envelope.levels}, {envelope.branching}, {envelope.nodes}" if tree.budget else MISSING,
+                f"{loss:.1%}" if tree.budget else MISSING,
+            )
+        )
+    at = schedule.break_even
+    note = "Speculation pays at every batch size shown." if at is None else f"From batch {at} on nothing beats plain."
+    return TextTable(
+        title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
+        header=("batch", "verify", "tau", "tokens/s", "speedup", "95% at first", "chain", "envelope", "loses"),
+        rows=tuple(rows),
+        note=f"{note} Envelope: levels, branching, nodes of an engine with EAGLE-2 trees, and the speed it loses.",
+    )
+
+
+def described(tree: Tree) -> str:
+    """A tree in a few characters."""
+    if tree.budget == 0:
+        return "nothing"
+    return f"chain of {tree.budget}" if tree.is_chain else f"{tree.budget} nodes, {tree.max_depth} deep"
+
+
+def _ends(pattern: str, values: np.ndarray) -> str:
+    first, last = (pattern.format(value) for value in values)
+    return first if first == last else f"{first} to {last}"
+
+
+def _trees(schedule: Schedule) -> list[str]:
+    """The first trees of the schedule, each under its batch sizes."""
+    drafted = [(row, tree) for row, tree in _named_ranges(schedule) if tree.budget][:MOST_DRAWN]
+    return [
+        f"<h3>Batch {escape(batches)}</h3>\n{drawn(tree_figure(tree, reach(tree, schedule.acceptance)))}"
+        for batches, tree in drafted
+    ]
+
+
+def _named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
+    return [(f"{first}" if first == last else f"{first} to {last}", tree) for first, last, tree in schedule.ranges()]
+
+
+@styled
+def speedup_figure(schedule: Schedule) -> str:
+    """Speedup against the batch size, the fastest choice and the fastest chain, with the break-even line."""
+    figure, (axes,) = panels(height_inches=2.9)
+    low, high = schedule.speedup_interval
+    if low is not None and high is not None:
+        axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
+    axes.plot(schedule.batches, schedule.speedup, color=BLUE, label="fastest")
+    axes.plot(schedule.batches, schedule.chain_speedup, color=ORANGE, linestyle="--", label="chain")
+    axes.axhline(1.0, color=RED, linewidth=1, linestyle=":")
+    axes.set_xscale("log", base=2)
+    ticks = [batch for batch in 2 ** np.arange(0, 20) if schedule.batches[0] <= batch <= schedule.batches[-1]]
+    axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
+    axes.set(xlabel="batch size, sequences", ylabel="times plain speed", title="Speedup by batch size, predicted")
+    axes.set_ylim(bottom=min(0.9, float(schedule.speedup.min())))
+    axes.legend()
+    return to_svg(figure, "Predicted speedup against the batch size")
+
+
+@styled
+def step_figure(schedule: Schedule) -> str:
+    """Where the time of a cycle goes, by batch size."""
+    figure, (axes,) = panels(height_inches=2.7)
+    rows = np.unique(np.geomspace(1, len(schedule.batches), 9).astype(int) - 1)
+    bottom = np.zeros(len(rows))
+    seconds = (schedule.draft_seconds, schedule.target_seconds, schedule.overhead_seconds)
+    for (part, colour), values in zip(PARTS.items(), seconds, strict=True):
+        axes.bar(range(len(rows)), 1e3 * values[rows], 0.7, bottom=bottom, color=colour, label=part, edgecolor=PAPER)
+        bottom += 1e3 * values[rows]
+    axes.plot(range(len(rows)), 1e3 * schedule.plain_seconds[rows], "_", color=INK, markersize=16, label="plain step")
+    axes.set_xticks(range(len(rows)), [str(batch) for batch in schedule.batches[rows]])
+    axes.grid(visible=False, axis="x")
+    axes.set(xlabel="batch size, sequences", ylabel="ms", title="Where the time of a cycle goes")
+    figure.legend(loc="outside lower center", ncols=4)
+    return to_svg(figure, "Milliseconds of a cycle by part, for several batch sizes")
+
+
+@styled
+def budget_figure(best: np.ndarray, chain: np.ndarray, envelope: np.ndarray) -> str:
+    """Block efficiency against the budget: the optimum, the best envelope, and the chain. Each (max_budget + 1,)."""
+    figure, (axes,) = panels(height_inches=2.9)
+    lines = ((best, BLUE, "-", "optimum"), (envelope, GREEN, "-.", "envelope"), (chain, ORANGE, "--", "chain"))
+    for values, colour, dash, name in lines:
+        axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)
+    axes.set(xlabel="budget, drafted tokens per cycle", ylabel="tokens per target call")
+    axes.set_title("What more budget buys, predicted")
+    axes.legend()
+    return to_svg(figure, "Predicted tokens per target call against the budget")
+
+
+def schedule_page(
+    title: str, schedule: Schedule, envelopes: Sequence[EnvelopePlan], budget: str, notes: Sequence[str] = ()
+) -> str:
+    """The whole answer as one HTML page; `budget` is the figure of `budget_figure`, `notes` are paragraphs."""
+    first, _, tree = schedule.ranges()[0]
+    lead = f"At batch {first} verify {described(tree)}: {schedule.speedup[0]:.2f}x the plain speed, predicted."
+    return shell(
+        title,
+        f'<p class="lead">{escape(lead)}</p>',
+        *(f"<p>{escape(note)}</p>" for note in notes),
+        drawn(speedup_figure(schedule)),
+        numbers(schedule_rows(schedule, envelopes)),
+        drawn(budget),
+        *_trees(schedule),
+        drawn(step_figure(schedule)),
+        f"<footer>{escape(schedule.provenance.source)}; {escape(schedule.provenance.created)}; "
+        f"{escape(', '.join(f'{key}: {value}' for key, value in schedule.provenance.details.items()))}</footer>",
+    )
