@@ -1,13 +1,20 @@
-"""Latency: measured seconds per forward pass of the target and of the draft."""
+"""Latency: seconds per forward pass of the target and of the draft, measured or by a roofline."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
-from typing import ClassVar, Self
+from pathlib import Path
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from spectheory.hardware import Gpu
+from spectheory.hardware import gpu as gpu_of
+from spectheory.models import ModelConfig
+from spectheory.models import model as model_of
 from spectheory.records import UNKNOWN, Provenance, Record
+from spectheory.roofline import DERATES, TOKENS, Derates, Roofline
 from spectheory.tree import Tree
 
 
@@ -70,6 +77,44 @@ class Latency(Record):
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
         """Forwards whose time does not depend on their size: the usual assumption of theory."""
         return cls(np.array([1]), np.array([0]), np.array([[target_seconds]]), np.array([[draft_seconds or 1e-300]]))
+
+    @classmethod
+    def roofline(
+        cls,
+        *,
+        gpu: str | Gpu,
+        target: str | Path | Mapping[str, Any] | ModelConfig,
+        draft: str | Path | Mapping[str, Any] | ModelConfig,
+        batch: int = 1,
+        context: int = 1024,
+        tokens: Iterable[int] | None = None,
+        gpus: int = 1,
+        derates: Derates = DERATES,
+    ) -> Self:
+        """Computed, not measured, for `batch` sequences that run together: see `spectheory.roofline`.
+
+        Its `tokens` count those of one sequence in a forward, of which there are `batch` times as many; the default
+        goes up to 256. A model is a shipped name, a config.json (path, folder or contents) or a `ModelConfig`.
+
+        Raises:
+            ValueError: an unknown GPU or model (near names are listed), a config that lacks a field, a size below 1,
+                or models and cache that the memory of the GPU cannot hold.
+        """
+        place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
+        both = model_of(target), model_of(draft)
+        grid = TOKENS if tokens is None else tuple(tokens)
+        place.require_memory(*both)
+        target_seconds, draft_seconds = (place.forward_seconds(model, grid)[None] for model in both)
+        return cls(
+            np.array(grid),
+            np.array([context]),
+            target_seconds,
+            draft_seconds,
+            overhead_seconds=derates.step_overhead_seconds,
+            level_overhead_seconds=derates.level_overhead_seconds,
+            plain_overhead_seconds=derates.step_overhead_seconds,
+            provenance=place.provenance(*both),
+        )
 
     def smoothed(self) -> Self:
         """The nearest curves that do not fall as tokens are added (least squares, context by context)."""

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import itertools
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import spectheory as st
+from spectheory.cli import app
 from spectheory.schedule import Schedule, schedule
 
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
@@ -83,3 +86,47 @@ def test_intervals_come_from_the_counts() -> None:
 def test_batches_must_increase(batches: list[int]) -> None:
     with pytest.raises(ValueError, match="batches must be increasing whole numbers from 1 on"):
         schedule(RATES, latency_at, batches, context=512)
+
+
+@pytest.fixture
+def rates_file(tmp_path: Path) -> Path:
+    RATES.save(tmp_path / "acceptance.json")
+    return tmp_path / "acceptance.json"
+
+
+DEPLOYMENT = ["--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "llama-3.2-1b"]
+
+
+def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) -> None:
+    page, out = tmp_path / "plan.html", tmp_path / "schedule.json"
+    arguments = ["plan", "--acceptance", str(rates_file), *DEPLOYMENT, "--batch", "1:200", "--max-budget", "32"]
+    result = CliRunner().invoke(app, [*arguments, "--report", str(page), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Fastest at each batch size" in result.output
+    html = page.read_text()
+    assert html.count("<svg") >= 4
+    assert "Computed by a roofline, not measured" in html
+    planned = Schedule.load(out)
+    assert planned.batches.tolist() == list(range(1, 201))
+    assert planned.speedup[0] > planned.speedup[-1] >= 1
+    as_json = CliRunner().invoke(app, [*arguments, "--json"])
+    assert json.loads(as_json.stdout)["kind"] == "schedule"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either --latency, measured, or --gpu"),
+        ([*DEPLOYMENT, "--latency", "x.json"], "give either --latency, measured, or --gpu"),
+        (["--gpu", "h100_sxm"], "--gpu needs --target and --draft"),
+        ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
+        ([*DEPLOYMENT, "--batch", "5:1"], "batches must be increasing"),
+        (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
+        ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
+    ],
+)
+def test_bad_deployments_are_refused_in_one_line(rates_file: Path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--acceptance", str(rates_file), *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output

@@ -9,6 +9,7 @@ import typer
 
 from spectheory.acceptance import Acceptance
 from spectheory.cli.output import Json, Seed, console, show
+from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, show_schedule
 from spectheory.latency import Latency
 from spectheory.plan import Plan
 from spectheory.plan import plan as make_plan
@@ -17,26 +18,41 @@ from spectheory.tally import Tally
 
 def plan(
     acceptance: Annotated[Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`.")],
-    latency: Annotated[Path, typer.Option("--latency", help="Latency record, from `spectheory profile`.")],
+    latency: Annotated[
+        Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`.")
+    ] = None,
+    gpu: Annotated[
+        str | None, typer.Option("--gpu", help="In place of --latency: compute forwards for this GPU.")
+    ] = None,
+    target: Annotated[str | None, typer.Option("--target", help="With --gpu: a known model, or a config.json.")] = None,
+    draft: Annotated[str | None, typer.Option("--draft", help="With --gpu: a known model, or a config.json.")] = None,
+    gpus: Annotated[int, typer.Option("--gpus", help="With --gpu: how many share each forward.")] = 1,
+    batch: Annotated[str, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64.")] = "1",
     max_budget: Annotated[int, typer.Option(help="Most drafted nodes.")] = 64,
     max_depth: Annotated[int | None, typer.Option(help="Deepest drafted node.")] = None,
     max_fanout: Annotated[int | None, typer.Option(help="Most children of a node.")] = None,
     context: Annotated[
-        int | None, typer.Option(help="Tokens in the KV cache, default the middle one measured.")
+        int | None, typer.Option(help="Tokens in the KV cache, default the middle one measured, with --gpu 1024.")
     ] = None,
     smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the plan.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the plan, with --gpu for the schedule.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="With --gpu: file for an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Choose the tree, the chain, or no speculation that decodes fastest."""
+    """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
     from spectheory.report.terminal import plan_summary, tree_drawing
 
-    rates, seconds = Acceptance.load(acceptance), Latency.load(latency)
-    if smooth:
-        rates, seconds = rates.smoothed(), seconds.smoothed()
-    chosen = make_plan(
-        rates, seconds, max_budget=max_budget, max_depth=max_depth, max_fanout=max_fanout, context=context
-    )
+    rates = Acceptance.load(acceptance)
+    rates = rates.smoothed() if smooth else rates
+    limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
+    if (latency is None) == (gpu is None):
+        raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
+    if gpu is not None:
+        deployment = Deployment(gpu, target, draft, gpus, context or DEFAULT_CONTEXT, batches_of(batch))
+        show_schedule(rates, deployment, limits, out, report, as_json)
+        return
+    seconds = Latency.load(latency)  # type: ignore[arg-type]
+    chosen = make_plan(rates, seconds.smoothed() if smooth else seconds, context=context, **limits)
     show(chosen, plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach), as_json=as_json, out=out)
 
 

@@ -21,36 +21,40 @@ MOST_DRAWN = 3
 
 
 def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> TextTable:
-    """A row for each range of batch sizes with one answer; figures at its ends.
+    """A row for each range of batch sizes with one answer; figures at its first.
 
     `envelopes` holds for each range the fastest envelope at its first batch.
     """
     rows = []
-    for (first, last, tree), envelope in zip(schedule.ranges(), envelopes, strict=True):
-        ends = [int(np.searchsorted(schedule.batches, batch)) for batch in (first, last)]
-        low, high = schedule.speedup_interval
-        interval = MISSING if low is None or high is None else f"{low[ends[0]]:.2f} to {high[ends[0]]:.2f}"
-        loss = 1 - envelope.speedup / schedule.speedup[ends[0]]
+    low, high = schedule.speedup_interval
+    for (batches, tree), (first, *_), envelope in zip(
+        _named_ranges(schedule), schedule.ranges(), envelopes, strict=True
+    ):
+        at = int(np.searchsorted(schedule.batches, first))
+        half = MISSING if low is None or high is None else f"{(high[at] - low[at]) / 2:.2f}"
         rows.append(
             (
-                f"{first}" if first == last else f"{first} to {last}",
-                described(tree),
-                f"{schedule.block_efficiency[schedule.choice[ends[0]]]:.3f}",
-                _ends("{:,.0f}", schedule.tokens_per_second[ends]),
-                _ends("{:.2f}x", schedule.speedup[ends]),
-                interval,
-                _ends("{:.2f}x", schedule.chain_speedup[ends]),
-                f"{envelope.levels}, {envelope.branching}, {envelope.nodes}" if tree.budget else MISSING,
-                f"{loss:.1%}" if tree.budget else MISSING,
+                batches,
+                described(tree).replace(" nodes", ""),
+                f"{schedule.block_efficiency[schedule.choice[at]]:.2f}",
+                f"{schedule.tokens_per_second[at]:,.0f}",
+                f"{schedule.speedup[at]:.2f}x",
+                half,
+                f"{schedule.chain_speedup[at]:.2f}x",
+                f"{envelope.levels},{envelope.branching},{envelope.nodes}" if tree.budget else MISSING,
+                f"{1 - envelope.speedup / schedule.speedup[at]:.1%}" if tree.budget else MISSING,
             )
         )
     at = schedule.break_even
-    note = "Speculation pays at every batch size shown." if at is None else f"From batch {at} on nothing beats plain."
+    note = (
+        "Speculation pays at every batch size." if at is None else f"From batch {at} on nothing beats plain decoding."
+    )
     return TextTable(
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
-        header=("batch", "verify", "tau", "tokens/s", "speedup", "95% at first", "chain", "envelope", "loses"),
+        header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{note} Envelope: levels, branching, nodes of an engine with EAGLE-2 trees, and the speed it loses.",
+        note=f"{note} Figures at the first batch of a row, ± half the 95% interval. Envelope: levels, branching, nodes "
+        "of an engine with EAGLE-2 trees, and the speed it loses.",
     )
 
 
@@ -59,11 +63,6 @@ def described(tree: Tree) -> str:
     if tree.budget == 0:
         return "nothing"
     return f"chain of {tree.budget}" if tree.is_chain else f"{tree.budget} nodes, {tree.max_depth} deep"
-
-
-def _ends(pattern: str, values: np.ndarray) -> str:
-    first, last = (pattern.format(value) for value in values)
-    return first if first == last else f"{first} to {last}"
 
 
 def _trees(schedule: Schedule) -> list[str]:

@@ -31,22 +31,22 @@ PER_LINE = 6
 
 def acceptance_table(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> Group:
     """Rates in percent by depth and rank with their 95% half-widths, the row sum, and the trials."""
-    return _rich(acceptance_rows(acceptance, max_depth, max_rank))
+    return text_table(acceptance_rows(acceptance, max_depth, max_rank))
 
 
 def latency_table(latency: Latency) -> Group:
     """Milliseconds of a forward of each number of tokens, for both models and every context."""
-    return _rich(latency_rows(latency))
+    return text_table(latency_rows(latency))
 
 
 def plan_summary(plan: Plan) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
-    return Group(Text(plan_sentence(plan), style="bold"), Text(), _rich(plan_rows(plan)))
+    return Group(Text(plan_sentence(plan), style="bold"), Text(), text_table(plan_rows(plan)))
 
 
 def comparison_table(comparison: Comparison) -> Group:
     """Theory, simulation and measurement side by side, the verdict below."""
-    return _rich(comparison_rows(comparison))
+    return text_table(comparison_rows(comparison))
 
 
 def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
@@ -84,7 +84,8 @@ def _style(reach: float) -> str:
     return "bold" if reach >= COMMON else "dim" if reach < RARE else ""
 
 
-def _rich(table: TextTable) -> Group:
+def text_table(table: TextTable) -> Group:
+    """A table of text, its title above and its note below."""
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(table.header):
         drawn.add_column(Text(name), justify="right" if i else "left", no_wrap=True)

@@ -1,0 +1,172 @@
+"""Sizes of language models: what a forward reads, computes and caches, from a config.json or by a shipped name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectheory.hf_config import Arithmetic, Fields, weight_formats
+from spectheory.model_shape import Shape, shape_of
+from spectheory.near_names import unknown
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model by its sizes.
+
+    Attributes:
+        name: what it is called in messages and in the provenance.
+        shape: its parameters by how a forward reads them.
+        linear_bytes, expert_bytes, other_bytes: bytes of a parameter: of matrices, of routed experts, of the rest.
+        kv_bytes_per_value: bytes of a cached number.
+        arithmetic: the units it computes in; packed weights are unpacked to bf16.
+    """
+
+    name: str
+    shape: Shape
+    linear_bytes: float = 2.0
+    expert_bytes: float = 2.0
+    other_bytes: float = 2.0
+    kv_bytes_per_value: float = 2.0
+    arithmetic: Arithmetic = "bf16"
+
+    @classmethod
+    def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
+        """The model that a Hugging Face config.json describes: its path, its folder, or what it holds.
+
+        A dtype that is not stated is bfloat16; the cache is in the dtype, whatever the weights are packed to.
+
+        Raises:
+            ValueError: no such file, not JSON, a field that is missing or cannot be, an unknown model_type, dtype or
+                quantisation.
+        """
+        if isinstance(source, Mapping):
+            config, where = source, name or "the config"
+        else:
+            config, where = _read(Path(source))
+        fields = Fields.of(config, where)
+        linear, expert, other, arithmetic = weight_formats(fields)
+        return cls(name or where, shape_of(fields), linear, expert, other, other, arithmetic)
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return self.shape.layers
+
+    @property
+    def parameters(self) -> int:
+        """All parameters that it stores; a draft head that borrows the target's embeddings does not store them."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token passes through, its embeddings included: all but the experts not taken."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of all weights in memory."""
+        shape = self.shape
+        return (
+            self._always_read
+            + shape.lookup_parameters * self.other_bytes
+            + shape.moe_layers * shape.experts * self._bytes_of_an_expert
+        )
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes that all layers cache for one token, windows aside."""
+        return self.shape.layers * self.shape.kv_values * self.kv_bytes_per_value
+
+    def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
+        """Expected experts of a layer that n tokens take together, each k of E at random: E (1 - (1 - k/E)^n).
+
+        Where the router has favourites, or neighbouring tokens agree, they are fewer: a prior from above, not a law.
+        """
+        experts, taken = self.shape.experts, self.shape.experts_per_token
+        return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
+
+    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
+        """Expected bytes of weights that one forward of `tokens` tokens in all reads."""
+        return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
+
+    def flops_per_token(self, context: int) -> float:
+        """Operations for one token behind `context` cached ones: two a parameter, and the attention."""
+        multiplied = self.active_parameters - self.shape.lookup_parameters
+        return 2.0 * multiplied + self.shape.attention_flops * self._cached(context)
+
+    def kv_bytes(self, context: int) -> float:
+        """Bytes of the cache of one sequence of `context` tokens, no more than its window in a layer that has one."""
+        return self._cached(context) * self.shape.kv_values * self.kv_bytes_per_value
+
+    @property
+    def _besides_experts(self) -> int:
+        return self.shape.linear_parameters + self.shape.other_parameters + self.shape.lookup_parameters
+
+    @property
+    def _expert_parameters(self) -> int:
+        return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
+
+    @property
+    def _always_read(self) -> float:
+        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
+
+    @property
+    def _bytes_of_an_expert(self) -> float:
+        shape = self.shape
+        return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
+
+    def _cached(self, context: int) -> int:
+        """Tokens in the caches of all layers together."""
+        sliding = self.shape.sliding_layers
+        return (self.shape.layers - sliding) * context + sliding * min(context, self.shape.window)
+
+
+def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
+    """A shipped model by name, or one from a config.json: its path, its folder, what it holds.
+
+    >>> model("llama-3.1-8b").parameters
+    8030261248
+
+    Raises:
+        ValueError: no shipped model of that name (near names are listed), or as `ModelConfig.from_hf`.
+    """
+    if isinstance(source, ModelConfig):
+        return source
+    if isinstance(source, str) and source.lower() in model_names():
+        return _shipped(source.lower())
+    if isinstance(source, str) and not {"/", "\\"} & set(source) and not source.endswith(".json"):
+        raise ValueError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
+    return ModelConfig.from_hf(source)
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of the shipped configurations."""
+    entries = (files("spectheory") / "data" / "models").iterdir()
+    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
+
+
+@cache
+def _shipped(name: str) -> ModelConfig:
+    text = (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
+    return ModelConfig.from_hf(json.loads(text), name=name)
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], str]:
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
+    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+        raise ValueError(f"{path} is no config.json: {error}") from error
+    if not isinstance(config, dict):
+        raise ValueError(f"{path} is no config.json: it must hold an object, got {type(config).__name__}")
+    return config, str(path)

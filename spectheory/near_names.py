@@ -1,0 +1,19 @@
+"""What to say about a name that is not known."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def unknown(what: str, name: str, known: Iterable[str]) -> str:
+    """`unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie?`, or all known names where none is near."""
+    names = sorted(known)
+    near = difflib.get_close_matches(name.lower(), names, n=4, cutoff=0.5)
+    if near:
+        return f"unknown {what} {name!r}: did you mean {_listed(near, 'or')}? {len(names)} are known in all"
+    return f"unknown {what} {name!r}: known are {_listed(names, 'and')}"
+
+
+def _listed(names: list[str], last: str) -> str:
+    return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}"

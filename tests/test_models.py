@@ -1,0 +1,240 @@
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from spectheory.models import ModelConfig, model, model_names
+
+PUBLISHED = {
+    "llama-3.1-8b": 8_030_261_248,
+    "llama-3.1-70b": 70_553_706_496,
+    "llama-3.2-1b": 1_235_814_400,
+    "llama-3.2-3b": 3_212_749_824,
+    "llama-2-7b": 6_738_415_616,
+    "llama-2-70b": 68_976_648_192,
+    "mistral-7b-v0.3": 7_248_023_552,
+    "qwen3-0.6b": 596_049_920,
+    "qwen3-1.7b": 1_720_574_976,
+    "qwen3-4b": 4_022_468_096,
+    "qwen3-8b": 8_190_735_360,
+    "qwen3-14b": 14_768_307_200,
+    "qwen3-32b": 32_762_123_264,
+    "qwen3-30b-a3b": 30_532_122_624,
+    "mixtral-8x7b": 46_702_792_704,
+    "gpt-oss-20b": 20_914_757_184,
+    "gpt-oss-120b": 116_829_156_672,
+    "deepseek-v3": 671_026_419_200,
+    "gpt2": 124_439_808,
+}
+LLAMA: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 5,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 24,
+    "vocab_size": 100,
+}
+MOE = {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 40}
+DEEPSEEK = {
+    "kv_lora_rank": 16,
+    "qk_nope_head_dim": 12,
+    "qk_rope_head_dim": 8,
+    "v_head_dim": 10,
+    "n_routed_experts": 6,
+    "n_shared_experts": 2,
+    "num_experts_per_tok": 2,
+    "moe_intermediate_size": 40,
+    "first_k_dense_replace": 2,
+    "n_group": 1,
+    "topk_group": 1,
+}
+WINDOW = {"sliding_window": 7}
+TINY = [
+    {},
+    {"attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True},
+    {"model_type": "mistral", **WINDOW},
+    {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2},
+    {"model_type": "qwen2"},
+    {"model_type": "qwen2", "use_sliding_window": True, "max_window_layers": 2, **WINDOW},
+    {"model_type": "qwen3", "attention_bias": True},
+    {"model_type": "qwen2_moe", "shared_expert_intermediate_size": 56, **MOE},
+    {"model_type": "qwen2_moe", "shared_expert_intermediate_size": 56, "qkv_bias": False, **MOE},
+    {"model_type": "qwen3_moe", "decoder_sparse_step": 2, "mlp_only_layers": [1], **MOE},
+    {"model_type": "gemma"},
+    {"model_type": "gemma2", **WINDOW},
+    {"model_type": "gemma3_text", **WINDOW},
+    {"model_type": "phi", "num_key_value_heads": 4, "head_dim": 16, "tie_word_embeddings": False},
+    {"model_type": "phi3", "pad_token_id": 0, "head_dim": 16, **WINDOW},
+    {"model_type": "gpt_oss", "num_local_experts": 4, "num_experts_per_tok": 2, **WINDOW},
+    {"model_type": "deepseek_v2", "q_lora_rank": None, **DEEPSEEK},
+    {"model_type": "deepseek_v3", "q_lora_rank": 20, "attention_bias": True, **DEEPSEEK},
+]
+
+
+@pytest.mark.parametrize("name", PUBLISHED)
+def test_shipped_models_have_the_published_number_of_parameters(name: str) -> None:
+    """Totals as on the Hub and in the model cards; DeepSeek's without its multi-token-prediction layer."""
+    assert model(name).parameters == PUBLISHED[name]
+
+
+def test_every_shipped_model_is_held_to_a_total() -> None:
+    assert set(model_names()) == {*PUBLISHED, "eagle3-llama-3.1-8b"}
+
+
+def test_published_sizes_beside_the_total() -> None:
+    """Active parameters (gpt-oss counts no input embedding), checkpoint sizes, bytes of cache."""
+    assert model("mixtral-8x7b").active_parameters == 12_879_925_248
+    assert model("qwen3-30b-a3b").active_parameters == 3_353_032_704
+    oss, deepseek = model("gpt-oss-120b"), model("deepseek-v3")
+    assert oss.active_parameters - oss.shape.lookup_parameters == pytest.approx(5.13e9, rel=1e-3)
+    assert oss.weight_bytes / 2**30 == pytest.approx(60.8, abs=0.05)
+    assert deepseek.active_parameters == pytest.approx(37e9, rel=0.02)
+    assert deepseek.kv_bytes_per_token == 61 * (512 + 64) * 2
+    assert model("llama-3.1-8b").kv_bytes_per_token == 131072
+    assert model("eagle3-llama-3.1-8b").weight_bytes / 2**20 == pytest.approx(810, abs=1)
+    assert (oss.layers, oss.shape.experts, oss.shape.experts_per_token) == (36, 128, 4)
+
+
+@pytest.mark.parametrize("change", TINY, ids=lambda change: change.get("model_type", "llama"))
+def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any]) -> None:
+    """The same config built by transformers on the meta device, buffers that are weights included."""
+    torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
+    config = LLAMA | change
+    built = transformers.AutoConfig.for_model(**config)
+    with torch.device("meta"):
+        network = transformers.AutoModelForCausalLM.from_config(built)
+    routing = sum(b.numel() for name, b in network.named_buffers() if name.endswith("e_score_correction_bias"))
+    ours = ModelConfig.from_hf(config)
+    assert ours.parameters == sum(p.numel() for p in network.parameters()) + routing
+    embedding = 0 if built.tie_word_embeddings else network.get_input_embeddings().weight.numel()
+    assert ours.shape.lookup_parameters == embedding
+    types = (
+        getattr(built, "layer_types", None)
+        or ["sliding_attention" if getattr(built, "sliding_window", None) else ""] * 5
+    )
+    assert ours.shape.sliding_layers == types.count("sliding_attention")
+
+
+def test_cached_tokens_stop_at_the_window() -> None:
+    sliding = ModelConfig.from_hf({**LLAMA, "model_type": "mistral", "sliding_window": 7})
+    full = ModelConfig.from_hf(LLAMA)
+    assert sliding.kv_bytes(7) == full.kv_bytes(7) == 7 * full.kv_bytes_per_token == 7 * 5 * 2 * 2 * 24 * 2
+    assert sliding.kv_bytes(100) == sliding.kv_bytes(7)
+    assert full.kv_bytes(100) == 100 * full.kv_bytes_per_token
+
+
+def test_the_expected_union_of_experts_against_drawn_ones() -> None:
+    """Mean of 20,000 drawn unions within 5 standard errors, for each of 12 cases: level 7e-6 in all."""
+    rng = np.random.default_rng(0)
+    for experts, taken in ((8, 2), (128, 8), (5, 5)):
+        moe = ModelConfig.from_hf(
+            {**LLAMA, "model_type": "mixtral", "num_local_experts": experts, "num_experts_per_tok": taken}
+        )
+        for tokens in (1, 2, 5, 17):
+            chosen = np.argsort(rng.random((20_000 // tokens, tokens, experts)), axis=-1)[..., :taken]
+            drawn = np.zeros((len(chosen), experts), bool)
+            np.put_along_axis(drawn, chosen.reshape(len(chosen), -1), True, axis=1)
+            union = drawn.sum(1)
+            slack = 5 * union.std() / np.sqrt(len(union)) + 1e-9
+            assert abs(union.mean() - moe.expected_experts(tokens)) <= slack
+            one_expert = 5 * 3 * 64 * 96 * 2
+            assert moe.read_bytes(tokens) - moe.read_bytes(1) == pytest.approx(
+                one_expert * (moe.expected_experts(tokens) - taken)
+            )
+        assert moe.expected_experts(1) == pytest.approx(taken)
+        assert moe.expected_experts(10**6) == pytest.approx(experts)
+
+
+def test_reading_all_experts_is_reading_all_weights_but_the_embedding() -> None:
+    mixtral = model("mixtral-8x7b")
+    assert mixtral.read_bytes(10**4) == pytest.approx(mixtral.weight_bytes - 2 * mixtral.shape.lookup_parameters)
+    dense = model("llama-3.1-8b")
+    assert dense.read_bytes(1) == dense.read_bytes(500) == 2 * (8_030_261_248 - 128256 * 4096)
+
+
+def test_packed_weights() -> None:
+    plain = ModelConfig.from_hf(LLAMA)
+    awq = ModelConfig.from_hf({**LLAMA, "quantization_config": {"quant_method": "awq", "bits": 4, "group_size": 128}})
+    fp8 = ModelConfig.from_hf({**LLAMA, "quantization_config": {"quant_method": "fp8"}})
+    matrices = plain.shape.linear_parameters
+    assert plain.weight_bytes - awq.weight_bytes == pytest.approx(matrices * (2 - (4 + 20 / 128) / 8))
+    assert plain.weight_bytes - fp8.weight_bytes == pytest.approx(matrices * (1 - 4 / 128**2))
+    assert (plain.arithmetic, awq.arithmetic, fp8.arithmetic) == ("bf16", "bf16", "fp8")
+    assert ModelConfig.from_hf({**LLAMA, "torch_dtype": "float32"}).weight_bytes == 2 * plain.weight_bytes
+
+
+def test_configs_from_files(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    assert model(tmp_path) == model(str(tmp_path / "config.json")) == ModelConfig.from_hf(tmp_path)
+    assert model("Llama-3.1-8B") is model(model("llama-3.1-8b"))
+    (tmp_path / "torn.json").write_text("{")
+    (tmp_path / "list.json").write_text("[]")
+    for file, message in {
+        "torn": "is no config.json",
+        "list": "must hold an object",
+        "none": "there is no file",
+    }.items():
+        with pytest.raises(ValueError, match=message):
+            model(tmp_path / f"{file}.json")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"model_type": None}, "the config lacks the field 'model_type'"),
+        ({"model_type": "lama"}, "unknown model_type 'lama': did you mean llama"),
+        ({"hidden_size": None}, r"the config lacks the field 'hidden_size' \(llama\)"),
+        ({"vocab_size": None}, "lacks the field 'vocab_size'"),
+        ({"model_type": "qwen3", "head_dim": None}, r"lacks the field 'head_dim' \(qwen3\)"),
+        ({"model_type": "deepseek_v3"}, "lacks the field 'kv_lora_rank'"),
+        ({"model_type": "mixtral", "num_local_experts": 8}, "'num_experts_per_tok' or 'experts_per_token'"),
+        ({"model_type": "mixtral", "num_local_experts": 1, "num_experts_per_tok": 2}, "more than the 1 experts"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be a whole number from 1 to 1,000,000,000, got 0"),
+        ({"num_hidden_layers": "12"}, "num_hidden_layers must be a whole number"),
+        ({"num_key_value_heads": 3}, "num_attention_heads 4 is no multiple of num_key_value_heads 3"),
+        ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),
+        ({"layer_types": ["full_attention"]}, "layer_types must have 5 entries, got 1"),
+        ({"torch_dtype": "float12"}, "unknown dtype 'float12': did you mean float"),
+        ({"quantization_config": {"quant_method": "hqq"}}, "quant_method must be one of fp8, mxfp4, awq, gptq"),
+        ({"quantization_config": {"quant_method": "awq"}}, "awq needs bits of 2, 3, 4 or 8 and group_size, got None"),
+    ],
+)
+def test_configs_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        ModelConfig.from_hf(LLAMA | change)
+
+
+def test_an_unknown_model_lists_near_names() -> None:
+    with pytest.raises(
+        ValueError, match=r"unknown model 'llama-3.1': did you mean .*llama-3.1-8b.*a config.json works"
+    ):
+        model("llama-3.1")
+
+
+JSON = hs.recursive(
+    hs.none() | hs.booleans() | hs.integers() | hs.floats() | hs.text(max_size=5),
+    lambda inner: hs.lists(inner, max_size=3) | hs.dictionaries(hs.text(max_size=5), inner, max_size=3),
+    max_leaves=4,
+)
+
+
+@given(hs.sampled_from(TINY), hs.data())
+@settings(deadline=None, derandomize=True, max_examples=300)
+def test_a_damaged_config_is_read_or_refused_with_a_message(change: dict[str, Any], data: hs.DataObject) -> None:
+    config = {"quantization_config": None, "torch_dtype": "bfloat16", **LLAMA, **change}
+    for field in data.draw(hs.lists(hs.sampled_from(sorted(config)), min_size=1, max_size=3)):
+        config[field] = data.draw(JSON)
+    try:
+        sizes = ModelConfig.from_hf(config)
+    except ValueError as error:
+        assert str(error).startswith("the config")  # noqa: PT017
+    else:
+        assert 0 < sizes.read_bytes(1) <= sizes.weight_bytes < float("inf")
