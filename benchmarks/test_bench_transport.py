@@ -1,6 +1,6 @@
 """How long the optimal acceptance takes, as ratios in one run.
 
-On a whole vocabulary the baseline is one np.argsort of q / p and one np.minimum(p, q).sum(): what no scan can do without.
+On a whole vocabulary the baseline is one np.argsort of q / p and one np.minimum(p, q).sum(): the least a scan needs.
 On 20 tokens it is cvxpy (HiGHS) on the linear program from sets of drafts to tokens, built anew for each pair as a
 decoder would have to; the values are checked against it.
 """

@@ -18,8 +18,14 @@ from spectheory.arrays import Vector
 Result = TypeVar("Result")
 
 
+NUMPY_TOLERANCE = 1.5e-8
+"""How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
 MOST_OUTCOMES = 10_000
 """Outcomes of one draw; a seed for another generator has more, and what comes of it cannot be enumerated."""
+
+
+Fork = tuple[int, tuple[Any, ...]]
+"""The outcome taken, and the weights of all outcomes that were possible."""
 
 
 class ReplayError(Exception):
@@ -29,8 +35,9 @@ class ReplayError(Exception):
 def draw(law: Vector, rng: Any) -> int:
     """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised."""
     if isinstance(rng, Replay):
-        return rng.choice(len(law), p=law)
-    weights = np.asarray(law, dtype=np.float64)
+        possible = [token for token, weight in enumerate(law) if weight > 0]
+        return possible[rng.fork([law[token] for token in possible])]
+    weights = np.asarray(law.cpu() if hasattr(law, "cpu") else law, dtype=np.float64)
     return int(rng.choice(len(weights), p=weights / weights.sum()))
 
 
@@ -44,74 +51,86 @@ def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> I
         ReplayError: the program has more than `most` branches, decides otherwise on the same draws, or uses a draw
             that `Replay` does not offer.
     """
-    script: list[int] = []
+    script: list[Fork] = []
     for _ in range(most):
         replay = Replay(script)
         yield program(replay), replay.chance
-        trail = replay.trail
-        while trail and trail[-1][0] == trail[-1][1] - 1:
-            trail.pop()
-        if not trail:
+        script = replay.trail
+        while script and script[-1][0] == len(script[-1][1]) - 1:
+            script.pop()
+        if not script:
             return
-        script = [chosen for chosen, _ in trail]
-        script[-1] += 1
+        chosen, weights = script.pop()
+        script.append((chosen + 1, weights))
     raise ReplayError(f"the program has more than {most:,} branches")
 
 
 class Replay:
     """A random source that follows a script of outcomes, then takes the first outcome of each further draw.
 
-    `chance` is the product of the probabilities of the outcomes so far, `trail` lists (chosen, possible) outcomes.
+    `chance` is the product of the probabilities of the outcomes so far, `trail` lists the forks.
     """
 
-    def __init__(self, script: Sequence[int]) -> None:
+    def __init__(self, script: Sequence[Fork]) -> None:
         self.script = script
-        self.trail: list[tuple[int, int]] = []
+        self.trail: list[Fork] = []
         self.chance = Fraction(1)
 
     def fork(self, weights: Sequence[Any]) -> int:
         """Index of the outcome taken, of outcomes with the given weights, all of them possible."""
-        at = len(self.trail)
-        chosen = self.script[at] if at < len(self.script) else 0
-        if chosen >= len(weights):
+        at, possible = len(self.trail), tuple(weights)
+        chosen, before = self.script[at] if at < len(self.script) else (0, possible)
+        if before != possible:
             raise ReplayError("the program decides otherwise on the same draws: it has a random source of its own")
-        self.trail.append((chosen, len(weights)))
-        self.chance *= _exact(weights[chosen]) / sum(map(_exact, weights))
+        self.trail.append((chosen, possible))
+        self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
         return chosen
 
-    def choice(self, a: Any, size: None = None, replace: bool = True, p: Any = None) -> Any:
-        """One of `a` (a length or a sequence) with weights `p`."""
-        if size is not None:
-            raise ReplayError("choice(size=...) is not replayed: draw one after another")
+    def choice(self, a: Any, size: None = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
+        """One of `a` (a length or a sequence) with probabilities `p`, which must sum to 1 as NumPy's must."""
+        _refuse("choice", size=size, **unsupported)
         values = range(a) if isinstance(a, int | np.integer) else a
         weights = [1] * len(values) if p is None else list(p)
-        if len(weights) != len(values) or any(not w >= 0 for w in weights) or not any(w > 0 for w in weights):
-            raise ValueError(f"choice needs one weight >= 0 for each of {len(values)} values, not all 0, got {weights}")
+        if len(weights) != len(values) or any(not w >= 0 for w in weights):
+            raise ValueError(f"choice needs one probability >= 0 for each of {len(values)} values, got {weights}")
+        if p is not None and abs(sum(weights) - 1) > NUMPY_TOLERANCE:
+            raise ValueError(f"probabilities do not sum to 1: {weights}")
         possible = [i for i, weight in enumerate(weights) if weight > 0]
         return values[possible[self.fork([weights[i] for i in possible])]]
 
-    def integers(self, low: int, high: int | None = None) -> int:
+    def integers(self, low: int, high: int | None = None, size: None = None, **unsupported: Any) -> int:
         """A whole number in [0, low) or [low, high)."""
+        _refuse("integers", size=size, **unsupported)
         span = range(low) if high is None else range(low, high)
         if span.stop - span.start > MOST_OUTCOMES:
             raise ReplayError(f"integers over {span} is not replayed: it has more than {MOST_OUTCOMES:,} outcomes")
         return self.choice(span)
 
-    def permutation(self, x: Any) -> np.ndarray:
+    def permutation(self, x: Any, **unsupported: Any) -> np.ndarray:
         """The entries of `x` (a length or a sequence) in random order."""
+        _refuse("permutation", **unsupported)
         left = list(range(x)) if isinstance(x, int | np.integer) else list(x)
         return np.array([left.pop(self.integers(len(left))) for _ in range(len(left))])
 
-    def random(self, size: int | None = None) -> Any:
+    def random(self, size: int | None = None, **unsupported: Any) -> Any:
         """A uniform number on [0, 1), or a row of `size` of them."""
-        if size is not None:
-            return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
-        return Uniform(_Coin(self))
+        _refuse("random", **unsupported)
+        if size is None:
+            return Uniform(_Coin(self))
+        if not isinstance(size, int | np.integer):
+            raise ReplayError(f"random(size={size}) is not replayed: draw a row, or one after another")
+        return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
         raise ReplayError(f"rng.{name} is not replayed: use random, choice, integers or permutation")
+
+
+def _refuse(method: str, **given: Any) -> None:
+    named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
+    if named:
+        raise ReplayError(f"{method}({named}) is not replayed: draw one after another, with no options")
 
 
 class _Coin:
@@ -122,11 +141,15 @@ class _Coin:
         self.low, self.high = Fraction(0), Fraction(1)
         self.is_zero: bool | None = None
 
-    def below(self, threshold: Fraction, or_equal: bool) -> bool:
-        """Whether u < threshold, or u <= threshold."""
+    def settled_zero(self) -> bool:
+        """Whether it is exactly 0."""
         if self.is_zero is None:
             self.is_zero = self.replay.fork([1, 0]) == 1
-        if self.is_zero:
+        return self.is_zero
+
+    def below(self, threshold: Fraction, or_equal: bool) -> bool:
+        """Whether u < threshold, or u <= threshold."""
+        if self.settled_zero():
             return threshold > 0 or (or_equal and threshold == 0)
         if threshold <= self.low or threshold >= self.high:
             return threshold >= self.high
@@ -138,10 +161,23 @@ class _Coin:
         return is_below
 
 
+OPERATORS = {
+    "less": ("__lt__", "__gt__"),
+    "less_equal": ("__le__", "__ge__"),
+    "greater": ("__gt__", "__lt__"),
+    "greater_equal": ("__ge__", "__le__"),
+    "equal": ("__eq__", "__eq__"),
+    "add": ("__add__", "__add__"),
+    "subtract": ("__sub__", "__rsub__"),
+    "multiply": ("__mul__", "__mul__"),
+    "divide": ("__truediv__", "_no_number"),
+}
+"""What NumPy's functions of two arguments mean with a uniform number first, and second."""
+
+
 class Uniform:
     """scale * u + shift for a uniform u: it may be scaled, shifted and compared, and nothing else."""
 
-    __array_ufunc__ = None
     __hash__ = None  # type: ignore[assignment]
 
     def __init__(self, coin: _Coin, scale: Fraction = Fraction(1), shift: Fraction = Fraction(0)) -> None:
@@ -163,6 +199,21 @@ class Uniform:
         if (self.scale > 0) == below:
             return self.coin.below(gap / self.scale, or_equal)
         return not self.coin.below(gap / self.scale, not or_equal)
+
+    def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
+        names = OPERATORS.get(ufunc.__name__)
+        if names is None or method != "__call__":
+            raise ReplayError(f"np.{ufunc.__name__} of a uniform number is not replayed: compare it with a threshold")
+        first, second = inputs
+        return getattr(self, names[0])(second) if first is self else getattr(self, names[1])(first)
+
+    def __eq__(self, other: Any) -> Any:
+        if isinstance(other, Uniform) or self.scale == 0:
+            return other is self
+        return bool(_exact(other) == self.shift) and self.coin.settled_zero()
+
+    def __bool__(self) -> bool:
+        return self != 0
 
     def __lt__(self, other: Any) -> Any:
         return self._compare(other, below=True, or_equal=False)
@@ -205,8 +256,10 @@ class Uniform:
     __rmul__ = __mul__
     __radd__ = __add__
 
-    def __float__(self) -> float:
+    def _no_number(self, *_: Any) -> Any:
         raise ReplayError("a uniform number is used as a number: only comparisons with thresholds are replayed")
+
+    __float__ = __int__ = __round__ = __index__ = _no_number
 
 
 def _exact(number: Any) -> Fraction:

@@ -89,6 +89,8 @@ class Draft:
     rule: DrawRule
 
     def __post_init__(self) -> None:
+        if not isinstance(self.rule, DrawRule):
+            raise ValueError(f"rule must be a DrawRule such as DrawRule.IID, got {self.rule!r}")
         nodes = self.tree.budget + 1
         if len(self.tokens) != nodes or len(self.q) != nodes or len(self.draws) != nodes:
             raise ValueError(

@@ -94,6 +94,10 @@ class Levels(Policy):
     counts: tuple[int, ...]
     rule: DrawRule = DrawRule.IID
 
+    def __post_init__(self) -> None:
+        if not self.counts or min(self.counts) < 1:
+            raise ValueError(f"counts must name at least one draw for each depth, such as (2, 1), got {self.counts}")
+
     @property
     def name(self) -> str:
         """See Policy.name."""
@@ -116,6 +120,13 @@ class Paths(Policy):
     length: int
     trunk: int = 0
     rule: DrawRule = DrawRule.IID
+
+    def __post_init__(self) -> None:
+        if min(self.paths, self.length) < 1 or self.trunk < 0:
+            raise ValueError(
+                "paths and length must be at least 1 and trunk at least 0, got "
+                f"paths={self.paths}, length={self.length}, trunk={self.trunk}"
+            )
 
     @property
     def name(self) -> str:

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import random
+import re
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given, settings
 from typer.testing import CliRunner
 
@@ -75,7 +79,49 @@ def test_code_that_needs_floats_is_replayed_in_floats() -> None:
     with np.errstate(divide="ignore"):
         certificate = st.certify(naive, policies=[st.Levels((1,))], cases=60)
     assert certificate.verdict is Verdict.LOSSLESS
-    assert certificate.method.endswith("float64, to 1e-9")
+    assert certificate.method.endswith("in floating point, to 1e-6")
+
+
+def casts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, in float32 behind the caller's back."""
+    law = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
+    return 0, rng.choice(len(law), p=law.double() / law.double().sum())
+
+
+def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, by a rejection loop that may take any number of rounds."""
+    while True:
+        token = rng.integers(len(p[0]))
+        if rng.random() < p[0][token]:
+            return 0, token
+
+
+def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and careless with the draft that it was lent."""
+    draft.q[0][:] = 0
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+@pytest.mark.parametrize("verify", [casts, spoils_the_draft])
+def test_right_code_with_habits_is_passed(verify: Any) -> None:
+    certificate = st.certify(verify, cases=60)
+    assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
+
+
+def wrong_on_one_shape_only(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Emits token 0 wherever three paths of two tokens were drafted."""
+    if len(draft.draws[0]) == 3 and draft.tree.max_depth == 2:
+        return 0, 0
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def test_every_shape_that_is_called_covered_was_looked_at() -> None:
+    assert st.certify(wrong_on_one_shape_only).verdict is Verdict.LOSSY
+    certificate = st.certify(st.otlp.NSS(), cases=60)
+    covered = " ".join(certificate.covered)
+    worlds = [int(number) for number in re.findall(r"(?<=[)\] +]) (\d+)", covered)]
+    assert sum(worlds) == certificate.cases
+    assert all(policy.name in covered for policy in strategies.shapes(st.DrawRule.IID))
 
 
 def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -87,12 +133,34 @@ def hangs(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
         pass
 
 
+def no_target(_: Any) -> Any:
+    raise KeyError("no target")
+
+
+BROKEN_STEP = SimpleNamespace(step=lambda *_: [0], target=no_target, vocab_size=2)
+
+
 def leaves_the_tree(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 77, 0
 
 
 def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     return 0, len(p[0])
+
+
+def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and drawn from torch's global generator."""
+    return 0, int(torch.multinomial(torch.tensor([float(x) for x in p[0]]), 1))
+
+
+def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and drawn from a generator of its own."""
+    return 0, int(np.random.default_rng().choice(len(p[0]), p=[float(x) for x in p[0]]))
+
+
+def rarely_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Wrong once in ten thousand times, by a coin that no replay sees."""
+    return 0, 0 if random.random() < 1e-4 else rng.choice(len(p[0]), p=p[0])
 
 
 def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -102,18 +170,26 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 @pytest.mark.parametrize(
     ("verify", "verdict", "message"),
     [
-        (raises, Verdict.UNDECIDED, "raised KeyError: 'lost'"),
+        (raises, Verdict.UNDECIDED, "raised KeyError in raises, test_certify.py line"),
         (hangs, Verdict.UNDECIDED, "did not return within 0.2 seconds"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, not one of the 2 there are"),
         (invents_a_token, Verdict.LOSSY, "returned token 2, not one of the 2 there are"),
         (noisy, Verdict.UNDECIDED, "rng.exponential is not replayed"),
+        (loops, Verdict.UNDECIDED, "its branches did not end within 0.2 seconds"),
     ],
 )
 def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, message: str) -> None:
     certificate = st.certify(verify, policies=[st.Levels((1,))], seconds=0.2)
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
-    assert certificate.cannot_replay == (verify is noisy)
+    assert certificate.cannot_replay == (verify in (noisy, loops))
+
+
+@pytest.mark.parametrize("verify", [torch_draws, own_draws, rarely_wrong])
+def test_draws_that_pass_rng_by_are_never_judged_exactly(verify: Any) -> None:
+    certificate = st.certify(verify)
+    assert certificate.verdict is Verdict.UNDECIDED
+    assert certificate.cannot_replay
 
 
 def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
@@ -130,6 +206,12 @@ def test_bad_arguments() -> None:
         st.certify(3)
     with pytest.raises(ValueError, match="cases >= 1 and sizes >= 2"):
         st.certify(naive, cases=0)
+    with pytest.raises(ValueError, match="draws by IID, naive is held to"):
+        st.certify(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
+    with pytest.raises(ValueError, match="seconds must be finite and above 0, got 0"):
+        st.certify(naive, seconds=0)
+    with pytest.raises(ValueError, match="more than the 20,000 that can be enumerated"):
+        st.certify(naive, policies=[st.Levels((9, 9))])
     with pytest.raises(ValueError, match="rules of Unruly must name at least one"):
         st.certify(Unruly())
 
@@ -168,7 +250,20 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
         (["tests.test_certify:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
         (["tests.test_certify:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
+        (
+            ["tests.test_certify:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"],
+            0,
+            "Levels((1,)) by IID",
+        ),
+        (["spectheory.verify:Block", "--black-box", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
+        (["spectheory.certify.zoo.steps:SHARED_SEED", "--exact"], 2, ""),
+        (["tests.test_certify:naive", "--seconds", "-1"], 2, ""),
+        (["tests.test_certify:BROKEN_STEP"], 2, ""),
         (["nonsense"], 2, ""),
+        (["tests.test_certify.py:noisy"], 2, ""),
+        (["tests.test_certify:noisy", "--shape", "0"], 2, ""),
+        (["tests.test_certify:noisy", "--shape", "9,9,9"], 2, ""),
+        (["tests.test_certify:noisy", "--black-box", "--shape", "1", "--shape", "1,1"], 2, ""),
     ],
 )
 def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:

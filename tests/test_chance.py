@@ -62,6 +62,18 @@ def test_a_uniform_number_is_settled_by_its_comparisons() -> None:
 def test_a_coin_of_exactly_zero_is_a_branch_of_probability_zero() -> None:
     assert list(branches(lambda rng: rng.random() * 2 <= 0)) == [(False, 1), (True, 0)]
     assert law_of(lambda rng: rng.random() * 2 < 0) == {False: 1}
+    assert list(branches(lambda rng: rng.random() == 0)) == [(False, 1), (True, 0)]
+    assert list(branches(lambda rng: bool(rng.random()))) == [(True, 1), (False, 0)]
+
+
+def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
+    quarter = np.float64(0.25)
+    assert law_of(lambda rng: bool(quarter > rng.random())) == {True: Fraction(1, 4), False: Fraction(3, 4)}
+    assert law_of(lambda rng: bool(quarter * rng.random() < 0.125)) == {True: Fraction(1, 2), False: Fraction(1, 2)}
+    assert law_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == {
+        True: Fraction(1, 4),
+        False: Fraction(3, 4),
+    }
 
 
 def test_the_same_law_as_the_generator() -> None:
@@ -84,8 +96,13 @@ def test_the_same_law_as_the_generator() -> None:
         (lambda rng: rng.random() * rng.random() < 0.5, "product of two uniform numbers"),
         (lambda rng: rng.random() < rng.random(), "two uniform numbers are combined"),
         (lambda rng: float(rng.random()), "used as a number"),
+        (lambda rng: int(3 * rng.random()), "used as a number"),
+        (lambda rng: np.log(rng.random()), "np.log of a uniform number"),
+        (lambda rng: rng.random((2,)), r"random\(size=\(2,\)\) is not replayed"),
+        (lambda rng: rng.integers(0, 2, size=1), r"integers\(size=1\) is not replayed"),
+        (lambda rng: rng.integers(0, 2, endpoint=True), r"integers\(endpoint=True\) is not replayed"),
         (lambda rng: rng.integers(2**62), "more than 10,000 outcomes"),
-        (lambda rng: rng.choice(2, size=3), r"choice\(size=...\) is not replayed"),
+        (lambda rng: rng.choice(2, size=3), r"choice\(size=3\) is not replayed"),
     ],
 )
 def test_what_cannot_be_enumerated_is_said(program: Any, message: str) -> None:
@@ -99,8 +116,11 @@ def test_hidden_randomness_is_noticed() -> None:
         list(branches(lambda rng: [rng.integers(next(outcomes)) for _ in range(2)]))
     with pytest.raises(ReplayError, match="more than 10 branches"):
         list(branches(lambda rng: [rng.integers(4) for _ in range(2)], most=10))
-    with pytest.raises(ValueError, match="one weight >= 0 for each of 2 values"):
-        list(branches(lambda rng: rng.choice(2, p=[0, 0])))
+    for probabilities in ([0, 0], [0.5, 0.6]):
+        with pytest.raises(ValueError, match="probabilities do not sum to 1"):
+            list(branches(lambda rng, p=probabilities: rng.choice(2, p=p)))
+    with pytest.raises(ValueError, match="one probability >= 0 for each of 2 values"):
+        list(branches(lambda rng: rng.choice(2, p=[1.5, -0.5])))
 
 
 def test_every_draw_rule_follows_its_definition() -> None:

@@ -229,7 +229,7 @@ def test_figures_show_the_numbers_of_the_records():
     for value in chosen.reach[1:]:
         assert f"{100 * value:.0f}" in texts
     texts = list(well_formed(figures.yield_figure(chosen)).itertext())
-    assert {f"{chosen.block_efficiency:.2f}", f"{chosen.speedup:.2f}", "chosen: tree"} <= set(texts)
+    assert {f"{chosen.block_efficiency:.2f}", f"{chosen.speedup:.2f}", "fastest: tree"} <= set(texts)
 
 
 def test_smoothed_rates_outside_their_interval_are_drawn():

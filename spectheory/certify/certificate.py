@@ -56,7 +56,9 @@ class Counterexample:
     def lines(self) -> list[str]:
         """Case, draft, the law of the output beside the target's, and their total variation."""
         off, at = self.difference, self.draft
-        drawn = "; ".join(f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d)
+        drawn = "; ".join(
+            f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d
+        )
         rows = [
             f"emits {text(s)} with probability {number(off.output[s])}, the target {number(off.target[s])}"
             for s in sorted(off.target, key=lambda s: -abs(off.output[s] - off.target[s]))[:4]
@@ -80,10 +82,10 @@ class Certificate:
         subject: what was certified.
         verdict: LOSSLESS in every case covered, LOSSY, or UNDECIDED.
         method: how its law was found, and in which numbers.
-        covered: policies for which cases were compared, one line for each draw rule.
+        covered: policies with the number of worlds of each vocabulary size, one line for each draw rule.
         refused: policies that the verifier refuses.
         sizes: vocabulary sizes.
-        cases: worlds compared.
+        cases: different worlds compared.
         drafts: drafts summed over in them.
         counterexample: the smallest one, where LOSSY.
         failure: what stopped it, where it raised, hung or could not be replayed, with the case.
@@ -109,10 +111,9 @@ class Certificate:
             lines += [f"  {line}" for line in self.failure.splitlines()]
         if self.counterexample:
             lines += [f"  {line}" for line in self.counterexample.lines()]
-        lines.append(
-            f"  compared: {self.cases} worlds of {' and '.join(map(str, self.sizes))} tokens, {self.drafts:,} drafts, "
-            f"by {self.method}"
-        )
+        if self.cases:
+            sizes = " and ".join(map(str, self.sizes))
+            lines.append(f"  compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
         lines += [f"  covered, {line}" for line in self.covered]
         lines += [f"  refused by the verifier itself, {line}" for line in self.refused]
         return lines

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Callable, Sequence
+import traceback
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,8 +24,12 @@ from spectheory.world import Policy
 
 MOST_DRAFTS = 256
 """Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
-TOLERANCE = 1e-9
-"""How far probabilities may be off where a subject runs on float64 only."""
+ROUNDED = 1e-6
+"""Total variation up to which numbers count as rounded: laws of small fractions are off by more, or not at all."""
+REPEATS = 5
+"""Comparisons of one world that must agree, before code that draws is believed to draw through its rng alone."""
+MOST_DRAFTS_ASKED = 20_000
+"""Drafts of a policy on the smallest vocabulary above which it is refused."""
 MOST_SHRINKS = 100
 """Cases looked at to make a counterexample smaller."""
 
@@ -42,8 +49,8 @@ def certify(
 
     Worlds are drawn by Hypothesis: laws with zeros, equal laws, disjoint supports, one-hot laws, in every context up
     to the depth of the tree. In each, the law of the output is summed over all drafts of a policy, extended by the
-    target to a common length, and compared with the target's by equality (within 1e-9 where the code runs on float64
-    only). The first world that differs is shrunk to the smallest one.
+    target to a common length, and compared with the target's by equality (within 1e-6 where the code computes in
+    floating point). The first world that differs is shrunk to the smallest one.
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` that draws through `rng`,
@@ -57,7 +64,7 @@ def certify(
         progress: called with the number of worlds compared so far.
 
     Raises:
-        ValueError: `given` is nothing that can be certified, cases < 1, or a size < 2.
+        ValueError: `given` is nothing that can be certified, cases < 1, a size < 2, or a policy with too many drafts.
         ImportError: Hypothesis is not installed.
     """
     if cases < 1 or not sizes or min(sizes) < 2:
@@ -65,9 +72,17 @@ def certify(
     try:
         from spectheory import strategies
     except ImportError as error:
-        raise ImportError("certify draws its cases by Hypothesis: pip install hypothesis") from error
+        raise ImportError("certify draws its cases by Hypothesis: pip install 'spectheory[certify]'") from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
+    for policy in wanted:
+        if policy.rule not in subject.rules:
+            raise ValueError(f"{policy} draws by {policy.rule.name}, {subject.name} is held to {list(subject.rules)}")
+        if _most_drafts(policy, min(sizes)) > MOST_DRAFTS_ASKED:
+            raise ValueError(
+                f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts on {min(sizes)} tokens, more than the "
+                f"{MOST_DRAFTS_ASKED:,} that can be enumerated for each world: certify a smaller shape"
+            )
     hunt = _Hunt(subject, fractions, cases, progress)
     refused = hunt.prepare(wanted, min(sizes))
     settings = [
@@ -75,8 +90,8 @@ def certify(
         for policy, size in itertools.product(wanted, sizes)
         if policy not in refused and (size == min(sizes) or _most_drafts(policy, size) <= MOST_DRAFTS)
     ]
-    found = None if hunt.failure else hunt.search_by_depth(settings, seed)
-    return hunt.certificate(found, settings, refused)
+    found = None if hunt.failure else hunt.search_all(settings, seed)
+    return hunt.certificate(found, refused)
 
 
 @dataclass
@@ -89,7 +104,7 @@ class _Hunt:
     progress: Callable[[int], None] | None
     seen: dict[str, bool] = field(default_factory=dict)
     drafts: int = 0
-    compared: int = 0
+    reached: list[Case] = field(default_factory=list)
     shrinks: int = 0
     failure: str | None = None
     is_no_law: bool = False
@@ -98,7 +113,7 @@ class _Hunt:
     @property
     def tolerance(self) -> float:
         """How far probabilities may be off."""
-        return 0 if self.arithmetic is fractions else TOLERANCE
+        return 0 if self.arithmetic is fractions else ROUNDED
 
     def prepare(self, policies: Sequence[Policy], size: int) -> list[Policy]:
         """Find the numbers that the subject runs on, and the policies that it refuses."""
@@ -112,98 +127,117 @@ class _Hunt:
                     refused.append(policy)
                 else:
                     self._fail(case, error)
+                    return refused
         return refused
 
     def _settle_numbers(self, case: Case) -> None:
         """Compare in exact numbers, or in float64 where functions of NumPy or torch do not run on Fractions."""
         try:
-            self._compare(case, self.arithmetic)
+            self._steady(case)
         except (TypeError, AttributeError):
-            self._compare(case, floats)
             self.arithmetic = floats
+            self._steady(case)
 
-    def search_by_depth(self, settings: Sequence[tuple[Policy, int]], seed: int) -> Case | None:
-        """The smallest lossy case; shallow trees first, since their worlds are small and quick to make smaller."""
+    def _steady(self, case: Case) -> Difference:
+        """The comparison, made several times where the subject draws: a hidden random source makes them differ."""
+        difference = self._compare(case, self.arithmetic)
+        for _ in range(0 if self.subject.is_law else REPEATS - 1):
+            if self._compare(case, self.arithmetic).output != difference.output:
+                raise ReplayError(
+                    "on the same draws it decides otherwise: it has a random source or a state of its own"
+                )
+        return difference
+
+    def search_all(self, settings: Sequence[tuple[Policy, int]], seed: int) -> Case | None:
+        """The smallest lossy case: an equal share of the worlds for each setting, shallow trees first."""
         from spectheory import strategies
 
-        stages: dict[int, list[tuple[Policy, int]]] = {}
-        for policy, size in settings:
-            stages.setdefault(strategies.max_depth(policy), []).append((policy, size))
-        found = (self.search(stage, -(-self.cases // len(stages)), seed) for _, stage in sorted(stages.items()))
+        shares = max(1, self.cases // max(1, len(settings)))
+        shallow_first = sorted(settings, key=lambda setting: (strategies.max_depth(setting[0]), setting[1]))
+        found = (self.search(setting, shares, seed) for setting in shallow_first)
         return next((case for case in found if case), None)
 
-    def search(self, settings: Sequence[tuple[Policy, int]], cases: int, seed: int) -> Case | None:
-        """The smallest lossy case that Hypothesis finds among so many."""
+    def search(self, setting: tuple[Policy, int], cases: int, seed: int) -> Case | None:
+        """The smallest lossy case that Hypothesis finds among so many, the plain one first."""
         from hypothesis import HealthCheck, Phase, find
         from hypothesis import settings as options
-        from hypothesis import strategies as hs
         from hypothesis.errors import NoSuchExample
 
         from spectheory import strategies
 
-        def tables(setting: tuple[Policy, int]) -> Any:
-            policy, size = setting
-            depth = strategies.max_depth(policy)
-            return strategies.tables(size, depth).map(lambda laws: Case(policy, laws))
-
+        policy, size = setting
+        plain = _plain_case(policy, size)
+        self.is_lossy(plain)
+        depth = strategies.max_depth(policy)
+        quiet = [
+            HealthCheck.too_slow,
+            HealthCheck.data_too_large,
+            HealthCheck.filter_too_much,
+            HealthCheck.nested_given,
+        ]
         try:
             return find(
-                hs.sampled_from(settings).flatmap(tables),
+                strategies.tables(size, depth).map(lambda laws: Case(policy, laws)),
                 self.is_lossy,
                 settings=options(
                     max_examples=cases,
                     database=None,
                     deadline=None,
                     phases=(Phase.generate, Phase.shrink),
-                    suppress_health_check=[
-                        HealthCheck.too_slow,
-                        HealthCheck.data_too_large,
-                        HealthCheck.filter_too_much,
-                    ],
+                    suppress_health_check=quiet,
                 ),
                 random=random.Random(seed),
             )
         except NoSuchExample:
-            return None
+            return plain if self.is_lossy(plain) else None
 
     def is_lossy(self, case: Case) -> bool:
         """Whether the output's law differs; what raises is noted, and not lossy."""
         key = "\n".join(case.lines())
         if key in self.seen:
             return self.seen[key]
+        if self.failure:
+            return False
         if any(self.seen.values()):
             self.shrinks += 1
             if self.shrinks > MOST_SHRINKS:
                 return False
         try:
             difference = self._compare(case, self.arithmetic)
-            self.seen[key] = difference.total_variation > self.tolerance or difference.impossible is not None
+            off = difference.total_variation
+            if self.arithmetic is fractions and 0 < off < ROUNDED:
+                self.arithmetic = floats
+            self.seen[key] = off > self.tolerance or difference.impossible is not None
             self.drafts += difference.drafts
-            self.compared += 1
+            self.reached.append(case)
         except Exception as error:
             self._fail(case, error)
             self.seen[key] = False
         if self.progress:
-            self.progress(self.compared)
+            self.progress(len(self.reached))
         return self.seen[key]
 
-    def certificate(
-        self, found: Case | None, settings: Sequence[tuple[Policy, int]], refused: Sequence[Policy]
-    ) -> Certificate:
+    def certificate(self, found: Case | None, refused: Sequence[Policy]) -> Certificate:
         """What is known now."""
-        verdict = Verdict.UNDECIDED if self.failure or not self.compared else Verdict.LOSSLESS
+        verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
+        if found:
+            try:
+                self._steady(found)
+            except ReplayError as error:
+                self._fail(found, error)
+                found, verdict = None, Verdict.UNDECIDED
         if found or self.is_no_law:
             verdict = Verdict.LOSSY
-        numbers = "exact fractions" if self.arithmetic is fractions else "float64, to 1e-9"
+        numbers = "exact fractions" if self.arithmetic is fractions else "floating point, to 1e-6"
         found_by = "its law" if self.subject.is_law else "its draws, replayed over every branch"
         return Certificate(
             subject=self.subject.name,
             verdict=verdict,
             method=f"{found_by}, in {numbers}",
-            covered=_by_rule([policy for policy, _ in settings] if self.compared else []),
+            covered=_worlds(self.reached),
             refused=_by_rule(refused),
-            sizes=tuple(sorted({size for _, size in settings})),
-            cases=self.compared,
+            sizes=tuple(sorted({len(case.laws[()][0]) for case in self.reached})),
+            cases=len(self.reached),
             drafts=self.drafts,
             counterexample=self._explain(found) if found else None,
             failure=None if found else self.failure,
@@ -216,7 +250,11 @@ class _Hunt:
     def _fail(self, case: Case, error: Exception) -> None:
         if self.failure is None:
             self.cannot_replay = isinstance(error, ReplayError)
-            kind = "its draws cannot be replayed" if self.cannot_replay else f"raised {type(error).__name__}"
+            kind = (
+                "its draws cannot be replayed"
+                if self.cannot_replay
+                else f"raised {type(error).__name__}{_place(error)}"
+            )
             self.failure = "\n".join([f"{kind}: {error}", *case.lines()])
             self.is_no_law = isinstance(error, NotALawError)
 
@@ -251,6 +289,32 @@ def _most_drafts(policy: Policy, size: int) -> int:
         nodes *= policy.draws(depth, 1)
         draws, depth = draws + nodes, depth + 1
     return size**draws
+
+
+def _place(error: Exception) -> str:
+    """Where an error came from, unless it is our own."""
+    frames = traceback.extract_tb(error.__traceback__)
+    last = frames[-1] if frames else None
+    if last is None or Path(last.filename).is_relative_to(Path(__file__).parent.parent):
+        return ""
+    return f" in {last.name}, {Path(last.filename).name} line {last.lineno}"
+
+
+def _worlds(cases: Sequence[Case]) -> tuple[str, ...]:
+    """Policies with the number of worlds of each vocabulary size, a line for each draw rule."""
+    counts: dict[str, dict[str, Counter[int]]] = {}
+    for case in cases:
+        by_size = counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())
+        by_size[len(case.laws[()][0])] += 1
+    sizes = sorted({len(case.laws[()][0]) for case in cases})
+    return tuple(
+        f"{rule}: " + ", ".join(f"{name} {_sum(by[size] for size in sizes)}" for name, by in policies.items())
+        for rule, policies in counts.items()
+    )
+
+
+def _sum(numbers: Iterable[int]) -> str:
+    return " + ".join(map(str, numbers))
 
 
 def _by_rule(policies: Sequence[Policy]) -> tuple[str, ...]:

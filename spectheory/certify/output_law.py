@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from operator import index
 from typing import Any
-
-import numpy as np
 
 from spectheory.chance import branches
 from spectheory.draft import Draft
@@ -15,6 +14,10 @@ from spectheory.world import Context, Policy, World
 
 LawOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
 """(draft, p) -> (last accepted node, next token, probability), those of probability 0 that can still happen too."""
+
+
+ROUNDING = 1e-9
+"""How far below 0 a probability may be by rounding."""
 
 
 class NotALawError(ValueError):
@@ -62,11 +65,11 @@ def compare(law_of: LawOf, world: World, policy: Policy, length: int, arithmetic
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
         for node, token, probability in law_of(seen, arithmetic(world.target(draft))):
-            _check_inside("node", node, draft.tree.budget + 1)
-            _check_inside("token", token, len(world.p(())))
-            if probability < 0:
+            node = _checked("node", node, draft.tree.budget + 1)
+            token = _checked("token", token, len(world.p(())))
+            if probability < -ROUNDING:
                 raise NotALawError(f"the law gives probability {probability} to node {node}, token {token}")
-            text = (*draft.context(node), int(token))
+            text = (*draft.context(node), token)
             emitted[text] = emitted.get(text, 0) + chance * probability
             if probability == 0 and _probability(world, text) == 0:
                 impossible = text
@@ -97,6 +100,9 @@ def _probability(world: World, text: Context, given: int = 0) -> Any:
     return chance
 
 
-def _check_inside(name: str, index: Any, size: int) -> None:
-    if not isinstance(index, int | np.integer) or not 0 <= index < size:
-        raise NotALawError(f"the verifier returned {name} {index}, not one of the {size} there are")
+def _checked(name: str, given: Any, size: int) -> int:
+    """`given` as a whole number below `size`."""
+    number = index(given)
+    if not 0 <= number < size:
+        raise NotALawError(f"the verifier returned {name} {number}, not one of the {size} there are")
+    return number

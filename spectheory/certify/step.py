@@ -25,6 +25,7 @@ def certify_step(
     step: Step,
     target: Callable[[Context], Vector],
     *,
+    subject: str = "step",
     contexts: Sequence[Context] = ((),),
     length: int = 2,
     vocab_size: int,
@@ -47,6 +48,7 @@ def certify_step(
         step: (context, rng) -> the tokens that one step emits, 1 or more; those beyond `length` are not looked at. It
             may ignore `rng`, a generator for the whole test, and draw by its own means, as long as runs differ.
         target: context -> (V,) law of the next token. It is asked for every prefix shorter than `length`.
+        subject: how the step is called in the certificate.
         contexts: tuples of tokens to test after, in turn.
         length: number of tokens whose joint law is compared: one more than the drafted depth shows every bonus token.
         vocab_size: V.
@@ -72,6 +74,7 @@ def certify_step(
             progress(*course.path[-1], course.bound)
     samples, log_wealth = course.path[-1]
     return StepCertificate(
+        subject=subject,
         verdict=course.verdict,
         alpha=alpha,
         tv=tv,

@@ -32,6 +32,7 @@ class StepCertificate:
     from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
 
     Attributes:
+        subject: what was tested.
         verdict: LOSSY, WITHIN or UNDECIDED.
         alpha: level of either error.
         tv: the total variation below which a step is passed.
@@ -49,6 +50,7 @@ class StepCertificate:
         failure: what the step did wrong that is no token at all, or which token does not exist.
     """
 
+    subject: str
     verdict: Verdict
     alpha: float
     tv: float
@@ -77,15 +79,19 @@ class StepCertificate:
     def lines(self) -> list[str]:
         """A short report."""
         contexts = f"{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
-        found = [f"{self.verdict.name}: {self.verdict.value}"]
+        found = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
         found += [self.failure] if self.failure else []
+        if not self.samples:
+            return found
         found.append(f"{self.runs} in {contexts}, joint law of the first {self.length} tokens")
         won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
-        found.append(f"wealth against it {won}; a right step reaches 10^{-math.log10(self.alpha):.3g} with probability "
-                     f"at most {self.alpha:g}")  # fmt: skip
+        needed = f"10^{-math.log10(self.alpha):.3g}"
+        found.append(
+            f"evidence against it {won}; a right step reaches {needed} with probability at most {self.alpha:g}"
+        )
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} asked for")  # fmt: skip
-        found += [f"loudest cell: {self.worst}"] if self.worst else []
+        found += [f"largest deviation: {self.worst}"] if self.worst else []
         found += [f"about {self.needed:,} runs would decide, were the step right"] if self.needed else []
         return found
 

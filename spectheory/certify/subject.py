@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import random
+import sys
 from collections.abc import Callable, Iterable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,10 +13,13 @@ import numpy as np
 
 from spectheory.certify.deadline import deadline
 from spectheory.certify.output_law import LawOf
-from spectheory.chance import branches
+from spectheory.chance import ReplayError, branches
 from spectheory.draft import Draft, DrawRule
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
+
+MANY_CALLS = 100
+"""Calls of a function on one draft from which a timeout is blamed on their number."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +39,7 @@ class Subject:
     is_law: bool
 
 
-def subject_of(given: Any, rules: Sequence[DrawRule] | None, seconds: float) -> Subject:
+def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds: float) -> Subject:
     """Take a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` for a law.
 
     A function may carry its draw rules as an attribute `rules`; without any it is held to DrawRule.IID.
@@ -41,10 +47,12 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | None, seconds: float) -> 
     Raises:
         ValueError: `given` is none of these, or claims no rule.
     """
+    if not 0 < seconds < float("inf"):
+        raise ValueError(f"seconds must be finite and above 0, got {seconds}")
     if isinstance(given, type):
         given = given()
     name = getattr(given, "__name__", None) or repr(given)
-    claimed = tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
+    claimed = (rules,) if isinstance(rules, DrawRule) else tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
     if not claimed:
         raise ValueError(f"rules of {name} must name at least one draw rule, got none")
     if isinstance(given, Solver):
@@ -72,14 +80,36 @@ def _law_of_verifier(verifier: Verifier, seconds: float) -> LawOf:
 
 def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
     def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
-        def program(rng: Any) -> tuple[int, int]:
-            with deadline(seconds):
-                return verify(draft, p.copy(), rng)
+        calls = 0
 
-        for (node, token), chance in branches(program):
-            yield node, token, chance
+        def program(rng: Any) -> tuple[int, int]:
+            nonlocal calls
+            calls += 1
+            own = copy(draft)
+            object.__setattr__(own, "q", draft.q.copy())
+            return verify(own, p.copy(), rng)
+
+        before = _shared_generators()
+        try:
+            with deadline(seconds):
+                found = list(branches(program))
+        except TimeoutError as error:
+            if calls < MANY_CALLS:
+                raise
+            raise ReplayError(f"its branches did not end within {seconds:g} seconds and {calls:,} calls") from error
+        if _shared_generators() != before:
+            raise ReplayError("it draws from the global generator of random, numpy.random or torch, not from rng")
+        return [(node, token, chance) for (node, token), chance in found]
 
     return law_of
+
+
+def _shared_generators() -> tuple[Any, ...]:
+    """The state of every global generator, to see whether a function has drawn from one."""
+    torch = sys.modules.get("torch")
+    state = np.random.get_state()  # noqa: NPY002
+    of_torch = torch.random.get_rng_state().numpy().tobytes() if torch else b""
+    return random.getstate(), state[1].tobytes(), state[2:], of_torch  # type: ignore[index]
 
 
 def fractions(laws: Any) -> np.ndarray:

@@ -8,10 +8,10 @@ from enum import Enum
 class Verdict(Enum):
     """The answer to: does it keep the target's distribution? The exit status of `spectheory certify` goes by it."""
 
-    LOSSLESS = "keeps the target's distribution in every case covered, exactly"
+    LOSSLESS = "keeps the target's distribution in every case covered"
     WITHIN = "within the stated total variation of the target, at the stated level"
     LOSSY = "does not keep the target's distribution"
-    UNDECIDED = "not decided"
+    UNDECIDED = "it could not be run, or more would have to be seen"
 
     @property
     def exit_status(self) -> int:

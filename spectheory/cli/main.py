@@ -11,7 +11,11 @@ import typer
 
 from spectheory.cli import certifying, demo, measuring, planning
 
-OF_THE_EXTRA = {"torch", "transformers", "tokenizers", "safetensors", "pyarrow"}
+EXTRAS = {
+    **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
+    "hypothesis": "certify",
+}
+"""Packages that come with an extra."""
 
 
 def _end(line: str, status: int) -> NoReturn:
@@ -27,10 +31,11 @@ def in_one_line() -> Iterator[None]:
     except KeyboardInterrupt:
         _end("interrupted: every file written so far is whole; trace and train go on from theirs", 130)
     except ModuleNotFoundError as error:
-        if (error.name or "").split(".")[0] not in OF_THE_EXTRA:
+        package = (error.name or "").split(".")[0]
+        if package not in EXTRAS:
             raise
-        _end(f"error: this command needs {error.name}: pip install 'spectheory[reference]'", 2)
-    except (ValueError, OSError) as error:
+        _end(f"error: this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'", 2)
+    except (ValueError, OSError, ImportError) as error:
         _end(f"error: {error}", 2)
 
 

@@ -81,7 +81,8 @@ def _accepted_of_two(p: Vector, q: Vector) -> Any:
     Round two accepts sum_t min(r(t), q(t) / (1 - q(x))), r = N((p - q)+); x itself adds nothing since r(x) = 0. Sorted
     by q(t) / r(t), the tokens before 1 - q(x) add q(t) / (1 - q(x)) and those after it r(t): two running sums.
     """
-    size, left, others = len(q), residual(p, q), 1 - q
+    size, left, others, top = len(q), residual(p, q), 1 - q, q.argmax()
+    others[top] = q[:top].sum() + q[top + 1 :].sum()  # 1 - q would cancel where one token has nearly all of q
     blank = left.repeat(2) * 0  # arrays repeat each entry, tensors the whole: alike once it is all 0
     key, shares, masses, weights, scales = blank * 1, blank * 1, blank * 1, blank * 1, blank * 1
     key[:size], key[size:] = q / (left + (left == 0)), others

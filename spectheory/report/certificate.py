@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html import escape
+from textwrap import dedent
 
 from spectheory.certify import Certificate, StepCertificate
 from spectheory.records import Provenance
@@ -20,6 +21,6 @@ def certificate_page(name: str, certificate: Certificate | StepCertificate) -> s
         f"Certificate of {name}",
         f'<p class="lead"><b>{verdict.name}.</b> {escape(name)}: {escape(verdict.value)}.</p>',
         *figure,
-        f"<pre>{escape(chr(10).join(certificate.lines()))}</pre>",
+        f"<pre>{escape(dedent(chr(10).join(certificate.lines()[1:])))}</pre>",
         f"<footer>{escape(stamp.created)}; {escape(stamp.machine)}; {escape(versions)}</footer>",
     )

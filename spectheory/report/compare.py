@@ -90,7 +90,11 @@ class Comparison:
             return f"{predicted} has no measured interval to lie in, one request was decoded: {found}."
         low, high = self.measurement.tau_interval
         side = "inside" if self.inside else "outside"
-        return f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}: {found}."
+        predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
+        expected = self.theory.tau_interval
+        if expected and not expected[0] <= self.measurement.tau <= expected[1]:
+            predicted += ", the measured one outside the predicted interval"
+        return f"{predicted}: {found}."
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

@@ -137,10 +137,11 @@ def yield_figure(plan: Plan) -> str:
         (tau, plan.tree_block_efficiency, plan.chain_block_efficiency),
         (speed, plan.tree_speedup, plan.chain_speedup),
     ):
-        panel.plot(np.arange(len(tree)), tree, color=BLUE, label="tree")
+        label = "best tree of any depth" if panel is tau else "tree"
+        panel.plot(np.arange(len(tree)), tree, color=BLUE, label=label)
         panel.plot(np.arange(len(chain)), chain, color=ORANGE, linestyle="--", label="chain")
     for panel, chosen in ((tau, plan.block_efficiency), (speed, plan.speedup)):
-        panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"chosen: {plan.answer}")
+        panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"fastest: {plan.answer}")
         panel.axvline(plan.tree.budget, color=INK, linewidth=0.6, alpha=0.5)
         _label(panel, f"{chosen:.2f}", plan.tree.budget, chosen, above=True)
         panel.margins(y=0.15)

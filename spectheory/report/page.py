@@ -53,7 +53,7 @@ th { font-weight: 600; }
 td small { display: block; color: var(--muted); font-size: .8em; }
 footer { color: var(--muted); font-size: .85rem; }
 h3 { font-size: 1rem; margin: 1.6rem 0 .2rem; }
-footer table th { white-space: normal; }
+footer table th { white-space: normal; overflow-wrap: normal; }
 footer table td { text-align: left; white-space: normal; }
 """
 

@@ -17,8 +17,8 @@ class Outcome:
 
     Attributes:
         tree: the draft's tree, with n drafted nodes.
-        stop: (n + 1,) probability that each node is the last accepted one.
-        next_token: (n + 1, V) law of the correction or bonus token given that node.
+        stop: for each of the n + 1 nodes the probability that it is the last accepted one.
+        next_token: for each node the law (V,) of the correction or bonus token given that.
     """
 
     tree: Tree

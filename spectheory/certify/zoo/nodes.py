@@ -34,8 +34,8 @@ def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     first = drafts[0]
     if rng.random() * q[first] < p[first]:
         return first
-    struck = without(p, first)
-    return draw(residual(struck, q), rng)
+    p[first] = p[first] * 0
+    return draw(residual(p / p.sum(), q) if p.sum() > 0 else q, rng)
 
 
 def first_of_sorted(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
