@@ -1,6 +1,6 @@
 """Theory, simulation and planning of tree-based speculative decoding."""
 
-from spectheory import otlp, verify
+from spectheory import goose, gto, otlp, verify
 from spectheory.acceptance import Acceptance
 from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, certify, certify_step
 from spectheory.chance import branches
@@ -10,11 +10,23 @@ from spectheory.latency import Latency
 from spectheory.otlp import optimal_acceptance
 from spectheory.plan import Plan, plan
 from spectheory.records import Provenance, RecordError
-from spectheory.search import best_tree, best_trees, yield_table
+from spectheory.search import (
+    Drafted,
+    Eagle2,
+    MarkovDraft,
+    OptTree,
+    RatesDraft,
+    Salf,
+    SpecExec,
+    best_tree,
+    best_trees,
+    yield_table,
+)
 from spectheory.tally import Tally
 from spectheory.tree import Tree
 from spectheory.world import Levels, Paths, World
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
+from spectheory.yields.delayed import delayed_block_efficiency, delayed_seconds, delayed_throughput
 
 __version__ = "0.1.0"
 
@@ -22,14 +34,21 @@ __all__ = [
     "Acceptance",
     "Certificate",
     "Draft",
+    "Drafted",
     "DrawRule",
+    "Eagle2",
     "Estimate",
     "Latency",
     "Levels",
+    "MarkovDraft",
+    "OptTree",
     "Paths",
     "Plan",
     "Provenance",
+    "RatesDraft",
     "RecordError",
+    "Salf",
+    "SpecExec",
     "StepCertificate",
     "Tally",
     "Tree",
@@ -43,7 +62,12 @@ __all__ = [
     "branches",
     "certify",
     "certify_step",
+    "delayed_block_efficiency",
+    "delayed_seconds",
+    "delayed_throughput",
     "expected_block_efficiency",
+    "goose",
+    "gto",
     "optimal_acceptance",
     "otlp",
     "plan",

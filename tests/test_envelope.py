@@ -19,14 +19,15 @@ def latency(token_seconds: float, draft_seconds: float = 0.05) -> st.Latency:
 
 def grown(levels: int, branching: int, nodes: int) -> float:
     """Block efficiency of the envelope, with paths of ranks in a dictionary."""
-    beam, pool = [()], {}
+    beam: list[tuple[int, ...]] = [()]
+    pool: dict[tuple[int, ...], float] = {}
     for depth in range(levels):
         row = RATES.table[min(depth, len(RATES.table) - 1)]
         children = {
             (*path, rank): pool.get(path, 1.0) * row[rank] for path in beam for rank in range(min(branching, 3))
         }
         pool |= children
-        beam = sorted(children, key=lambda path: -children[path])[:branching]
+        beam = sorted(children, key=lambda path, of=children: -of[path])[:branching]
     return 1 + sum(sorted(pool.values(), reverse=True)[:nodes])
 
 

@@ -60,7 +60,7 @@ def test_large_batches_break_even(planned: Schedule) -> None:
     assert planned.answer(0) == "tree"
     at = planned.break_even
     assert at is not None
-    assert all(planned.answer(row) == "off" for row in np.flatnonzero(planned.batches >= at))
+    assert all(planned.answer(int(row)) == "off" for row in np.flatnonzero(planned.batches >= at))
     assert all(planned.speedup[planned.batches < at] > 1)
     assert schedule(RATES, latency_at, [1], context=512, max_budget=4).break_even is None
 

@@ -37,7 +37,7 @@ MOST_SHRINKS = 100
 def certify(
     given: Any,
     *,
-    rules: Sequence[DrawRule] | None = None,
+    rules: Sequence[DrawRule] | DrawRule | None = None,
     policies: Sequence[Policy] | None = None,
     sizes: Sequence[int] = (2, 3),
     cases: int = 300,

@@ -1,7 +1,8 @@
 """The best draft tree under an acceptance model, and what each budget and depth can give at most.
 
 Every answer is exact: best-first search where the rates are non-increasing in rank, the dynamic program where not.
-The kernels, and with them Numba, are imported by the first search that needs them.
+The kernels, and with them Numba, are imported by the first search that needs them. Beside it stand the policies that
+grow a tree from a draft's own probabilities, as data for one search (`frontier`).
 """
 
 from __future__ import annotations
@@ -12,10 +13,31 @@ import numpy as np
 
 from spectheory.acceptance import Acceptance
 from spectheory.search import best_first
+from spectheory.search.arguments import check_budget, check_whole
+from spectheory.search.drafted import Drafted
+from spectheory.search.drafter import Drafter, MarkovDraft, RatesDraft
+from spectheory.search.eagle2 import Eagle2
 from spectheory.search.memory import require_memory
-from spectheory.tree import LARGEST_TREE, Tree
+from spectheory.search.opt_tree import OptTree, OptTreeAtCost
+from spectheory.search.salf import Salf
+from spectheory.search.spec_exec import SpecExec, distance_to_optimum
+from spectheory.tree import Tree
 
-__all__ = ["best_tree", "best_trees", "yield_table"]
+__all__ = [
+    "Drafted",
+    "Drafter",
+    "Eagle2",
+    "MarkovDraft",
+    "OptTree",
+    "OptTreeAtCost",
+    "RatesDraft",
+    "Salf",
+    "SpecExec",
+    "best_tree",
+    "best_trees",
+    "distance_to_optimum",
+    "yield_table",
+]
 
 
 def best_tree(
@@ -70,7 +92,7 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     Raises:
         ValueError: an argument is out of range, or the table needs more memory than there is.
     """
-    _check_whole("max_depth", max_depth, 0, "")
+    check_whole("max_depth", max_depth, 0, "")
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
     rows, ranks = table.shape
     require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)
@@ -80,16 +102,9 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     return result
 
 
-def _check_whole(name: str, value: object, least: int, repair: str) -> None:
-    if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise ValueError(f"{name} must be a whole number, got {value!r:.80}")
-    if value < least:
-        raise ValueError(f"{name} must be at least {least}, got {value}{repair}")
-
-
 def _check_tree_depth(max_depth: object) -> None:
     if max_depth is not None:
-        _check_whole("max_depth", max_depth, 1, ": for no speculation use Tree.chain(0), for any depth None")
+        check_whole("max_depth", max_depth, 1, ": for no speculation use Tree.chain(0), for any depth None")
 
 
 def _problem(
@@ -98,11 +113,9 @@ def _problem(
     """The rates that a tree within the limits can use, (D, R), and the greatest depth of a node in it, at least D."""
     if not isinstance(acceptance, Acceptance):
         raise ValueError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
-    _check_whole("budget", budget, 1, ": for no speculation use Tree.chain(0)")
+    check_budget(budget)
     if max_fanout is not None:
-        _check_whole("max_fanout", max_fanout, 1, ": None sets no limit")
-    if budget >= LARGEST_TREE:
-        raise ValueError(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
+        check_whole("max_fanout", max_fanout, 1, ": None sets no limit")
     limit = budget if max_depth is None else min(budget, max_depth)
     return np.array(acceptance.table[:limit, : max_fanout or budget]), limit
 

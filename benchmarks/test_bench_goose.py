@@ -1,0 +1,96 @@
+"""How long the best tree of two sources takes, beside the textbook's heap in plain Python in the same run.
+
+Both take 500 drafted nodes, and are checked against each other. Least times are compared, since a busy machine only
+adds. `optimal_tree` is the whole call: arguments checked, search, `Tree` made. The target is 50 microseconds.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from time import perf_counter
+from typing import Any
+
+import pytest
+
+from spectheory.goose import SpineTree, optimal_tree
+from spectheory.goose.optimal import compiled, take, take_by_heap
+from spectheory.goose.two_source import Siblings, sibling_law
+
+BUDGET = 500
+CASES: list[tuple[float, float, Siblings]] = [
+    (0.7, 0.2, "sequential"),
+    (0.7, 0.2, "exclusive"),
+    (0.4, 0.15, "sequential"),
+    (0.1, 0.6, "sequential"),
+]
+Arguments = tuple[float, float, float, int, int, int]
+
+
+def arguments(p_spine: float, p_branch: float, siblings: Siblings, budget: int) -> Arguments:
+    return p_spine, p_branch, *sibling_law(p_branch, siblings), budget, budget
+
+
+def least_seconds(call: Callable[[], Any], rounds: int) -> float:
+    def once() -> float:
+        start = perf_counter()
+        call()
+        return perf_counter() - start
+
+    return min(once() for _ in range(rounds))
+
+
+class Heap:
+    """Least seconds and yield of the heap by case, and the lines that relate other least seconds to them."""
+
+    def __init__(self) -> None:
+        self.seconds, self.yields, self.lines = {}, {}, []
+        for case in CASES:
+            self.yields[case] = take_by_heap(*arguments(*case, BUDGET))[2]
+            self.seconds[case] = least_seconds(lambda case=case: take_by_heap(*arguments(*case, BUDGET)), 50)
+
+    def time(self, benchmark: Any, name: str, call: Callable[[], Any], case: tuple[float, float, Siblings]) -> Any:
+        call()  # compiles, or reads what was compiled
+        result = benchmark(call)
+        if benchmark.stats is not None:
+            least, heap = benchmark.stats.stats.min, self.seconds[case]
+            benchmark.extra_info["ratio_to_heap"] = least / heap
+            self.lines.append(f"{f'{name}, {case}':55} {least * 1e6:10.1f} us {least / heap:8.4f} x heap")
+        return result
+
+
+@pytest.fixture(scope="module")
+def heap(request: pytest.FixtureRequest) -> Iterator[Heap]:
+    made = Heap()
+    yield made
+    plugins = request.config.pluginmanager
+    with plugins.get_plugin("capturemanager").global_and_fixture_disabled():  # pyright: ignore[reportOptionalMemberAccess]
+        print(f"\n{BUDGET} nodes; {platform.machine()}, {platform.system()}, Python {platform.python_version()}")
+        for case, seconds in made.seconds.items():
+            print(f"{f'heap in plain Python, {case}':55} {seconds * 1e6:10.1f} us")
+        print(*made.lines, sep="\n")
+
+
+pytestmark = pytest.mark.benchmark(max_time=0.3, min_rounds=20)
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_optimal_tree(benchmark: Any, heap: Heap, case: tuple[float, float, Siblings]) -> None:
+    p_spine, p_branch, siblings = case
+    call = lambda: optimal_tree(p_spine, p_branch, BUDGET, siblings=siblings)  # noqa: E731
+    found: SpineTree = heap.time(benchmark, "optimal_tree", call, case)
+    assert found.block_efficiency == pytest.approx(heap.yields[case], rel=1e-12)
+    assert found.tree.budget == BUDGET
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_compiled_kernel(benchmark: Any, heap: Heap, case: tuple[float, float, Siblings]) -> None:
+    body = compiled()
+    _, _, total = heap.time(benchmark, "compiled kernel", lambda: body(*arguments(*case, BUDGET)), case)
+    assert total == pytest.approx(heap.yields[case], rel=1e-12)
+
+
+@pytest.mark.parametrize("case", CASES[:1])
+def test_kernel_in_plain_python(benchmark: Any, heap: Heap, case: tuple[float, float, Siblings]) -> None:
+    _, _, total = heap.time(benchmark, "kernel, not compiled", lambda: take(*arguments(*case, BUDGET)), case)
+    assert total == pytest.approx(heap.yields[case], rel=1e-12)

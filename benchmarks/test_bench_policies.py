@@ -1,0 +1,134 @@
+"""What a policy costs beside its draft forwards, as ratios to its published algorithm in plain Python in the same run.
+
+Both ask the same draft, whose answers lie ready in a table, so that little but the policy is timed; both give the same
+probabilities. 60 nodes, and for EAGLE-2 10 of a layer in 7 layers, as published. The plain renderings, too, look only
+at as many children of a node as could be used. Least times are compared, since a busy machine only adds.
+"""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Callable, Iterator
+from heapq import nsmallest
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pytest
+
+from spectheory.search import Drafter, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
+
+BUDGET, VOCABULARY = 60, 1_000
+TOP_K, LAYERS, BATCH, THRESHOLD = 10, 7, 10, 0.6
+
+Node = tuple[float, int, int, tuple[int, ...]]
+"""(-probability, depth, rank, path of tokens)."""
+
+ROOT: Node = (-1.0, 0, 0, ())
+
+
+def measured_like() -> MarkovDraft:
+    """Laws that fall with rank as a language model's do, each on an order of tokens of its own."""
+    rng = np.random.default_rng(0)
+    law = np.arange(1, VOCABULARY + 1.0) ** -rng.uniform(1.5, 3, (VOCABULARY, 1))
+    return MarkovDraft(rng.permuted(law / law.sum(1, keepdims=True), axis=1))
+
+
+def children(draft: Drafter, nodes: list[Node], n: int) -> list[Node]:
+    tokens, law = draft.expand([node[3] for node in nodes])
+    rows = zip(nodes, tokens[:, :n].tolist(), law[:, :n].tolist(), strict=True)
+    return [
+        (value * q, depth + 1, rank, (*path, token))
+        for (value, depth, _, path), row, probabilities in rows
+        for rank, (token, q) in enumerate(zip(row, probabilities, strict=True))
+    ]
+
+
+def opt_tree(draft: Drafter, n: int) -> list[Node]:
+    layer = nsmallest(n, children(draft, [ROOT], n))
+    tree, before, depth = layer, 0.0, 1
+    while depth < n and -sum(node[0] for node in nsmallest(n, tree)) - before > 0:
+        before = -sum(node[0] for node in nsmallest(n, tree))
+        layer = nsmallest(n, children(draft, layer, n))
+        tree, depth = tree + layer, depth + 1
+    return nsmallest(n, tree)
+
+
+def eagle2(draft: Drafter, top_k: int, depth: int, n: int) -> list[Node]:
+    layer, pool = [ROOT], []
+    for _ in range(depth):
+        found = children(draft, layer, top_k)
+        pool, layer = pool + found, nsmallest(top_k, found)
+    return nsmallest(n, pool)
+
+
+def salf(draft: Drafter, n: int, threshold: float, batch: int) -> list[Node]:
+    tree, queue = [], [ROOT]
+    while True:
+        popped, queue = queue[:batch], queue[batch:]
+        tree = nsmallest(n + 1, tree + popped)
+        epsilon = -tree[-1][0] if len(tree) > n else 0.0
+        chosen = [node for node in popped if -node[0] > epsilon]
+        if not chosen or -sum(node[0] for node in chosen) < threshold:
+            return tree[1:]
+        queue = nsmallest(n + 1, queue + children(draft, chosen, n))
+
+
+class Plain:
+    """The draft, least seconds of the renderings, and the lines that relate other least seconds to them."""
+
+    def __init__(self) -> None:
+        self.draft = measured_like()
+        self.draft.expand([()])
+        self.lines = []
+
+    def time(self, benchmark: Any, policy: Any, plain: Callable[[], list[Node]]) -> None:
+        found = benchmark(policy.grow, self.draft)
+        assert found.probability[1:].tolist() == [-node[0] for node in plain()]
+        if benchmark.stats is not None:
+            least, seconds = benchmark.stats.stats.min, min(_seconds(plain) for _ in range(10))
+            benchmark.extra_info["ratio_to_plain"] = least / seconds
+            calls = f"{found.draft_calls} calls, {found.draft_tokens} tokens"
+            self.lines.append(
+                f"{policy!r:58} {calls:22} {least * 1e3:7.3f} ms {least / seconds:6.3f} x plain {seconds * 1e3:8.3f} ms"
+            )
+
+
+def _seconds(call: Callable[[], object]) -> float:
+    start = perf_counter()
+    call()
+    return perf_counter() - start
+
+
+@pytest.fixture(scope="module")
+def plain(request: pytest.FixtureRequest) -> Iterator[Plain]:
+    made = Plain()
+    yield made
+    plugins = request.config.pluginmanager
+    with plugins.get_plugin("capturemanager").global_and_fixture_disabled():  # pyright: ignore[reportOptionalMemberAccess]
+        print(
+            f"\n{platform.machine()}, {platform.system()}, Python {platform.python_version()}, NumPy {np.__version__}"
+        )
+        print(*made.lines, sep="\n")
+
+
+pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
+
+
+def test_opt_tree(benchmark: Any, plain: Plain) -> None:
+    plain.time(benchmark, OptTree(BUDGET), lambda: opt_tree(plain.draft, BUDGET))
+
+
+def test_eagle2(benchmark: Any, plain: Plain) -> None:
+    plain.time(benchmark, Eagle2(TOP_K, LAYERS, BUDGET), lambda: eagle2(plain.draft, TOP_K, LAYERS, BUDGET))
+
+
+@pytest.mark.parametrize("threshold", [0, THRESHOLD])
+def test_salf(benchmark: Any, plain: Plain, threshold: float) -> None:
+    plain.time(benchmark, Salf(BUDGET, threshold, BATCH), lambda: salf(plain.draft, BUDGET, threshold, BATCH))
+
+
+@pytest.mark.parametrize(("budget", "batch"), [(BUDGET, 1), (BUDGET, BATCH), (BUDGET, BUDGET), (1024, 32)])
+def test_spec_exec(benchmark: Any, plain: Plain, budget: int, batch: int) -> None:
+    """Beside Algorithm 2 of SALF & TALF without its stop."""
+    plain.time(benchmark, SpecExec(budget, batch), lambda: salf(plain.draft, budget, 0, batch))

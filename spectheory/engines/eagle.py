@@ -1,0 +1,52 @@
+"""The EAGLE repository: an envelope for EAGLE-2 and 3, static choices for EAGLE-1.
+
+Versions are the method's, read 2026-11-21: "1" (eagle/model/choices.py and utils_c.py at 08dc06cc), "2" and "3"
+(`EaModel.from_pretrained`). `total_token` counts the root, and `depth` the levels after the first: for (L, K, n) they
+are n + 1 and L - 1.
+"""
+
+from __future__ import annotations
+
+import json
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import Envelope, Shape, paths
+from spectheory.tree import Tree
+
+SETTINGS_FILE = "from_pretrained.json"
+CHOICES_FILE = "choices.py"
+TOP_K = 10
+"""Children that EAGLE-1 and Medusa draft at a node: `TOPK` in their utils."""
+
+VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
+
+
+def export(plan: Shape, *, version: str) -> Export:
+    """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
+
+    Args:
+        plan: an envelope for "2" and "3", a static tree for "1".
+        version: of EAGLE: "1", "2" or "3".
+
+    Raises:
+        ValueError: the version cannot run the plan, or the plan is out of its bounds.
+    """
+    key, kind = release("EAGLE", version, VERSIONS, parts=1)
+    if isinstance(plan, Envelope) and kind == "dynamic":
+        settings = {"total_token": plan.nodes + 1, "depth": plan.levels - 1, "top_k": plan.branching}
+        return Export("eagle", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
+    if isinstance(plan, Tree) and kind == "static":
+        if plan.max_depth < 2:
+            raise ValueError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: use Medusa's")
+        return Export("eagle", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
+    wanted = "an Envelope" if kind == "dynamic" else "a Tree"
+    raise ValueError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
+
+
+def choices_text(tree: Tree, engine: str) -> str:
+    """The paths of `tree` as a line of Python, checked against the number of children that are drafted."""
+    found = [list(path) for path in paths(tree, engine)]
+    widest = max(max(path) for path in found) + 1
+    if widest > TOP_K:
+        raise ValueError(f"tree must have at most TOPK={TOP_K} children at a node for {engine}, got {widest}")
+    return f"spectheory_{tree.budget} = {found}\n"

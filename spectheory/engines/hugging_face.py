@@ -1,0 +1,32 @@
+"""Hugging Face transformers: a chain as generation settings. It reports no statistics to import.
+
+Version 5.23, by the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
+2026-11-21. The root is not counted. The settings belong on the assistant's generation config.
+"""
+
+from __future__ import annotations
+
+import json
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import check_length
+
+FILE = "generation_config.json"
+VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")}
+
+
+def export(length: int, *, version: str) -> Export:
+    """A chain of `length` tokens in every cycle: the schedule constant, the confidence threshold 0.
+
+    Args:
+        length: drafted tokens, at least 1.
+        version: of transformers, such as "5.23.0".
+    """
+    key, names = release("transformers", version, VERSIONS)
+    check_length(length)
+    settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
+    notes = (
+        "set them on the assistant: assistant.generation_config.update(**settings)",
+        "the threshold stays on the assistant between calls: set it before the first",
+    )
+    return Export("hugging_face", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, notes)

@@ -1,0 +1,35 @@
+"""The Medusa repository: static choices, paths of child ranks as in medusa/model/medusa_choices.py.
+
+Version 1.0, read 2026-11-21. The root, the target's own token, is not among the choices. Level d comes from head d.
+"""
+
+from __future__ import annotations
+
+from spectheory.engines.eagle import CHOICES_FILE, choices_text
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import paths
+from spectheory.tree import Tree
+
+VERSIONS = {"1.0": "medusa_choices"}
+
+
+def choices(tree: Tree) -> list[tuple[int, ...]]:
+    """The paths of `tree` by (length, path), for `model.medusa_generate(..., medusa_choices=...)`."""
+    return paths(tree, "Medusa")
+
+
+def export(tree: Tree, *, version: str, heads: int) -> Export:
+    """The tree as a file with its choices.
+
+    Args:
+        tree: the static tree.
+        version: of Medusa: "1.0".
+        heads: the model's number of heads, `medusa_num_heads`.
+
+    Raises:
+        ValueError: the tree is deeper than there are heads, or wider than what a head drafts.
+    """
+    key, _ = release("Medusa", version, VERSIONS)
+    if tree.max_depth > heads:
+        raise ValueError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")
+    return Export("medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")})

@@ -1,0 +1,24 @@
+"""mlx-lm: a chain as flags. It drafts a chain for one request at a time and reports no statistics to import.
+
+Version 0.32, by the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
+"""
+
+from __future__ import annotations
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import check_length
+
+VERSIONS = {"0.32": "--num-draft-tokens"}
+
+
+def export(length: int, *, version: str, model: str) -> Export:
+    """A chain of `length` tokens as flags of `mlx_lm.generate` and `mlx_lm.server`.
+
+    Args:
+        length: drafted tokens, at least 1.
+        version: of mlx-lm, such as "0.32.2".
+        model: the draft model.
+    """
+    key, flag = release("mlx-lm", version, VERSIONS)
+    check_length(length)
+    return Export("mlx_lm", key, ("--draft-model", model, flag, str(length)))

@@ -1,0 +1,66 @@
+"""Reading values under any of their known names, and failing loudly when there is none."""
+
+from __future__ import annotations
+
+import difflib
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> ValueError:
+    """The error that names what was looked for and what was found that looks like it."""
+    names, wanted = sorted({str(name) for name in found}), list(wanted)
+    near = dict.fromkeys(match for name in wanted for match in difflib.get_close_matches(name, names, 3, 0.5))
+    nearest = f"the nearest found are {', '.join(list(near)[:6])}" if near else "nothing found has a name like these"
+    return ValueError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")
+
+
+def mapping(what: str, data: Any) -> Mapping[str, Any]:
+    """`data`, which must be a dictionary, as JSON gives it."""
+    if not isinstance(data, Mapping):
+        raise ValueError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
+    return data
+
+
+def number(name: str, value: Any) -> float:
+    """`value` as a finite float."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
+        raise ValueError(f"{name} must be a finite number, got {value!r:.40}")
+    return float(value)
+
+
+def count(name: str, value: Any) -> int:
+    """`value` as a whole number of at least 0."""
+    as_float = number(name, value)
+    if as_float < 0 or as_float != int(as_float):
+        raise ValueError(f"{name} must be a count, got {value!r}")
+    return int(as_float)
+
+
+def counts(name: str, values: Any) -> list[int]:
+    """`values` as a row of counts."""
+    if not isinstance(values, list | tuple):
+        raise ValueError(f"{name} must be a list of counts, got {values!r:.60}")
+    return [count(f"{name}[{i}]", value) for i, value in enumerate(values)]
+
+
+def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The value under the first of `names` that is there and not None; None when there is none.
+
+    Raises:
+        ValueError: two of the names are there with different values.
+    """
+    there = [(name, data[name]) for name in names if data.get(name) is not None]
+    for name, value in there[1:]:
+        if value != there[0][1]:
+            raise ValueError(
+                f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are one statistic: they differ"
+            )
+    return there[0][1] if there else None
+
+
+def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
+    """Refuse `given` that is further than `tolerance` from what the other figures make of it."""
+    if abs(given - expected) > tolerance:
+        raise ValueError(f"{name} is {given:g}, but {why} makes it {expected:.6g}: these contradict each other")

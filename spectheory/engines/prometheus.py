@@ -1,0 +1,76 @@
+"""The Prometheus text format, as far as counters and gauges need it."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from spectheory.engines.names import count, missing
+
+_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+
+
+@dataclass(frozen=True)
+class Metrics:
+    """Samples by name. A counter `x` may be exposed as `x_total`: both stand under `x`."""
+
+    samples: dict[str, list[tuple[dict[str, str], float]]]
+
+    @classmethod
+    def parse(cls, text: str) -> Metrics:
+        """Read an exposition; lines that are no samples are skipped."""
+        plain: dict[str, list[tuple[dict[str, str], float]]] = {}
+        total: dict[str, list[tuple[dict[str, str], float]]] = {}
+        for line in text.splitlines():
+            match = _SAMPLE.match(line.strip())
+            if match is None:
+                continue
+            name, labels, value = match.groups()
+            into = total if name.endswith("_total") else plain
+            try:
+                sample = (dict(_LABEL.findall(labels or "")), float(value))
+            except ValueError:
+                continue
+            into.setdefault(name.removesuffix("_total"), []).append(sample)
+        return cls(plain | total)
+
+    def require(self, what: str, names: Iterable[str]) -> None:
+        """Raise ValueError when not one of `names` is there."""
+        if not any(name in self.samples for name in names):
+            raise missing(what, names, self.samples)
+
+    def counter(self, name: str) -> int | None:
+        """The sum over all label sets, None when there is no sample."""
+        if name not in self.samples:
+            return None
+        return sum(count(name, value) for _, value in self.samples[name])
+
+    def by_position(self, name: str) -> list[int]:
+        """The sums over all label sets for position 0, 1, ..."""
+        found: dict[int, int] = {}
+        for labels, value in self.samples.get(name, []):
+            if not labels.get("position", "").isdigit():
+                raise ValueError(f"{name} must have a label position, got the labels {labels}")
+            position = int(labels["position"])
+            found[position] = found.get(position, 0) + count(name, value)
+        if sorted(found) != list(range(len(found))):
+            raise ValueError(f"{name} must have positions 0, 1, ... without gaps, got {sorted(found)}")
+        return [found[position] for position in range(len(found))]
+
+    def gauge(self, name: str) -> float | None:
+        """The mean over all label sets, None when there is no sample or one is not finite."""
+        values = [value for _, value in self.samples.get(name, [])]
+        if not values or not all(math.isfinite(value) for value in values):
+            return None
+        return sum(values) / len(values)
+
+    def label_sets(self, name: str) -> list[dict[str, str]]:
+        """The different label sets of `name`, the position left out."""
+        found: dict[str, dict[str, str]] = {}
+        for labels, _ in self.samples[name]:
+            rest = {key: value for key, value in sorted(labels.items()) if key != "position"}
+            found[str(rest)] = rest
+        return list(found.values())

@@ -1,0 +1,63 @@
+"""Sequoia: acceptance vectors, the rates by rank that its tests/test_accept.py measures.
+
+Commit a236936, read 2026-11-21. Its vector for w children has w + 2 entries that sum to 1: a 0, so that entry r is the
+r-th child counted from 1; the rates of the children in the order in which they are tried; and last how often none was
+accepted. Its tree_search.py reads the last as one more child, which overrates wide trees; here it is dropped.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from spectheory.acceptance import Acceptance
+from spectheory.engines.statistics import Statistics
+
+SUM_IS_ONE = 1e-4
+"""How far from 1 the sum of a vector in float32 may be."""
+
+
+def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
+    """Statistics of rates by rank, with or without the leading 0 and the trailing remainder.
+
+    A rate is that of being the accepted child, given that the parent is accepted: they exclude each other. A first
+    entry of 0 is dropped, and of several entries that sum to 1 the last: how often no child was accepted.
+
+    Raises:
+        ValueError: it is no row of probabilities that sum to at most 1.
+    """
+    rates = np.asarray(vector, dtype=np.float64)
+    if rates.ndim != 1 or rates.size == 0:
+        raise ValueError(f"vector must be a row of rates, got shape {rates.shape}")
+    assumed = ["the rates are the same at every depth, as Sequoia takes them", "there are no counts: no intervals"]
+    whole = abs(float(rates.sum()) - 1) <= SUM_IS_ONE
+    if rates.size > 1 and rates[0] == 0:
+        rates = rates[1:]
+        assumed.append("the leading 0 is Sequoia's placeholder: rank 0 is the entry after it")
+    if rates.size > 1 and whole:
+        assumed.append(f"the last entry, {rates[-1]:.4g}, is how often no child was accepted: the entries sum to 1")
+        rates = rates[:-1]
+    return Statistics("sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
+
+
+def from_file(path: str | Path) -> Statistics:
+    """`from_vector` of a .npy file, or of a .csv or .txt file of numbers between commas or blanks.
+
+    Raises:
+        ValueError: the file is of another kind; PyTorch's .pt cannot be read without torch.
+    """
+    path = Path(path)
+    if path.suffix == ".npy":
+        return from_vector(np.load(path, allow_pickle=False))
+    if path.suffix in (".csv", ".txt"):
+        words = path.read_text(encoding="utf-8").replace(",", " ").split()
+        try:
+            return from_vector([float(word) for word in words])
+        except ValueError as error:
+            raise ValueError(f"{path} must hold numbers alone that are rates: {error}") from None
+    if path.suffix in (".pt", ".pth"):
+        repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
+        raise ValueError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
+    raise ValueError(f"path must end in .npy, .csv or .txt, got {path}")

@@ -1,0 +1,151 @@
+"""SGLang: statistics from responses, Prometheus and `bench_speculative.py`. Plans: see `sglang_flags`.
+
+Names by the wheels of 0.5.12, 0.5.15 and 0.5.23 and, for the names before 0.5.12, by their stored source, read
+2026-11-21. 0.5.12 renamed most of `meta_info` and kept some old names beside the new; 0.5.23 has the new ones alone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectheory.engines import statistics
+from spectheory.engines.names import agree, count, counts, mapping, missing, number, pick
+from spectheory.engines.prometheus import Metrics
+from spectheory.engines.sglang_flags import VERSIONS, export
+from spectheory.engines.shapes import Envelope
+from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+
+__all__ = ["VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
+
+CYCLES = ("spec_verify_ct",)
+ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
+DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
+HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
+LENGTH = ("spec_accept_length",)
+BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
+
+
+@dataclass(frozen=True)
+class BenchPoint:
+    """One measured configuration of `bench_speculative.py`.
+
+    Attributes:
+        batch_size: requests in flight.
+        envelope: what was verified; None for plain decoding.
+        tau: tokens per target call.
+        step_seconds: seconds of one cycle, the 20th percentile.
+        tokens_per_second: of one request.
+    """
+
+    batch_size: int
+    envelope: Envelope | None
+    tau: float
+    step_seconds: float
+    tokens_per_second: float
+
+
+def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+    """Statistics of one response or of many together: each its `meta_info`, or the response that holds it.
+
+    All names that SGLang has had are read; a response that verified nothing is passed over.
+
+    Raises:
+        ValueError: no known name is there, or the figures contradict each other.
+    """
+    items = [data] if isinstance(data, Mapping) else data
+    infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
+    known = (*CYCLES, *ACCEPTED, *DRAFTED, *HISTOGRAM)
+    if not any(name in info for info in infos for name in known):
+        raise missing("meta_info", known, (name for info in infos for name in info))
+    used = [info for info in infos if pick(info, CYCLES) != 0 and any(name in info for name in known)]
+    rows = [_read(info) for info in used]
+    drafts, accepted = sum(row[0] for row in rows), sum(row[1] for row in rows)
+    drafted = sum(row[2] or 0 for row in rows) if rows and all(row[2] is not None for row in rows) else None
+    histograms = [row[3] for row in rows]
+    if not rows or any(histogram is None for histogram in histograms):
+        return statistics.from_totals(
+            "sglang", "meta_info", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+        )
+    width = max(2, *(len(histogram or ()) for histogram in histograms))
+    total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
+    hits, trials = statistics.from_histograms({width - 1: total})
+    return statistics.from_positions(
+        "sglang", "meta_info", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials
+    )
+
+
+def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
+    """(cycles, accepted, drafted, histogram) of one response, checked against one another."""
+    histogram, drafted, accepted, cycles = (pick(info, names) for names in (HISTOGRAM, DRAFTED, ACCEPTED, CYCLES))
+    if histogram is not None:
+        histogram = counts(HISTOGRAM[0], histogram)
+        for name, value, expected in (
+            (CYCLES[0], cycles, sum(histogram)),
+            (ACCEPTED[0], accepted, sum(j * n for j, n in enumerate(histogram))),
+        ):
+            if value is not None:
+                agree(name, count(name, value), expected, "the histogram", 0)
+        cycles, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
+    if cycles is None or accepted is None:
+        wanted = (*CYCLES,) if cycles is None else ACCEPTED
+        raise missing("meta_info", wanted, info)
+    cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
+    drafted = None if drafted is None else count(DRAFTED[0], drafted)
+    if (
+        cycles and pick(info, LENGTH) is not None
+    ):  # completion tokens by cycle: one more from the prefill, the last cycle cut off
+        slack = (2 + (drafted / cycles if drafted else accepted)) / cycles
+        length = number(LENGTH[0], pick(info, LENGTH))
+        agree(LENGTH[0], length, 1 + accepted / cycles, "1 + accepted / cycles, give or take one cycle,", slack)
+    return cycles, accepted, drafted, histogram
+
+
+def from_metrics(text: str) -> Statistics:
+    """Statistics of `/metrics`: gauges of the last batches, and the cycles since the server started.
+
+    There are no counters of drafted and accepted tokens, hence no rates: read `meta_info` for these.
+    """
+    metrics, length = Metrics.parse(text), "sglang:spec_accept_length"
+    metrics.require("the metrics", [length])
+    tau = metrics.gauge(length)
+    if not tau:
+        raise ValueError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
+    nodes = metrics.gauge("sglang:spec_num_draft_tokens")
+    if nodes and tau > nodes + 1e-6:
+        raise ValueError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: these contradict")
+    drafts = metrics.counter("sglang:spec_verify_calls")
+    sentences = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start")
+    return Statistics("sglang", "metrics", None, tau, drafts or None, None, None, sentences)
+
+
+def from_bench_speculative(text: str) -> list[BenchPoint]:
+    """The measured points of scripts/playground/bench_speculative.py, one JSON object a line.
+
+    SGLang counts the root among the draft tokens, and with topk 1 verifies steps + 1 whatever was asked for.
+    """
+    return [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+
+
+def _point(line: str, where: str) -> BenchPoint:
+    try:
+        record = mapping(where, json.loads(line))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
+    _require_all(record, BENCH, where)
+    batch, steps, topk, tokens = (count(f"{where}: {name}", record[name]) for name in BENCH[:4])
+    tau, seconds, speed = (number(f"{where}: {name}", record[name]) for name in BENCH[4:])
+    if batch < 1 or seconds <= 0 or tau < 1:
+        raise ValueError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
+    rounding = 0.002 + 1e-5 / seconds
+    agree(f"{where}: speed", speed, tau / seconds, "acc_length / step_time", rounding * tau / seconds + 1e-3)
+    envelope = None if steps == 0 else Envelope(steps, topk, steps if topk == 1 else tokens - 1)
+    return BenchPoint(batch, envelope, tau, seconds, speed)
+
+
+def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in record:
+            raise missing(where, [name], record)

@@ -1,0 +1,94 @@
+"""SGLang's flags for an envelope, and its adaptive config for chains by batch size.
+
+Versions 0.5.12 to 0.5.23, by the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
+arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
+#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and count as without.
+
+`--speculative-num-draft-tokens` counts the root, so n drafted nodes are n + 1. Levels and steps are the same. Keys of
+the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
+"""
+
+from __future__ import annotations
+
+import json
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, schedule
+from spectheory.tree import Tree
+
+ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
+ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
+ADAPTIVE_FILE = "adaptive.json"
+VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
+"""Whether the adaptive config takes batch sizes."""
+
+
+def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> Export:
+    """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
+
+    Args:
+        plan: an envelope, or chains by batch size.
+        version: of SGLang, such as "0.5.23".
+        algorithm: such as "EAGLE3".
+        model: the draft model; None where the target brings its own.
+
+    Raises:
+        ValueError: the version cannot run the plan, or an argument is out of its bounds.
+    """
+    key, by_batch = release("SGLang", version, VERSIONS, parts=3)
+    if algorithm not in ALGORITHMS:
+        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
+    args = ["--speculative-algorithm", algorithm]
+    args += [] if model is None else ["--speculative-draft-model-path", model]
+    if isinstance(plan, Envelope):
+        return _envelope(plan, key, args)
+    if isinstance(plan, Tree):
+        raise ValueError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
+    if not is_ranges(plan):
+        raise ValueError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
+    ranges = schedule(plan)
+    if len(ranges) == 1:
+        length = ranges[0].length
+        return _envelope(Envelope(length, 1, length), key, args)
+    if not by_batch:
+        raise ValueError(
+            f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
+            "its adaptive config knows no batch sizes; that of 0.5.15 does (PR #24055)"
+        )
+    if algorithm not in ADAPTIVE_ALGORITHMS:
+        raise ValueError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
+    return _adaptive(ranges, key, args)
+
+
+def _flags(steps: int, topk: int, nodes: int) -> list[str]:
+    """All three flags, as SGLang wants all or none; the root is counted among the draft tokens."""
+    return [
+        *("--speculative-num-steps", str(steps)),
+        *("--speculative-eagle-topk", str(topk)),
+        *("--speculative-num-draft-tokens", str(nodes + 1)),
+    ]
+
+
+def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
+    if plan.branching == 1 and plan.nodes != plan.levels:
+        raise ValueError(
+            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang verifies "
+            "steps + 1 tokens whatever is asked for"
+        )
+    notes = ()
+    if plan.branching > 1:
+        notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
+    return Export("sglang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+
+
+def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
+    longest = max(item.length for item in ranges)
+    config = {str(item.first_batch): {"candidate_steps": [item.length]} for item in ranges}
+    args += [*_flags(longest, 1, longest), "--speculative-adaptive", "--speculative-adaptive-config", ADAPTIVE_FILE]
+    notes = (
+        "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
+        f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
+        f"beyond batch size {ranges[-1].last_batch} SGLang goes on with {ranges[-1].length} steps",
+        "not with attention DP, two-batch overlap, pdmux or multi-layer EAGLE: there SGLang falls back to fixed steps",
+    )
+    return Export("sglang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)

@@ -1,0 +1,108 @@
+"""What an engine can be told to verify: a chain per batch size, an envelope for its own tree, or a static `Tree`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TypeGuard
+
+import numpy as np
+
+from spectheory.tree import Tree
+
+
+def _check_whole(record: object, least: dict[str, int]) -> None:
+    for field in fields(record):  # pyright: ignore[reportArgumentType]
+        value = getattr(record, field.name)
+        if isinstance(value, bool) or not isinstance(value, int | np.integer):
+            raise ValueError(f"{field.name} must be a whole number, got {value!r:.80}")
+        if value < least[field.name]:
+            raise ValueError(f"{field.name} must be at least {least[field.name]}, got {value}")
+
+
+@dataclass(frozen=True, order=True)
+class ChainRange:
+    """A chain of `length` drafted tokens at batch sizes `first_batch`..`last_batch`, both included; 0 is off."""
+
+    first_batch: int
+    last_batch: int
+    length: int
+
+    def __post_init__(self) -> None:
+        _check_whole(self, {"first_batch": 1, "last_batch": 1, "length": 0})
+        if self.last_batch < self.first_batch:
+            raise ValueError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
+
+
+@dataclass(frozen=True)
+class Envelope:
+    """The limits within which an engine grows a tree by draft score (EAGLE-2).
+
+    Attributes:
+        levels: levels of drafted nodes, the root excluded.
+        branching: children drafted for each of the `branching` best nodes of a level.
+        nodes: drafted nodes kept and verified, the root excluded.
+
+    Raises:
+        ValueError: a value is not a whole number of at least 1, or `nodes` are more than are ever drafted.
+    """
+
+    levels: int
+    branching: int
+    nodes: int
+
+    def __post_init__(self) -> None:
+        _check_whole(self, {"levels": 1, "branching": 1, "nodes": 1})
+        if self.nodes > self.pool:
+            raise ValueError(
+                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, all that is drafted "
+                f"with levels={self.levels} and branching={self.branching}, got {self.nodes}"
+            )
+
+    @property
+    def pool(self) -> int:
+        """Drafted nodes among which the `nodes` best are kept."""
+        return self.branching + (self.levels - 1) * self.branching**2
+
+
+Shape = Envelope | Tree | Sequence[ChainRange]
+"""All that an engine's `export` may be given; each engine refuses what it has no form for."""
+
+
+def is_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
+    """Whether `plan` is a sequence of `ChainRange`."""
+    return isinstance(plan, list | tuple) and all(isinstance(item, ChainRange) for item in plan)
+
+
+def schedule(ranges: Sequence[ChainRange]) -> list[ChainRange]:
+    """`ranges` in order, checked to cover the batch sizes from 1 on without gap or overlap.
+
+    Raises:
+        ValueError: there is none, the first does not start at 1, or one does not follow on the one before.
+    """
+    ordered = sorted(ranges)
+    if not ordered:
+        raise ValueError("ranges must hold at least one ChainRange, got none")
+    due = 1
+    for item in ordered:
+        if item.first_batch != due:
+            raise ValueError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
+        due = item.last_batch + 1
+    if all(item.length == 0 for item in ordered):
+        raise ValueError("ranges must speculate somewhere, got length 0 throughout: leave speculation out altogether")
+    return ordered
+
+
+def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
+    """The paths of ranks of `tree` by (length, path), the order in which every engine stores a static tree."""
+    if tree.budget == 0:
+        raise ValueError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
+    return sorted(tree.to_paths(), key=lambda path: (len(path), path))
+
+
+def check_length(length: int) -> None:
+    """A chain's length for an engine that takes a single one."""
+    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
+        raise ValueError(
+            f"length must be a whole number of at least 1, got {length!r}: to speculate not, name no draft"
+        )

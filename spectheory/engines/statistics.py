@@ -1,0 +1,189 @@
+"""Statistics: how often an engine accepted what it drafted, with what had to be assumed to read it so."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectheory.acceptance import Acceptance
+from spectheory.engines.names import agree
+from spectheory.records import Provenance
+
+RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
+TOTALS_ONLY = "only totals are reported: rates by position are unknown"
+
+
+@dataclass(frozen=True, eq=False)
+class Statistics:
+    """What an engine reports of its speculation, in our counting.
+
+    Attributes:
+        engine, kind: where it comes from: the engine and the form of its report.
+        acceptance: rates given that the parent is accepted, with the counts behind them where there are any; None
+            where only totals are reported.
+        tau: tokens per target call, the accepted ones plus one.
+        drafts: cycles, that is target calls that verified a draft.
+        drafted, accepted: drafted tokens, all and the accepted ones.
+        assumed: sentences, one for each thing that the report does not say and that was assumed.
+
+    What is not reported and does not follow is None.
+
+    Raises:
+        ValueError: the totals contradict each other.
+    """
+
+    engine: str
+    kind: str
+    acceptance: Acceptance | None
+    tau: float | None
+    drafts: int | None
+    drafted: int | None
+    accepted: int | None
+    assumed: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.drafts == 0 or self.drafted == 0:
+            raise ValueError(f"{self.engine} has drafted nothing yet: drafts={self.drafts}, drafted={self.drafted}")
+        if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
+            raise ValueError(
+                f"accepted={self.accepted} must be at most drafted={self.drafted}: these contradict each other"
+            )
+        if self.tau is not None and self.tau < 1:
+            raise ValueError(f"tau must be at least 1, the token of the target itself, got {self.tau:g}")
+        if self.tau is not None and self.drafts and self.accepted is not None:
+            agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", 0.01 * self.tau)
+
+
+def from_totals(
+    engine: str,
+    kind: str,
+    *,
+    drafts: int,
+    drafted: int | None,
+    accepted: int,
+    min_trials: int,
+    assumed: Sequence[str] = (),
+) -> Statistics:
+    """Statistics of totals alone. Drafts of one token each give the rate of that token, others no rates."""
+    if drafted == drafts and drafts > 0:
+        return from_positions(
+            engine, kind, hits=[accepted], trials=[drafts], drafts=drafts, drafted=drafted, min_trials=min_trials
+        )
+    tau = 1 + accepted / drafts if drafts else None
+    return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
+
+
+def from_positions(
+    engine: str,
+    kind: str,
+    *,
+    hits: Sequence[int],
+    trials: Sequence[int],
+    drafts: int,
+    drafted: int | None,
+    min_trials: int,
+    assumed: Sequence[str] = (),
+) -> Statistics:
+    """Statistics of a chain: position d was reached `trials[d]` times and accepted `hits[d]` times."""
+    if drafts == 0 or drafted == 0 or not hits:
+        raise ValueError(f"{engine} has drafted nothing yet: drafts={drafts}, drafted={drafted}")
+    for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
+        if hit > trial:
+            before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
+            raise ValueError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
+    provenance = Provenance.now(f"spectheory.engines.{engine}", kind=kind)
+    acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
+    accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
+    sentences.append(f"the rate at position {acceptance.depths - 1} is taken for all deeper ones")
+    mean = drafted / drafts if drafted is not None and drafts else len(hits)
+    if mean > len(hits) + 1e-9:
+        sentences.append(
+            f"{mean:.4g} tokens were drafted a cycle, but only {len(hits)} positions are counted: if the draft was a "
+            "tree, its rates are of all ranks together, given here to rank 0"
+        )
+    elif mean < len(hits) - 1e-9 and list(trials[1:]) == list(hits[:-1]):
+        sentences.append(
+            f"{mean:.4g} tokens were drafted a cycle for {len(hits)} positions: one that was not drafted counts as "
+            "refused, so that deeper rates are too low"
+        )
+    return Statistics(engine, kind, acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
+
+
+def from_prefix_counts(accepted: Sequence[int], drafts: int) -> tuple[list[int], list[int]]:
+    """(hits, trials) of counts that say how often the first d + 1 tokens were all accepted."""
+    return list(accepted), [drafts, *accepted[:-1]]
+
+
+def from_histograms(by_length: Mapping[int, Sequence[int]]) -> tuple[list[int], list[int]]:
+    """(hits, trials) of histograms: `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
+
+    A position counts only in cycles in which it was drafted, so that drafts of mixed lengths bias nothing.
+    """
+    hits, trials = [], []
+    for d in range(max(by_length)):
+        reached = [(j, n) for k, row in by_length.items() if k > d for j, n in enumerate(row) if j >= d]
+        trials.append(sum(n for _, n in reached))
+        hits.append(sum(n for j, n in reached if j > d))
+    return hits, trials
+
+
+def from_rounded(
+    engine: str,
+    kind: str,
+    *,
+    tau: float,
+    rates: Sequence[float],
+    accepted: int | None,
+    drafted: int | None,
+    min_trials: int,
+) -> Statistics:
+    """Statistics of a log line: tau with two decimals and, with three, how often the first d + 1 were all accepted."""
+    for d, rate in enumerate(rates):
+        if not 0 <= rate <= (rates[d - 1] if d else 1):
+            limit = f"that of position {d - 1}, {rates[d - 1]:g}" if d else "1"
+            raise ValueError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
+    agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", 0.006 + 0.0006 * len(rates))
+    if accepted is None or drafted is None:
+        table = [[rate / before if before else 0.0] for rate, before in zip(rates, [1, *rates], strict=False)]
+        sentences = (RANK_0_ONLY, "the line has no counts: the rates come without intervals")
+        return Statistics(engine, kind, Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
+    drafts, found = _counts_behind(rates, tau, accepted, drafted)
+    hits, trials = from_prefix_counts(found, drafts)
+    assumed = ["the line rounds its rates: cycles and counts by position are recovered from them"]
+    made = from_positions(
+        engine, kind, hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+    )
+    return Statistics(engine, kind, made.acceptance, tau, drafts, drafted, accepted, made.assumed)
+
+
+def _counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
+    """(cycles, counts by position) that round to all figures of a log line, drafts of full length preferred."""
+    total, slack = sum(rates), 0.0005 * len(rates)
+    guess = accepted / total if total else drafted / len(rates)
+    low, high = guess * total / (total + slack), guess * total / (total - slack) if total > slack else drafted
+    near = range(max(1, int(low)), min(drafted, int(high) + 1) + 1)
+    for n in [drafted // len(rates), *sorted(near, key=lambda n: abs(n - guess))[:20_000]]:
+        found = _fitting(rates, n, accepted) if n and abs(1 + accepted / n - tau) <= 0.005 + 1e-9 else None
+        if found is not None:
+            return n, found
+    raise ValueError(
+        f"accepted={accepted} of drafted={drafted}, tau={tau:g} and the rates {', '.join(f'{r:g}' for r in rates)} fit "
+        "no number of cycles: these contradict each other"
+    )
+
+
+def _fitting(rates: Sequence[float], n: int, accepted: int) -> list[int] | None:
+    """Counts of n that round to `rates` with three digits and sum to `accepted`, None where there are none."""
+    low = [max(0, math.ceil((rate - 0.0005) * n - 1e-6)) for rate in rates]
+    high = [min(n, math.floor((rate + 0.0005) * n + 1e-6)) for rate in rates]
+    if any(a > b for a, b in zip(low, high, strict=True)) or not sum(low) <= accepted <= sum(high):
+        return None
+    found = [min(max(round(rate * n), a), b) for rate, a, b in zip(rates, low, high, strict=True)]
+    for d in range(len(rates)):  # raised from the front and lowered from the back, so that they never rise
+        found[d] += min(max(accepted - sum(found), 0), high[d] - found[d])
+    for d in reversed(range(len(rates))):
+        found[d] -= min(max(sum(found) - accepted, 0), found[d] - low[d])
+    return found

@@ -1,0 +1,83 @@
+"""TensorRT-LLM: statistics from iteration stats and Prometheus. Plans: see `tensorrt_llm_config`.
+
+Names by cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21. `acceptanceLength` is the
+mean over requests that drafted, so that accepted + requests = acceptanceLength * requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spectheory.engines import statistics
+from spectheory.engines.names import agree, count, mapping, missing, number, pick
+from spectheory.engines.prometheus import Metrics
+from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.engines.tensorrt_llm_config import VERSIONS, export
+
+__all__ = ["VERSIONS", "export", "from_iteration_stats", "from_metrics"]
+
+BLOCK = ("specDecodingStats", "spec_decoding_stats")
+DRAFTED = ("numDraftTokens", "num_draft_tokens")
+ACCEPTED = ("numAcceptedTokens", "num_accepted_tokens")
+REQUESTS = ("numRequestsWithDraftTokens", "num_requests_with_draft_tokens")
+LENGTH = ("acceptanceLength", "acceptance_length")
+
+
+def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+    """Statistics of one iteration or of many together, as `LLM.get_stats` or `/metrics` give them.
+
+    Iterations without drafts, and the copies that other ranks than 0 give under attention DP, are passed over.
+    """
+    rows = [mapping("data", row) for row in ([data] if isinstance(data, Mapping) else data)]
+    blocks = [(pick(row, BLOCK), row) for row in rows]
+    if not any(block for block, _ in blocks):
+        inner = [row for row in rows if any(name in row for name in (*DRAFTED, *ACCEPTED))]
+        if not inner:
+            raise missing("the iteration stats", BLOCK, (name for row in rows for name in row))
+        blocks = [(row, row) for row in inner]
+    used = [block for block, row in blocks if block and not row.get("attentionDpRank")]
+    read = [_read(block) for block in used]
+    totals = [sum(row[i] or 0 for row in read) for i in range(3)]
+    drafted, accepted, drafts = totals
+    if any(row[2] is None for row in read):
+        sentences = (TOTALS_ONLY, "the report names no requests with drafts: tau is unknown")
+        return Statistics("tensorrt_llm", "iteration stats", None, None, None, drafted, accepted, sentences)
+    return statistics.from_totals(
+        "tensorrt_llm", "iteration stats", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+    )
+
+
+def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
+    """(drafted, accepted, requests that drafted) of one iteration; the last from the length where it is not named."""
+    for names in (DRAFTED, ACCEPTED):
+        if pick(block, names) is None:
+            raise missing("specDecodingStats", names, block)
+    drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
+    if accepted > drafted:
+        raise ValueError(f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: these contradict")
+    requests, length = pick(block, REQUESTS), pick(block, LENGTH)
+    if drafted == 0:
+        return 0, 0, 0
+    if requests is None:
+        over = 0.0 if length is None else number(LENGTH[0], length) - 1
+        return drafted, accepted, round(accepted / over) if over > 0 else None
+    requests = count(REQUESTS[0], requests)
+    if length is not None and requests:
+        expected = 1 + accepted / requests
+        agree(LENGTH[0], number(LENGTH[0], length), expected, "1 + numAcceptedTokens / requests", 0.01 * expected)
+    return drafted, accepted, requests
+
+
+def from_metrics(text: str) -> Statistics:
+    """Statistics of Prometheus: counters of tokens since the start, and the acceptance length of the last iteration."""
+    metrics, prefix = Metrics.parse(text), "trtllm_spec_decode_"
+    names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
+    for name in names:
+        metrics.require("the metrics", [name])
+    drafted, accepted = (metrics.counter(name) or 0 for name in names)
+    tau = metrics.gauge(prefix + "acceptance_length")
+    sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
+    if tau is not None:
+        sentences.append("tau is a gauge of the last iteration, not a mean since the start")
+    return Statistics("tensorrt_llm", "metrics", None, tau or None, None, drafted, accepted, tuple(sentences))

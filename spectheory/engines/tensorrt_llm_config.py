@@ -1,0 +1,126 @@
+"""TensorRT-LLM's `speculative_config` in YAML: dynamic tree, draft lengths by batch size, static tree.
+
+Versions, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
+
+- 1.2: keys of `draft_len_schedule` are lower bounds, {1: 4, 4: 2, 8: 0} is 0 from 8 on; 1 must be a key (PR #8194).
+- 1.3, 1.4: keys are upper bounds, {4: 4, 8: 2} is 4 up to 4, 2 up to 8, 0 above (PR #10860, merged 2026-03-13).
+- Dynamic trees: PR #13081 (merged 2026-04), in 1.3.0rc27 and 1.4.0rc1.
+- `eagle_choices`: up to 1.3, removed in 1.4 (PR #18210).
+
+The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_tokens <= topK * max_draft_len.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, paths, schedule
+from spectheory.tree import Tree
+
+FILE = "speculative_config.yaml"
+Lines = dict[str, str]
+
+
+@dataclass(frozen=True)
+class Features:
+    """What a version can run and how it reads a schedule."""
+
+    dynamic_tree: bool
+    static_tree: bool
+    upper_bounds: bool
+
+
+VERSIONS = {
+    "1.2": Features(dynamic_tree=False, static_tree=True, upper_bounds=False),
+    "1.3": Features(dynamic_tree=True, static_tree=True, upper_bounds=True),
+    "1.4": Features(dynamic_tree=True, static_tree=False, upper_bounds=True),
+}
+
+
+def export(plan: Shape, *, version: str, model: str) -> Export:
+    """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
+
+    Args:
+        plan: an envelope, chains by batch size, or a static tree.
+        version: of TensorRT-LLM, such as "1.4.0rc1".
+        model: the draft head.
+
+    Raises:
+        ValueError: the version cannot run the plan, or the plan is out of the engine's bounds.
+    """
+    key, features = release("TensorRT-LLM", version, VERSIONS)
+    if isinstance(plan, Envelope):
+        lines, notes = _envelope(plan, key, features)
+    elif isinstance(plan, Tree):
+        lines, notes = _tree(plan, key, features)
+    elif is_ranges(plan):
+        lines, notes = _ranges(schedule(plan), key, features)
+    else:
+        raise ValueError(f"plan must be an Envelope, a Tree or a list of ChainRange, got {type(plan).__name__}")
+    lines = {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines
+    text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
+    return Export("tensorrt_llm", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+
+
+def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
+    if not features.dynamic_tree:
+        raise ValueError(
+            f"plan must be ranges or a static tree for TensorRT-LLM {version}, got an envelope: "
+            "dynamic trees came with 1.3 (PR #13081)"
+        )
+    most = plan.branching * plan.levels
+    if not plan.levels <= plan.nodes <= most:
+        raise ValueError(
+            f"nodes must be between levels={plan.levels} and branching * levels={most} for TensorRT-LLM, "
+            f"got {plan.nodes}: raise branching or lower nodes"
+        )
+    lines = {
+        "max_draft_len": str(plan.levels),
+        "use_dynamic_tree": "true",
+        "dynamic_tree_max_topK": str(plan.branching),
+        "max_total_draft_tokens": str(plan.nodes),
+    }
+    return lines, ("not for targets with MLA or sliding-window attention",)
+
+
+def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
+    longest = max(item.length for item in ranges)
+    if ranges[0].length != longest:
+        raise ValueError(
+            f"length of the first range must be the longest, {longest}, got {ranges[0].length}: TensorRT-LLM wants "
+            "max_draft_len at batch size 1; shorten the others"
+        )
+    lines = {"max_draft_len": str(longest)}
+    last = ranges[-1]
+    if len(ranges) == 1 and not features.upper_bounds:
+        return lines, (f"TensorRT-LLM drafts {longest} tokens at every batch size",)
+    if features.upper_bounds:
+        table = {item.last_batch: item.length for item in ranges if item != last or item.length > 0}
+        notes = [
+            f"above batch size {max(table)} this version does not speculate; before PR #10860 (2026-03-13), in "
+            "early candidates of 1.3, keys were lower bounds"
+        ]
+        notes.append("the draft's state goes stale while it is off, and acceptance with it (#16888, open in 2026-07)")
+    else:
+        table = {item.first_batch: item.length for item in ranges}
+        notes = [f"beyond batch size {last.last_batch} this version goes on with {last.length} tokens"]
+    lines["draft_len_schedule"] = "{" + ", ".join(f"{batch}: {length}" for batch, length in table.items()) + "}"
+    return lines, tuple(notes)
+
+
+def _tree(plan: Tree, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
+    if not features.static_tree:
+        raise ValueError(
+            f"plan must be an envelope or ranges for TensorRT-LLM {version}, got a static tree: "
+            "PR #18210 removed eagle_choices in 1.4; project the tree onto an envelope"
+        )
+    choices = [list(path) for path in paths(plan, "TensorRT-LLM")]
+    if plan.max_depth == 1:
+        raise ValueError("tree must be at least 2 deep for TensorRT-LLM, got depth 1: it crashes on it (#10323)")
+    lines = {"max_draft_len": str(plan.max_depth), "eagle_choices": json.dumps(choices)}
+    return lines, (
+        "eagle_choices is deprecated and gone from 1.4",
+        "a user found a wider tree accepting less, which points at KV rewinding (#10343, open in 2025-12)",
+    )

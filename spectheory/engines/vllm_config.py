@@ -1,0 +1,138 @@
+"""vLLM's speculative config: keys, bounds and versions.
+
+Versions: 0.11 to 0.32, by the sources below, read 2026-11-21. 0.33.0 was out by then but its source was not read.
+
+- `speculative_token_tree`: since PR #20401 (2025-08), removed by PR #42121 (merged 2026-05-08, after 0.20.1).
+- `synthetic_acceptance_rates`: PR #40662 (2026-04), counted from 0.21 on.
+- `num_speculative_tokens_per_batch_size`: PR #32374 (merged 2026-06-14), first in the release notes of 0.24.0.
+
+Keys and bounds: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN` is 32 in the V1 rejection sampler. vLLM counts
+drafted tokens without the root, as we do.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spectheory.engines.exported import Export, release
+from spectheory.engines.shapes import ChainRange, Shape, is_ranges, paths, schedule
+from spectheory.tree import Tree
+
+MAX_SPEC_LEN = 32
+WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "mlp_speculator", "dflash", "dspark")
+WITHOUT_MODEL = ("mtp", "suffix", "ngram", "ngram_gpu")
+
+
+@dataclass(frozen=True)
+class Keys:
+    """Which keys of the speculative config a version has."""
+
+    tree: bool
+    synthetic: bool
+    schedule: bool
+
+
+VERSIONS = {f"0.{minor}": Keys(minor <= 20, minor >= 21, minor >= 24) for minor in range(11, 33)}
+
+
+def export(
+    plan: Shape,
+    *,
+    version: str,
+    method: str,
+    model: str | None,
+    synthetic_rates: Sequence[float] | None = None,
+) -> Export:
+    """The plan as `--speculative-config`.
+
+    Args:
+        plan: chains by batch size; a static tree for versions before 0.21.
+        version: of vLLM, such as "0.32.0".
+        method: of drafting, such as "eagle3".
+        model: the draft model or head; None for `mtp`, `suffix` and `ngram`.
+        synthetic_rates: benchmark the plan's cost without a trained draft: how often the first i + 1 drafted tokens
+            are all to be accepted, for i below the longest chain.
+
+    Raises:
+        ValueError: the version cannot run the plan, or an argument is out of its bounds.
+    """
+    number_of_version, keys = release("vLLM", version, VERSIONS)
+    config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
+    _check_method(method, model)
+    if isinstance(plan, Tree):
+        added, notes = _tree_keys(plan, number_of_version, keys, method)
+    elif is_ranges(plan):
+        added, notes = _range_keys(schedule(plan), number_of_version, keys)
+    else:
+        raise ValueError(
+            f"plan must be ranges of chains for vLLM, got {type(plan).__name__}: it grows no trees (PR #42121 removed "
+            "tree attention); export the best chain for each batch size"
+        )
+    config |= added
+    if synthetic_rates is not None:
+        config |= _synthetic_keys(synthetic_rates, config["num_speculative_tokens"], number_of_version, keys)
+        notes.append("synthetic acceptance emits wrong text: for measuring cost only")
+    if method.startswith("ngram"):
+        notes.append("add prompt_lookup_max, and prompt_lookup_min, to the config")
+    return Export("vllm", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
+
+
+def _check_method(method: str, model: str | None) -> None:
+    without = method in WITHOUT_MODEL or method.endswith("_mtp")
+    if method not in WITH_MODEL and not without:
+        raise ValueError(f"method must be one of {', '.join(WITH_MODEL + WITHOUT_MODEL)} or *_mtp, got {method!r}")
+    if model is None and not without:
+        raise ValueError(f"model must name the draft for method={method!r}, got None")
+
+
+def _check_chain(name: str, length: int) -> None:
+    if length > MAX_SPEC_LEN:
+        raise ValueError(f"{name} must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {length}")
+
+
+def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dict[str, Any], list[str]]:
+    longest = max(item.length for item in ranges)
+    _check_chain("length", longest)
+    if len(ranges) == 1:
+        return {"num_speculative_tokens": longest}, [f"vLLM drafts {longest} tokens at every batch size"]
+    if not keys.schedule:
+        raise ValueError(
+            f"plan must be a single range for vLLM {version}, got {len(ranges)}: "
+            "num_speculative_tokens_per_batch_size came with 0.24 (PR #32374)"
+        )
+    table = [[item.first_batch, item.last_batch, item.length] for item in ranges]
+    notes = [
+        "vLLM ignores the table when data parallel > 1; full CUDA graphs need Model Runner V2",
+        "Model Runner V2 drafted the longest chain whatever the table said (#51510, fix #57053 open in 2026-09)",
+    ]
+    if any(item.length == 0 for item in ranges):
+        notes.append("throughput was seen to collapse where the table turns to 0 (#49548, open)")
+    return {"num_speculative_tokens": longest, "num_speculative_tokens_per_batch_size": table}, notes
+
+
+def _tree_keys(tree: Tree, version: str, keys: Keys, method: str) -> tuple[dict[str, Any], list[str]]:
+    if not keys.tree:
+        raise ValueError(
+            f"plan must be ranges of chains for vLLM {version}, got a tree: PR #42121 removed tree attention and "
+            "speculative_token_tree; use 0.20 or export chains"
+        )
+    if method not in ("eagle", "eagle3"):
+        raise ValueError(f"method must be eagle or eagle3 for a tree, got {method!r}")
+    found = paths(tree, "vLLM")
+    _check_chain("nodes of the tree", len(found))
+    note = "vLLM drafts the tree but verifies a chain only (#20401; the tree sampler #22752 was closed unmerged)"
+    return {"num_speculative_tokens": len(found), "speculative_token_tree": str(found)}, [note]
+
+
+def _synthetic_keys(rates: Sequence[float], longest: int, version: str, keys: Keys) -> dict[str, Any]:
+    if not keys.synthetic:
+        raise ValueError(f"synthetic_rates must be None for vLLM {version}: they came with 0.21 (PR #40662)")
+    if len(rates) != longest:
+        raise ValueError(f"synthetic_rates must have {longest} entries, one for each position, got {len(rates)}")
+    for i, rate in enumerate(rates):
+        if not 0 <= rate <= (rates[i - 1] if i else 1):
+            raise ValueError(f"synthetic_rates[{i}] must be a probability and not above the one before, got {rate}")
+    return {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [float(rate) for rate in rates]}

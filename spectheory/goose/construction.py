@@ -1,0 +1,100 @@
+"""Goose's own spine tree, Algorithm 1."""
+
+from __future__ import annotations
+
+from collections import deque
+
+import numpy as np
+
+from spectheory.goose.allocation import harmonic_widths
+from spectheory.goose.arguments import check_count, check_rate
+from spectheory.goose.two_source import Siblings, SpineTree, sibling_law
+from spectheory.tree import Tree
+
+
+def spine_tree(
+    p_spine: float,
+    p_branch: float,
+    budget: int,
+    match_length: int,
+    *,
+    spine_ratio: float = 0.5,
+    root_ratio: float = 0.5,
+    max_spine: int = 20,
+    top_k: int = 10,
+    min_score: float = 0.01,
+    branch_depth: int = 6,
+    bypass_length: int | None = 8,
+    siblings: Siblings = "sequential",
+) -> SpineTree:
+    """The tree that Algorithm 1 builds. Its block efficiency is that of `SpineTree`, to set beside `optimal_tree`.
+
+    1. A spine of at most spine_ratio * budget tokens of the match.
+    2. Branches at the root: root_ratio of the rest.
+    3. Branches at the spine nodes: the other share, by the harmonic rule.
+    4. What is left extends the branches breadth first, one token each, down to branch_depth.
+
+    Args:
+        p_spine: rate of a token of the match.
+        p_branch: rate of a branch, as for `SpineTree`.
+        budget: most drafted nodes; the source uses 60.
+        match_length: tokens that the context match offers, 0 for no match.
+        spine_ratio: the source adapts it between 0.15 and 0.5 to a moving average of the spine's acceptance.
+        root_ratio: the source's spine-branch ratio.
+        max_spine: longest spine.
+        top_k: most branches at a node.
+        min_score: branches whose rate given that all before them failed or are excluded is lower are left out.
+        branch_depth: longest path of branches.
+        bypass_length: a match of so many tokens is drafted as a chain, None for never.
+        siblings: `sequential` or `exclusive`, (2) and (3) of `spectheory.goose`.
+
+    Raises:
+        ValueError: an argument is out of range.
+
+    What the source leaves open, and what is done here. Steps 2 and 3 together may use the whole budget, and then step 4
+    has nothing: only top_k and min_score leave it something, and what it cannot place is not drafted. The score of a
+    branch is taken to be its rate off the spine. The last spine node gets branches too, though no spine token stands
+    beside them; Eq. 1 has none there. "Bypass from 8 tokens" beside "spines up to 20" means that no tree has a spine
+    of 8 to 20. Without a match there is no spine token to try, and p_spine is taken as 0.
+
+    A bypass drops every branch: with p_spine = 0.5, p_branch = 0.3 and a budget of 60 a match of 8 tokens yields 2.00,
+    a match of 7 yields 3.11, and `optimal_tree` of the branches alone 2.99. Proposition 4(ii) fails there.
+
+    Source: Goose, Algorithm 1, Sections 4.1 and 4.3, and its table of hyperparameters.
+    """
+    check_rate("p_spine", p_spine)
+    check_rate("p_branch", p_branch)
+    check_rate("spine_ratio", spine_ratio)
+    check_rate("root_ratio", root_ratio)
+    check_rate("min_score", min_score)
+    check_count("max_spine", max_spine)
+    check_count("budget", budget)
+    check_count("match_length", match_length)
+    check_count("top_k", top_k)
+    check_count("branch_depth", branch_depth)
+    if bypass_length is not None:
+        check_count("bypass_length", bypass_length)
+    again, most = sibling_law(float(p_branch), siblings)
+    bypassed = bypass_length is not None and match_length >= max(1, bypass_length)
+    spine = min(match_length, max_spine, budget if bypassed else int(spine_ratio * budget))
+    parent = list(range(-1, spine))
+    if not bypassed:
+        widest = int((p_branch * again ** np.arange(min(top_k, most)) >= min_score).sum()) if branch_depth else 0
+        at_root = int(root_ratio * (budget - spine))
+        widths = [at_root, *harmonic_widths(spine, budget - spine - at_root)]
+        _branch(parent, [min(width, widest) for width in widths], branch_depth, budget)
+    is_spine = [node <= spine for node in range(len(parent))]
+    return SpineTree.valued(Tree(parent), is_spine, p_spine if match_length else 0.0, p_branch, siblings=siblings)
+
+
+def _branch(parent: list[int], widths: list[int], branch_depth: int, budget: int) -> None:
+    """Hang so many branches from each spine node, and extend them breadth first while the budget lasts."""
+    leaves: deque[tuple[int, int]] = deque()
+    for node, width in enumerate(widths):
+        leaves.extend((child, 1) for child in range(len(parent), len(parent) + width))
+        parent += [node] * width
+    while leaves and len(parent) <= budget:
+        leaf, depth = leaves.popleft()
+        if depth < branch_depth:
+            leaves.append((len(parent), depth + 1))
+            parent.append(leaf)

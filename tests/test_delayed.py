@@ -1,0 +1,173 @@
+"""Delayed trees against Eq. 3 summed over all paths, and against latencies worked out by hand."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
+from spectheory.tree import Tree
+
+
+def rational_laws(seed: int, size: int) -> np.ndarray:
+    """(size, size) Fractions, each row a law without zeros."""
+    weights = np.random.default_rng(seed).integers(1, 8, (size, size))
+    return np.array([[Fraction(int(w), int(row.sum())) for w in row] for row in weights], dtype=object)
+
+
+P, Q = rational_laws(1, 3), rational_laws(2, 3)
+WORLD = st.World.markov(P, Q)
+
+
+def eq_3(solver: Solver, world: st.World, paths: int, length: int, trunk: int) -> Fraction:
+    """E over all trunks and K-tuples of paths of the sum over distinct nodes of branching products, word by word."""
+    total, tokens = Fraction(0), range(len(world.p(())))
+
+    def chance(context: tuple[int, ...], path: tuple[int, ...]) -> Any:
+        return prod((world.q((*context, *path[:i]))[t] for i, t in enumerate(path)), start=Fraction(1))
+
+    for stem in product(tokens, repeat=trunk):
+        for ends in product(list(product(tokens, repeat=length)), repeat=paths):
+            weight = chance((), stem) * prod(chance(stem, end) for end in ends)
+            drawn = [(*stem, *end) for end in ends]
+            nodes = {row[:depth] for row in drawn for depth in range(trunk + length + 1)}
+            for node in nodes:
+                reached = weight
+                for j, token in enumerate(node):
+                    passing = [row[j] for row in drawn if row[:j] == node[:j]]
+                    listed = passing if j >= trunk else passing[:1]
+                    reached *= solver.branching(world.p(node[:j]), world.q(node[:j]), listed)[token]
+                total += reached
+    return total
+
+
+SHAPES = [(1, 0, 0), (1, 1, 1), (2, 1, 0), (2, 2, 0), (2, 1, 1), (3, 1, 1), (2, 0, 2), (1, 2, 1)]
+
+
+@pytest.mark.parametrize("solver", [NSS(), Naive(), SpecInfer()], ids=repr)
+@pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
+def test_block_efficiency_is_eq_3(solver: Solver, paths: int, length: int, trunk: int) -> None:
+    found = st.delayed_block_efficiency(solver, WORLD, paths, length, trunk)
+    assert found.value == eq_3(solver, WORLD, paths, length, trunk)
+    assert found.is_exact
+    assert found.standard_error == 0
+
+
+@pytest.mark.parametrize("solver", [NSS(), Naive(), SpecInfer()], ids=repr)
+def test_named_limits(solver: Solver) -> None:
+    def at(*shape: int) -> Any:
+        return st.delayed_block_efficiency(solver, WORLD, *shape).value
+
+    assert at(3, 0, 0) == 1
+    assert at(3, 0, 2) == at(1, 2, 0) == at(1, 1, 1) == at(1, 0, 2)
+    same = st.World.markov(P, P)
+    chain = st.delayed_block_efficiency(solver, same, 1, 2, 1).value
+    assert chain == 4 if not isinstance(solver, NSS) else chain < 4
+
+
+@pytest.mark.parametrize("solver", [Naive(), SpecInfer()], ids=repr)
+def test_the_estimator_agrees(solver: Solver) -> None:
+    """2,000 drawn trees; within 4.9 of its own standard errors, which fails with probability 1e-6."""
+    exact = float(st.delayed_block_efficiency(solver, WORLD, 2, 2, 1).value)
+    world = st.World.markov(P.astype(float), Q.astype(float))
+    found = st.delayed_block_efficiency(solver, world, 2, 2, 1, samples=2_000, rng=np.random.default_rng(3))
+    assert not found.is_exact
+    assert found.drafts == 2_000
+    assert 0 < found.standard_error < 0.05
+    assert abs(found.value - exact) < 4.9 * found.standard_error
+
+
+def latency(overhead_seconds: float = 0.0) -> st.Latency:
+    """Seconds that grow with tokens and with context, differently for target and draft."""
+    tokens, contexts = np.array([1, 2, 4, 8, 16]), np.array([0, 100, 200])
+    target = 1.0 + 0.1 * tokens + 0.01 * contexts[:, None]
+    draft = 0.1 + 0.02 * tokens + 0.003 * contexts[:, None]
+    return st.Latency(tokens, contexts, target, draft, overhead_seconds=overhead_seconds)
+
+
+def delayed_tree(paths: int, length: int, trunk: int) -> Tree:
+    """All paths apart."""
+    parent = list(range(-1, trunk))
+    for _ in range(paths):
+        parent += [trunk, *range(len(parent), len(parent) + length - 1)] if length else []
+    return Tree(parent)
+
+
+@pytest.mark.parametrize(("paths", "length", "trunk"), [*SHAPES, (4, 3, 2), (4, 8, 8)])
+def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trunk: int) -> None:
+    measured = latency()
+    by_hand = sum(0.1 + 0.02 + 0.003 * (50 + j) for j in range(trunk))
+    for j in range(length):
+        by_hand += 0.1 + 0.02 * (paths if j else 1) + 0.003 * (50 + trunk + j * paths)
+    by_hand += 1.0 + 0.1 * (trunk + paths * length + 1) + 0.01 * 50
+    assert st.delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
+
+
+@pytest.mark.parametrize(("paths", "length", "trunk"), SHAPES)
+def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, length: int, trunk: int) -> None:
+    tokens = np.array([1, 2, 4, 8, 16])
+    flat = st.Latency(
+        tokens,
+        np.array([0]),
+        (1 + 0.1 * tokens)[None, :],
+        (0.1 + 0.02 * tokens)[None, :],
+        overhead_seconds=0.3,
+        level_overhead_seconds=0.07,
+        plain_overhead_seconds=0.2,
+    )
+    cycle = flat.cycle(delayed_tree(paths, length, trunk), 0)
+    assert st.delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
+
+
+def test_seconds_are_eq_11_as_printed_where_the_draft_does_not_feel_tokens() -> None:
+    contexts = np.array([0, 100])
+    narrow = st.Latency(np.array([1]), contexts, np.array([[1.0], [1.0]]), np.array([[0.1], [0.4]]))
+    paths, length, trunk, start = 3, 4, 2, 20
+    t_q = lambda cached: 0.1 + 0.003 * cached  # noqa: E731
+    printed = sum(t_q(start + j) for j in range(trunk)) + sum(t_q(start + trunk + j * paths) for j in range(length)) + 1
+    assert st.delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed, rel=1e-12)
+
+
+def test_throughput_is_the_ratio_of_expectations() -> None:
+    measured = latency(overhead_seconds=0.5)
+    tokens = st.delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1)
+    seconds = st.delayed_seconds(measured, 2, 1, 1, 100)
+    exact = st.delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1)
+    assert exact.value == pytest.approx(float(tokens.value) / seconds, rel=1e-12)
+    assert (exact.standard_error, exact.is_exact) == (0, True)
+    drawn: dict[str, Any] = {"samples": 50}
+    tokens = st.delayed_block_efficiency(SpecInfer(), WORLD, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
+    rate = st.delayed_throughput(SpecInfer(), WORLD, measured, 2, 1, 1, rng=np.random.default_rng(0), **drawn)
+    assert rate.standard_error == pytest.approx(tokens.standard_error / seconds, rel=1e-12)
+    nothing = st.delayed_throughput(SpecInfer(), WORLD, measured, 1, 0, 0, context=0)
+    assert nothing.value == pytest.approx(1 / measured.plain(0), rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("shape", "message"),
+    [
+        ((0, 1, 1), "paths must be a whole number of at least 1, got 0"),
+        ((1, -1, 1), "length must be a whole number of at least 0, got -1"),
+        ((1, 1, 0.5), r"trunk must be a whole number of at least 0, got 0\.5"),
+    ],
+)
+def test_bad_shapes_are_named(shape: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        st.delayed_block_efficiency(Naive(), WORLD, *shape)
+    with pytest.raises(ValueError, match=message):
+        st.delayed_seconds(latency(), *shape)
+
+
+def test_bad_arguments_are_named() -> None:
+    with pytest.raises(ValueError, match="context must be at least 0 cached tokens, got -1"):
+        st.delayed_seconds(latency(), 2, 1, 1, -1)
+    with pytest.raises(ValueError, match="samples and rng go together"):
+        st.delayed_block_efficiency(Naive(), WORLD, 2, 1, 1, samples=10)
+    with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless for"):
+        st.delayed_block_efficiency(GreedyTopK(), WORLD, 2, 1, 1)

@@ -1,0 +1,382 @@
+"""Every policy against all trees of small drafts, and against its published algorithm rendered in plain tuples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from heapq import heappop, heappush
+from itertools import combinations, pairwise
+from math import ceil, inf, nan
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from spectheory.acceptance import Acceptance
+from spectheory.search import (
+    Drafted,
+    Drafter,
+    Eagle2,
+    MarkovDraft,
+    OptTree,
+    OptTreeAtCost,
+    RatesDraft,
+    Salf,
+    SpecExec,
+    best_tree,
+    distance_to_optimum,
+)
+from spectheory.tree import Tree
+from spectheory.yields import block_efficiency
+from tests.test_search import tables
+
+fixed = settings(deadline=None, derandomize=True, max_examples=200)
+close = {"rel": 1e-12, "abs": 0}
+
+Node = tuple[float, int, int, Any, int]
+"""(-probability, depth, rank, parent, token): a node that is its own sort key."""
+
+ROOT: Node = (-1.0, 0, 0, (), -1)
+Children = Callable[[Node], list[Node]]
+
+
+@st.composite
+def laws(draw: st.DrawFn, tokens: int) -> list[float]:
+    if draw(st.booleans()):  # ties and zeros, exact in binary
+        cuts = sorted(draw(st.lists(st.integers(0, 4), min_size=tokens - 1, max_size=tokens - 1)))
+        return [(high - low) / 4 for low, high in pairwise([0, *cuts, 4])]
+    weights = np.array(draw(st.lists(st.floats(0.01, 1), min_size=tokens, max_size=tokens)))
+    return (weights / weights.sum()).tolist()
+
+
+@st.composite
+def drafts(draw: st.DrawFn) -> MarkovDraft:
+    tokens = draw(st.integers(2, 3))
+    return MarkovDraft(np.array([draw(laws(tokens)) for _ in range(tokens)]), draw(st.integers(0, tokens - 1)))
+
+
+UNIFORM = MarkovDraft(np.full((3, 3), 1 / 3))
+CERTAIN = MarkovDraft(np.eye(3)[[1, 2, 0]])
+ORPHANING = MarkovDraft(np.array([[0.5, 0.5], [0.0, 1.0]]), 0)
+budgets = st.integers(1, 6)
+
+
+@cache
+def all_trees(tokens: int, budget: int) -> np.ndarray:
+    """(trees, budget) every tree of at most so many nodes of the full one, filled up with its root; the children of
+    node u of the full tree are tokens * u + 1, ..., tokens * u + tokens.
+    """
+    found = []
+
+    def grow(chosen: tuple[int, ...], uncovered: tuple[int, ...]) -> None:
+        found.append(chosen + (0,) * (budget - len(chosen)))
+        for i, node in enumerate(uncovered if len(chosen) < budget else ()):  # one passed over is not taken later
+            below = tuple(range(tokens * node + 1, tokens * node + tokens + 1))
+            grow((*chosen, node), uncovered[i + 1 :] + below)
+
+    grow((), tuple(range(1, tokens + 1)))
+    return np.array(found)
+
+
+def best_by_depth(draft: MarkovDraft, budget: int) -> np.ndarray:
+    """(budget + 1,) the largest sum of probabilities of any tree of `budget` nodes, none deeper than 0, 1, ..."""
+    tokens = len(draft.q)
+    probability, last, level = [1.0], [draft.start], [0]
+    for node in range((tokens**budget - 1) // (tokens - 1)):
+        probability += (probability[node] * draft.q[last[node]]).tolist()
+        last += range(tokens)
+        level += [level[node] + 1] * tokens
+    trees = all_trees(tokens, budget)
+    worth, height = np.array([0.0, *probability[1:]])[trees].sum(1), np.array(level)[trees].max(1)
+    return np.array([worth[height <= depth].max() for depth in range(budget + 1)])
+
+
+def optimum(draft: MarkovDraft, budget: int) -> float:
+    return 1 + best_by_depth(draft, budget)[-1]
+
+
+def children_of(draft: MarkovDraft) -> Children:
+    def children(node: Node) -> list[Node]:
+        law = draft.q[draft.start if node is ROOT else node[4]].tolist()
+        ranked = sorted(range(len(law)), key=lambda token: (-law[token], token))
+        return [(node[0] * law[token], node[1] + 1, rank, node, token) for rank, token in enumerate(ranked)]
+
+    return children
+
+
+def nodes_of(drafted: Drafted) -> list[Node]:
+    """The drafted nodes, rebuilt from the arrays."""
+    nodes = [ROOT]
+    for u in range(1, drafted.tree.budget + 1):
+        above = nodes[drafted.tree.parent[u]]
+        rank, token = int(drafted.tree.rank[u]), int(drafted.tokens[u])
+        nodes.append((-float(drafted.probability[u]), above[1] + 1, rank, above, token))
+    return nodes[1:]
+
+
+def likely(nodes: list[Node]) -> list[Node]:
+    return [node for node in nodes if node[0] < 0]
+
+
+def worth(nodes: list[Node]) -> float:
+    return -sum(node[0] for node in nodes)
+
+
+def plain_opt_tree(children: Children, n: int, delta: float) -> tuple[list[Node], int, int]:
+    layer = sorted(children(ROOT))[:n]
+    tree, before, calls, fed = layer, 0.0, 1, 1
+    while calls < n and worth(sorted(tree)[:n]) - before > delta:
+        before = worth(sorted(tree)[:n])
+        calls, fed = calls + 1, fed + len(likely(layer))
+        layer = sorted(child for node in layer for child in children(node))[:n]
+        tree = tree + layer
+    return likely(sorted(tree)[:n]), calls, fed
+
+
+def plain_eagle2(children: Children, top_k: int, depth: int, n: int) -> tuple[list[Node], int, int]:
+    layer, pool, fed = [ROOT], [], 0
+    for _ in range(depth):
+        fed += len(likely(layer))
+        found = [child for node in layer for child in children(node)[:top_k]]
+        pool += found
+        layer = sorted(found)[:top_k]
+    return likely(sorted(pool)[:n]), depth, fed
+
+
+def plain_salf(
+    children: Children, budget: int, th: float, batch: int, *, ends: bool = True
+) -> tuple[list[Node], list[float], int]:
+    """As printed, N with the root; `ends` is our repair. The sums S_i are one more than the draft calls."""
+    n, tree, queue, sums, fed = budget + 1, [], [ROOT], [], 0
+    while len(sums) < 1000:
+        popped, queue = queue[:batch], queue[batch:]
+        tree = sorted(tree + popped)[:n]
+        epsilon = -tree[-1][0] if len(tree) == n else 0.0
+        chosen = [node for node in popped if -node[0] > epsilon]
+        sums.append(worth(chosen))
+        if sums[-1] < th or (ends and not chosen):
+            return likely([node for node in tree if node is not ROOT]), sums, fed
+        fed += len(chosen)
+        queue = sorted(queue + [child for node in chosen for child in children(node)])[:n]
+    raise RecursionError("Algorithm 2 does not end")
+
+
+def plain_best_first(children: Children, budget: int) -> list[Node]:
+    taken, heap = [], [ROOT]
+    while len(taken) <= budget:
+        taken.append(heappop(heap))
+        for child in children(taken[-1]):
+            heappush(heap, child)
+    return likely(taken[1:])
+
+
+@fixed
+@given(draft=drafts(), budget=budgets, threshold=st.sampled_from([0.0, 0.125, 0.5, 1.0]))
+@example(UNIFORM, 6, 0.0)
+@example(CERTAIN, 6, 0.0)
+@example(ORPHANING, 2, 0.0)
+def test_opt_tree_is_algorithm_1(draft: MarkovDraft, budget: int, threshold: float) -> None:
+    found = OptTree(budget, threshold).grow(draft)
+    nodes, calls, fed = plain_opt_tree(children_of(draft), budget, threshold)
+    assert (nodes_of(found), found.draft_calls, found.draft_tokens) == (nodes, calls, fed)
+
+
+@fixed
+@given(draft=drafts(), top_k=st.integers(1, 4), depth=st.integers(1, 5), budget=budgets)
+@example(UNIFORM, 3, 3, 6)
+@example(CERTAIN, 2, 6, 6)
+def test_eagle2_is_its_beam_search_and_below_the_optimum(
+    draft: MarkovDraft, top_k: int, depth: int, budget: int
+) -> None:
+    found = Eagle2(top_k, depth, budget).grow(draft)
+    assert (nodes_of(found), found.draft_calls, found.draft_tokens) == plain_eagle2(
+        children_of(draft), top_k, depth, budget
+    )
+    assert found.expected <= optimum(draft, budget) * (1 + 1e-12)
+    assert Eagle2(budget, budget, budget).grow(draft).expected == pytest.approx(optimum(draft, budget), **close)
+
+
+@fixed
+@given(draft=drafts(), budget=budgets, threshold=st.sampled_from([0, 0.25, 0.5, 0.9, 1, 1.5]), batch=st.integers(1, 5))
+@example(UNIFORM, 6, 0.5, 2)
+@example(CERTAIN, 6, 0, 3)
+@example(ORPHANING, 2, 0, 1)
+def test_salf_is_algorithm_2(draft: MarkovDraft, budget: int, threshold: float, batch: int) -> None:
+    found = Salf(budget, threshold, batch).grow(draft)
+    nodes, sums, fed = plain_salf(children_of(draft), budget, threshold, batch)
+    assert (nodes_of(found), found.draft_calls, found.draft_tokens) == (nodes, len(sums) - 1, fed)
+    assert all(after <= before + 1e-15 for before, after in pairwise(sums))
+    full = Salf(budget, threshold, batch, fill=True).grow(draft)
+    assert (full.draft_calls, full.draft_tokens) == (found.draft_calls, found.draft_tokens)
+    assert full.expected >= found.expected
+    assert set(nodes_of(found)) <= set(nodes_of(full)) or full.tree.budget == budget
+
+
+@fixed
+@given(draft=drafts(), budget=budgets, batch=st.integers(1, 7))
+@example(UNIFORM, 6, 2)
+@example(CERTAIN, 6, 2)
+@example(ORPHANING, 2, 1)
+def test_what_searches_everything_finds_the_optimum_of_all_trees(draft: MarkovDraft, budget: int, batch: int) -> None:
+    best = optimum(draft, budget)
+    exact = [SpecExec(budget, batch), OptTree(budget), OptTreeAtCost(budget, 0.0), Salf(budget, 0, batch)]
+    for policy in [*exact, Salf(budget, 0, batch, fill=True)]:
+        found = policy.grow(draft)
+        assert found.expected == pytest.approx(best, **close)
+        assert distance_to_optimum(found, draft) == pytest.approx(0, abs=1e-15)
+    first = [-node[0] for node in plain_best_first(children_of(draft), budget)]
+    assert SpecExec(budget, batch).grow(draft).probability[1:].tolist() == first
+    for policy in [OptTree(budget, 0.3), OptTreeAtCost(budget, 0.5), Eagle2(2, 2, budget), Salf(budget)]:
+        found = policy.grow(draft)
+        assert distance_to_optimum(found, draft) == pytest.approx(best - found.expected, abs=1e-12)
+
+
+@fixed
+@given(draft=drafts(), budget=budgets, ratio=st.floats(0, 1.5))
+@example(CERTAIN, 6, 0.1)
+def test_gains_never_grow_and_the_marginal_stop_is_exact(draft: MarkovDraft, budget: int, ratio: float) -> None:
+    best = best_by_depth(draft, budget)
+    gains = np.diff(best)
+    assert (np.diff(gains) <= 1e-12).all()
+    speed = (1 + best) / (1 + ratio * np.arange(budget + 1))
+    found = OptTreeAtCost(budget, ratio).grow(draft)
+    steps = found.draft_calls
+    assert found.expected == pytest.approx(1 + best[steps], **close)
+    assert max(speed[steps - 1], speed[steps]) == pytest.approx(speed.max(), **close)
+    assert steps == 1 or speed[steps - 1] > speed[steps - 2] - 1e-12
+
+
+@fixed
+@given(draft=drafts(), budget=budgets)
+def test_a_larger_batch_takes_fewer_calls_and_more_tokens(draft: MarkovDraft, budget: int) -> None:
+    found = [SpecExec(budget, batch).grow(draft) for batch in range(1, budget + 2)]
+    calls, tokens = [one.draft_calls for one in found], [one.draft_tokens for one in found]
+    assert calls[0] == tokens[0] == min(tokens)
+    assert calls == sorted(calls, reverse=True)
+    assert all(used >= ceil(tokens[0] / batch) for batch, used in enumerate(calls, 1))
+    nodes = plain_best_first(children_of(draft), budget)
+    if len({node[0] for node in nodes}) == budget:  # without ties all but the last are expanded
+        assert tokens[0] == budget
+
+
+@pytest.mark.parametrize("draft", [UNIFORM, CERTAIN, ORPHANING], ids=["uniform", "certain", "orphaning"])
+def test_ties_orphan_no_node_and_give_the_same_tree_again(draft: MarkovDraft) -> None:
+    for budget in range(1, 30):
+        for policy in [OptTree(budget), Eagle2(3, 4, budget), SpecExec(budget, 4), Salf(budget, 0.1, 4)]:
+            found, again = policy.grow(draft), policy.grow(draft)
+            assert found.tree == again.tree
+            assert found.tokens.tolist() == again.tokens.tolist()
+            for node in nodes_of(found):
+                assert node in children_of(draft)(node[3] if node[3] != ROOT else ROOT)
+
+
+def test_algorithm_1_as_printed_can_orphan_a_node_and_a_threshold_can_miss_the_optimum() -> None:
+    children = children_of(ORPHANING)
+    drafted = [child for node in [ROOT, *children(ROOT)] for child in children(node)]
+    tied = [node for node in drafted if node[0] == -0.5]
+    assert min(node[0] for node in drafted) == -0.5  # any 2 of these are "the 2 nodes with the largest p-hat"
+    assert any({node[3] for node in chosen} - {ROOT, *chosen} for chosen in combinations(tied, 2))
+    assert OptTree(2).grow(ORPHANING).tree == Tree([-1, 0, 0])
+    even = MarkovDraft(np.array([[0.5, 0.5], [0.5, 0.5]]))
+    early = OptTree(3, threshold=1.0).grow(even)
+    assert (early.expected, distance_to_optimum(early, even)) == (2, 0.25)
+
+
+def test_a_beam_misses_what_lies_outside_it() -> None:
+    draft = MarkovDraft(np.array([[0.0, 0.5, 0.3, 0.2], [0.25] * 4, [0, 0, 0, 1], [0, 0, 0, 1]]))
+    found = Eagle2(1, 3, 3).grow(draft)
+    assert nodes_of(found)[-1][1] == 3
+    assert distance_to_optimum(found, draft) == pytest.approx(1.1 - (0.5 + 0.125 + 0.0625), **close)
+    assert distance_to_optimum(Eagle2(2, 2, 3).grow(draft), draft) == 0
+
+
+def test_salf_as_printed_never_ends_at_threshold_0_and_its_sums_need_not_fall() -> None:
+    with pytest.raises(RecursionError):
+        plain_salf(children_of(UNIFORM), 3, 0, 2, ends=False)
+    _, sums, _ = plain_salf(children_of(CERTAIN), 4, 0, 1)
+    assert sums == [1, 1, 1, 1, 0]
+    assert Salf(5, threshold=1.01).grow(UNIFORM).tree == Tree.chain(0)
+    half = Salf(6, threshold=0.9, batch=2).grow(UNIFORM)
+    assert (half.tree.budget, half.draft_calls) == (2, 1)
+    assert Salf(6, threshold=0.9, batch=2, fill=True).grow(UNIFORM).tree.budget == 3
+
+
+def test_stopping_when_the_last_batch_gives_nothing_misses_the_optimum() -> None:
+    draft = MarkovDraft(np.array([[0, 0.4, 0.35, 0.25], [0.25] * 4, [0, 0, 0, 1], [0.25] * 4]))
+    children = children_of(draft)
+    first = children(ROOT)[:3]  # full; as published, the best of these is expanded alone, and no child enters
+    assert max(-child[0] for child in children(first[0])) < -first[-1][0]
+    assert SpecExec(3, 1).grow(draft).expected == pytest.approx(1 + 0.4 + 0.35 + 0.35, **close)
+
+
+@fixed
+@given(table=tables(), budget=st.integers(1, 12), batch=st.integers(1, 12))
+@example(table=np.array([[0.1, 0.8]]), budget=3, batch=2)
+@example(table=np.array([[0.5, 0.0], [0.0, 0.0]]), budget=3, batch=2)
+def test_planned_rates_give_the_best_tree_of_the_rates(table: np.ndarray, budget: int, batch: int) -> None:
+    acceptance, ranked = Acceptance(table), Acceptance(-np.sort(-table, axis=1))
+    found = SpecExec(budget, batch).grow(RatesDraft(acceptance))
+    best = block_efficiency(best_tree(ranked, budget), ranked)
+    assert found.expected == pytest.approx(best, **close)
+    assert block_efficiency(found.tree, ranked) == pytest.approx(best, **close)
+    assert OptTree(budget).grow(RatesDraft(acceptance)).expected == pytest.approx(best, **close)
+    planned = block_efficiency(best_tree(acceptance, budget), acceptance)
+    assert planned <= best * (1 + 1e-12)  # ranks may be picked freely here; where rates fall they are the same
+    assert not acceptance.is_antitonic or planned == pytest.approx(best, **close)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) -> None:
+    table = np.random.default_rng(seed).dirichlet([0.5] * 6, size=4)
+    acceptance = Acceptance(-np.sort(-table, axis=1))
+    for budget in (1, 7, 60):
+        assert SpecExec(budget, 8).grow(RatesDraft(acceptance)).tree == best_tree(acceptance, budget)
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: OptTree(0), r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"),
+        (lambda: OptTree(5, nan), "threshold must be a number of at least 0, got nan: 0 drafts until nothing"),
+        (lambda: OptTree(5, -0.1), "threshold must be a number of at least 0, got -0.1"),
+        (lambda: OptTreeAtCost(5, -1.0), "draft_over_target must be a number of at least 0, got -1.0: seconds"),
+        (lambda: Eagle2(0, 3, 5), "top_k must be at least 1, got 0: a chain has 1"),
+        (lambda: Eagle2(2, 0, 5), "depth must be at least 1, got 0: one layer of drafted nodes is depth 1"),
+        (lambda: Eagle2(2, 3, 0), "budget must be at least 1, got 0"),
+        (lambda: SpecExec(2.5), "budget must be a whole number, got 2.5"),  # pyright: ignore[reportArgumentType]
+        (lambda: SpecExec(5, 0), "batch must be at least 1, got 0: nodes of one draft call"),
+        (lambda: Salf(0), "budget must be at least 1, got 0"),
+        (lambda: Salf(5, nan), "threshold must be a number of at least 0, got nan: 0 is the optimal search"),
+        (lambda: Salf(5, 0.5, 0), "batch must be at least 1, got 0"),
+        (lambda: MarkovDraft(np.ones((2, 3))), r"q must have shape \(V, V\), .* got shape \(2, 3\)"),
+        (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a law"),
+        (lambda: MarkovDraft(np.eye(2), 2), "start must be a token between 0 and 1, got 2"),
+        (lambda: RatesDraft([0.5]), "must be an Acceptance, got list"),  # pyright: ignore[reportArgumentType]
+    ],
+)
+def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()
+    assert OptTree(5, inf).grow(UNIFORM).draft_calls == 1
+
+
+@pytest.mark.parametrize(
+    ("tokens", "probabilities"),
+    [
+        ([[0, 1]], [[0.4, 0.6]]),
+        ([[0, 1]], [[0.6, nan]]),
+        ([[0, 1]], [[0.9, 0.8]]),
+        ([[0, 1]], [[0.9, -0.1]]),
+        ([[0]], [[0.6, 0.4]]),
+        ([[0], [1]], [[0.6], [0.4]]),
+    ],
+)
+def test_a_draft_that_answers_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
+    class Nonsense(Drafter):
+        def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
+            return np.array(tokens), np.array(probabilities)
+
+    with pytest.raises(ValueError, match=r"draft\.expand must give"):
+        SpecExec(3).grow(Nonsense())
