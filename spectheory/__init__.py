@@ -10,6 +10,7 @@ from spectheory.latency import Latency
 from spectheory.otlp import optimal_acceptance
 from spectheory.plan import Plan, plan
 from spectheory.records import Provenance, RecordError
+from spectheory.schedule import Schedule, schedule
 from spectheory.search import (
     Drafted,
     Eagle2,
@@ -48,6 +49,7 @@ __all__ = [
     "RatesDraft",
     "RecordError",
     "Salf",
+    "Schedule",
     "SpecExec",
     "StepCertificate",
     "Tally",
@@ -72,6 +74,7 @@ __all__ = [
     "otlp",
     "plan",
     "reach",
+    "schedule",
     "verify",
     "yield_table",
 ]

@@ -122,9 +122,9 @@ class Paths(Policy):
     rule: DrawRule = DrawRule.IID
 
     def __post_init__(self) -> None:
-        if min(self.paths, self.length) < 1 or self.trunk < 0:
+        if self.paths < 1 or min(self.length, self.trunk) < 0:
             raise ValueError(
-                "paths and length must be at least 1 and trunk at least 0, got "
+                "paths must be at least 1, length and trunk at least 0, got "
                 f"paths={self.paths}, length={self.length}, trunk={self.trunk}"
             )
 

@@ -7,6 +7,7 @@ import runpy
 from pathlib import Path
 
 import spectheory as st
+from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen
 
 DOCS = Path(__file__).parent.parent / "docs"
 
@@ -26,3 +27,11 @@ def test_no_rule_is_missing_from_it() -> None:
         for name, rule in inspect.getmembers(module, inspect.isclass):
             if issubclass(rule, base) and not inspect.isabstract(rule) and rule not in keeps_another_law:
                 assert f"### {name}\n" in page, name
+
+
+def test_the_page_of_the_zoo_names_every_specimen_with_its_verdict() -> None:
+    rows = (DOCS / "zoo.md").read_text(encoding="utf-8").splitlines()
+    for specimen in (*SPECIMENS, *STEPS):
+        (row,) = [row for row in rows if row.startswith(f"| {specimen.name} |")]
+        right = "| LOSSLESS |" if isinstance(specimen, Specimen) else "| WITHIN |"
+        assert (right if specimen.is_lossless else "| LOSSY |") in row

@@ -130,3 +130,31 @@ def test_bad_deployments_are_refused_in_one_line(rates_file: Path, arguments: li
     assert result.exit_code == 2
     assert message in result.stderr
     assert "Traceback" not in result.output
+
+
+HEAD = [*DEPLOYMENT[:4], "--draft", "eagle3-llama-3.1-8b"]
+
+
+def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
+    arguments = ["plan", "--acceptance", str(rates_file), *HEAD, "--out", str(tmp_path / "s.json")]
+    chains = CliRunner().invoke(app, [*arguments, "--batch", "1:64", "--engine", "vllm,sglang,trtllm"])
+    assert chains.exit_code == 0, chains.output
+    planned = Schedule.load(tmp_path / "s.json")
+    table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
+    assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
+    assert json.loads((tmp_path / "adaptive.json").read_text())
+    assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
+    tree = CliRunner().invoke(app, [*arguments, "--batch", "1", "--engine", "sglang,trtllm@1.3"])
+    assert tree.exit_code == 0, tree.output
+    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
+    assert "--speculative-eagle-topk 3" in tree.output
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [("vllm@0.9", "version must be one of vLLM"), ("triton", "--engine must be of vllm, sglang, trtllm")],
+)
+def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--acceptance", str(rates_file), *HEAD, "--engine", engine])
+    assert result.exit_code == 2
+    assert message in result.stderr

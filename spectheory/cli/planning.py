@@ -28,6 +28,7 @@ def plan(
     draft: Annotated[str | None, typer.Option("--draft", help="With --gpu: a known model, or a config.json.")] = None,
     gpus: Annotated[int, typer.Option("--gpus", help="With --gpu: how many share each forward.")] = 1,
     batch: Annotated[str, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64.")] = "1",
+    engine: Annotated[str | None, typer.Option("--engine", help="With --gpu: vllm,sglang@0.5.23,trtllm.")] = None,
     max_budget: Annotated[int, typer.Option(help="Most drafted nodes.")] = 64,
     max_depth: Annotated[int | None, typer.Option(help="Deepest drafted node.")] = None,
     max_fanout: Annotated[int | None, typer.Option(help="Most children of a node.")] = None,
@@ -48,7 +49,7 @@ def plan(
     if (latency is None) == (gpu is None):
         raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
     if gpu is not None:
-        deployment = Deployment(gpu, target, draft, gpus, context or DEFAULT_CONTEXT, batches_of(batch))
+        deployment = Deployment(gpu, target, draft, gpus, context or DEFAULT_CONTEXT, batches_of(batch), engine)
         show_schedule(rates, deployment, limits, out, report, as_json)
         return
     seconds = Latency.load(latency)  # type: ignore[arg-type]

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.output import console, progress, show
+from spectheory.cli.exporting import engine_exports, lines_of
+from spectheory.cli.output import console, errors, progress, show
 from spectheory.latency import Latency
 from spectheory.records import write_whole
 from spectheory.schedule import schedule
@@ -23,7 +24,7 @@ DEFAULT_CONTEXT = 1024
 
 @dataclass(frozen=True)
 class Deployment:
-    """Models on a GPU, the context of each sequence, and the batch sizes to plan for."""
+    """Models on a GPU, the context of each sequence, the batch sizes to plan for, the engines to plan for."""
 
     gpu: str
     target: str | None
@@ -31,6 +32,7 @@ class Deployment:
     gpus: int
     context: int
     batches: Sequence[int]
+    engines: str | None = None
 
     def latency(self, batch: int) -> Latency:
         """Computed seconds of a forward for `batch` sequences."""
@@ -64,6 +66,11 @@ def show_schedule(
     most = limits["max_budget"]
     envelopes = Envelopes(rates, max_budget=most)
     fastest = [envelopes.fastest(place.latency(first), place.context) for first, _, _ in planned.ranges()]
+    engines = place.engines.split(",") if place.engines else []
+    first = place.latency(int(planned.batches[0]))
+    exports = list(
+        engine_exports(engines, planned, lambda most: envelopes.fastest(first, place.context, most), place.draft or "")
+    )
     if report is not None:
         curves = (_yields(rates, most, None), _yields(rates, most, 1), envelopes.yields())
         title = f"{place.target} with {place.draft} on {place.gpus} x {place.gpu}"
@@ -72,6 +79,9 @@ def show_schedule(
     tree = planned.ranges()[0][2]
     drawing = [tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     show(planned, text_table(schedule_rows(planned, fastest)), *drawing, as_json=as_json, out=out)
+    for name, export in exports:
+        for line in lines_of(name, export, out.parent if out else Path()):
+            (errors if as_json else console).print(line, markup=False, highlight=False, soft_wrap=True)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
 

@@ -7,6 +7,7 @@ that family by asking which envelope is fastest, and what it loses.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,10 +67,19 @@ class Envelopes:
         """(max_budget + 1,) the highest block efficiency of an envelope of each number of nodes."""
         return np.max([grown.yields() for grown in self._grown], axis=0)
 
-    def fastest(self, latency: Latency, context: int) -> EnvelopePlan:
-        """The envelope of highest speedup, of equal ones that of fewest levels and least branching."""
+    def fastest(
+        self, latency: Latency, context: int, most_nodes: Callable[[int, int], int] | None = None
+    ) -> EnvelopePlan:
+        """The envelope of highest speedup, of equal ones that of fewest levels and least branching.
+
+        `most_nodes` is an engine's own bound on the nodes, by (levels, branching).
+        """
         return max(
-            (grown.fastest(levels, latency, context) for grown in self._grown for levels in grown.limits),
+            (
+                grown.fastest(levels, latency, context, most_nodes(levels, grown.branching) if most_nodes else None)
+                for grown in self._grown
+                for levels in grown.limits
+            ),
             key=lambda plan: (plan.speedup, -plan.levels, -plan.branching),
         )
 
@@ -88,9 +98,9 @@ class _Grown:
             self.depth = np.append(self.depth, np.full(len(beam) * len(rates), depth + 1))
             beam = first + np.argsort(-self.score[first:], kind="stable")[:branching]
 
-    def fastest(self, levels: int, latency: Latency, context: int) -> EnvelopePlan:
-        """The best number of nodes for so many levels."""
-        kept = self._kept(levels)
+    def fastest(self, levels: int, latency: Latency, context: int, most: int | None) -> EnvelopePlan:
+        """The best number of nodes, at most `most`, for so many levels."""
+        kept = self._kept(levels)[: None if most is None else most + 1]
         tau = np.cumsum(self.score[kept])[1:]
         draft = latency.draft(1, context) + (levels - 1) * latency.draft(self.branching, context)
         target = np.array([latency.target(nodes + 2, context) for nodes in range(len(tau))])

@@ -1,0 +1,59 @@
+"""Write docs/zoo.md: every rule of the zoo, and what the certifier needed to tell it wrong or right.
+
+python docs/generate_zoo.py
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import spectheory as st
+from spectheory.certify.zoo import SPECIMENS, STEPS
+from spectheory.records import write_whole
+
+PAGE = Path(__file__).parent / "zoo.md"
+HEAD = """# The zoo
+
+Rules that a certifier must tell apart, wrong ones as seen in engines and papers, right ones that look wrong. Written by
+`python docs/generate_zoo.py`; the code is in `spectheory/certify/zoo`, and the tests demand every verdict.
+
+## By enumeration
+
+Worlds and drafts until the smallest counterexample was found, or until all shapes were looked at (80 worlds asked for).
+A total variation of 0 is a token of probability 0, emitted when a coin is exactly 0.
+
+| rule | what it does | verdict | worlds | drafts | total variation |
+| --- | --- | --- | --- | --- | --- |
+"""
+STEPS_HEAD = """
+## As black boxes
+
+Whole steps in two contexts: runs until the evidence passed 10^6 (wrong ones, alpha = 1e-6), or the total variation
+was bounded by 0.05 (right ones, alpha = 0.01). Seed 0.
+
+| step | what it does | verdict | runs |
+| --- | --- | --- | --- |
+"""
+
+
+def page() -> str:
+    """The whole page."""
+    text = HEAD
+    for specimen in SPECIMENS:
+        found = st.certify(specimen.given, policies=specimen.policies, cases=80 if specimen.is_lossless else 300)
+        off = found.counterexample.difference.total_variation if found.counterexample else ""
+        about = " ".join(specimen.about.split())
+        text += f"| {specimen.name} | {about} | {found.verdict.name} | {found.cases} | {found.drafts:,} | {off} |\n"
+    text += STEPS_HEAD
+    for step in STEPS:
+        alpha = 0.01 if step.is_lossless else 1e-6
+        result = st.certify_step(
+            step.step, step.target, vocab_size=step.vocab_size, contexts=((), (3,)), alpha=alpha, tv=0.05
+        )
+        text += f"| {step.name} | {' '.join(step.about.split())} | {result.verdict.name} | {result.samples:,} |\n"
+    return text
+
+
+if __name__ == "__main__":
+    write_whole(PAGE, page())
+    print(f"wrote {PAGE}")
