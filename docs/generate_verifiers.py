@@ -47,6 +47,9 @@ Per node and independent drafts, acceptance never falls along NSS, Naive, SpecIn
 not inherit the order: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0), q = (1/2, 1/2, 0)
 behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
 each node only 39/32. `tests/test_orderings.py` holds both.
+
+Worlds are those of `spectheory.strategies`, at least two for each shape, draw rule and vocabulary size. Left out:
+`st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a law by design.
 """
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import spectheory as st
+from spectheory.certify.certificate import number
 from spectheory.certify.zoo import SPECIMENS, STEPS
 from spectheory.records import write_whole
 
@@ -41,7 +42,7 @@ def page() -> str:
     text = HEAD
     for specimen in SPECIMENS:
         found = st.certify(specimen.given, policies=specimen.policies, cases=80 if specimen.is_lossless else 300)
-        off = found.counterexample.difference.total_variation if found.counterexample else ""
+        off = number(found.counterexample.difference.total_variation) if found.counterexample else ""
         about = " ".join(specimen.about.split())
         text += f"| {specimen.name} | {about} | {found.verdict.name} | {found.cases} | {found.drafts:,} | {off} |\n"
     text += STEPS_HEAD

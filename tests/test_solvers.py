@@ -161,18 +161,64 @@ def k_sequence(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) 
     return draw(remains(p, gamma * common), rng)
 
 
+def sample_and_match(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    return draw(p, rng)
+
+
+def first_draft(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    return drafts[0] if rng.random() * q[drafts[0]] < p[drafts[0]] else draw(remains(p, q), rng)
+
+
+def top_then_one(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    *top, drawn = drafts
+    others = np.array([Fraction(0) if t in top else share for t, share in enumerate(q)], dtype=object)
+    return first_draft(p, others / sum(others), (drawn,), rng)
+
+
+def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
+    """arXiv 2411.05289: straight pairs (x, hub) first, reverse pairs (hub, x) then."""
+    if len(drafts) == 1:
+        return first_draft(p, q, drafts, rng)
+    hub = int(np.argmax(q))
+    straight = [Fraction(0) if x == hub else q[x] for x in range(len(q))]
+    reverse = [share * q[hub] / (1 - q[hub]) for share in straight]
+    left = [Fraction(0) if x == hub else max(p[x] - straight[x], Fraction(0)) for x in range(len(q))]
+    unplaced = [sum(max(s - p[x], Fraction(0)) for x, s in enumerate(straight) if x != hub)]
+    unplaced.append(sum(max(r - left[x], Fraction(0)) for x, r in enumerate(reverse) if x != hub))
+    hub_left = max(p[hub] - unplaced[1], Fraction(0))
+    x = next(token for token in drafts if token != hub)
+    share, room, hub_room, need = (
+        (straight[x], p[x], hub_left, unplaced[0]) if drafts[1] == hub else (reverse[x], left[x], p[hub], unplaced[1])
+    )
+    if rng.random() * share < room:
+        return x
+    if rng.random() * need < hub_room:
+        return hub
+    rest = [max(room - r, Fraction(0)) for room, r in zip(left, reverse, strict=True)]
+    rest[hub] = max(hub_left - unplaced[0], Fraction(0))
+    return draw(np.array(rest, dtype=object) if any(rest) else p, rng)
+
+
 @pytest.mark.parametrize(
-    ("solver", "procedure"), [(SpecInfer(), in_random_order), (RRS(), without_replacement), (SpecTr(), k_sequence)]
+    ("solver", "procedure"),
+    [
+        (NSS(), sample_and_match),
+        (Naive(), first_draft),
+        (SpecInfer(), in_random_order),
+        (SpecTr(), k_sequence),
+        (RRS(), without_replacement),
+        (GreedyTopK(), top_then_one),
+        (SpecHub(), through_the_hub),
+    ],
 )
 def test_the_law_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
     rng = np.random.default_rng(5)
-    for p, q, k in cases(60, solver, seed=5, sizes=(2, 3)):
-        for _ in range(2):
-            drafts = solver.rule.children(q, k, rng)
-            law = p * 0
-            for token, chance in branches(lambda coins, p=p, q=q, x=drafts: procedure(p, q, x, coins)):
-                law[token] += chance
-            assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
+    for p, q, k in cases(CASES, solver, seed=5, sizes=(2, 3)):
+        drafts = solver.rule.children(q, k, rng)
+        law = p * 0
+        for token, chance in branches(lambda coins, p=p, q=q, x=drafts: procedure(p, q, x, coins)):
+            law[token] += chance
+        assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
 
 
 def test_named_examples() -> None:

@@ -16,6 +16,7 @@ import torch
 
 import spectheory as st
 from spectheory import Levels, Paths, World, branches, expected_block_efficiency
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 from spectheory.otlp import Naive
 from spectheory.verify import Block, GreedyMultiPathBlock, Outcome, TopDown, Traversal, TreeMonteCarlo, Verifier
@@ -133,7 +134,7 @@ def block(x: list[int], p: Any, q: Any, rng: Any) -> tuple[int, int]:
         h = w[i] if i == len(x) else lacking / (lacking + 1 - w[i]) if lacking + 1 - w[i] else Fraction(1, 7)
         if rng.random() < h:
             tau = i
-    return tau, rng.choice(len(p[tau]), p=p[tau] if tau == len(x) else part(w[tau], p[tau], 1, q[tau]))
+    return tau, draw(p[tau] if tau == len(x) else part(w[tau], p[tau], 1, q[tau]), rng)
 
 
 def tree_monte_carlo(x: list[int], p: Any, q: Any, rng: Any) -> tuple[int, int]:
@@ -148,7 +149,7 @@ def tree_monte_carlo(x: list[int], p: Any, q: Any, rng: Any) -> tuple[int, int]:
         a = min(Fraction(1), a * p[i][token] / q[i][token])
     ends = [*exits, (len(x), -1)]
     n, y = ends[rng.choice(len(ends), p=[*exits.values(), a])]
-    return (n, y) if y >= 0 else (n, rng.choice(len(p[n]), p=p[n]))
+    return (n, y) if y >= 0 else (n, draw(p[n], rng))
 
 
 def traversal(draft: st.Draft, p: Any, rng: Any, node: int = 0, a: Any = 1) -> tuple[int, int] | None:
@@ -164,7 +165,7 @@ def traversal(draft: st.Draft, p: Any, rng: Any, node: int = 0, a: Any = 1) -> t
         here_p = [mass / sum(rest) for mass in rest] if sum(rest) else here_p
         left = 1 - here_q[x] if draft.rule is not DrawRule.IID_APART else 1
         here_q = [(0 if y == x and left < 1 else mass) / (left or 1) for y, mass in enumerate(here_q)]
-    return (node, rng.choice(len(here_p), p=here_p)) if node == 0 or rng.random() < a else None
+    return (node, draw(here_p, rng)) if node == 0 or rng.random() < a else None
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -236,7 +237,7 @@ def test_traversal_of_one_level_is_recursive_rejection_sampling(k: int, rule: Dr
             p = [mass / sum(rest) for mass in rest]
             q[x] *= 0
             q = [mass / (sum(q) or 1) for mass in q]
-        return 0, rng.choice(len(p), p=p)
+        return 0, draw(p, rng)
 
     for seed in range(20):
         draft, p = grown(Levels((k,), rule), seed, 3)

@@ -8,7 +8,6 @@ from spectheory.arrays import Vector, positive_part, residual, without
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
 from spectheory.chance import draw
 from spectheory.draft import DrawRule, top_tokens
-from spectheory.world import Levels
 
 
 def naive(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
@@ -126,9 +125,12 @@ def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     return naive(p, q, drafts[-1:], rng)
 
 
-def _wrong(name: str, emit: Emit, rule: DrawRule, seen: str, *counts: tuple[int, ...]) -> Specimen:
-    policies = tuple(Levels(c, rule) for c in counts) or None
-    return Specimen(name, f"{emit.__doc__} {seen}", top_down(emit, rule), False, policies)
+def _wrong(name: str, emit: Emit, rule: DrawRule, seen: str) -> Specimen:
+    return Specimen(name, f"{emit.__doc__} {seen}", top_down(emit, rule), False)
+
+
+def _misused(name: str, emit: Emit, rule: DrawRule, about: str) -> Specimen:
+    return Specimen(name, about, top_down(emit, rule), False)
 
 
 def _right(name: str, emit: Emit, rule: DrawRule) -> Specimen:
@@ -149,8 +151,8 @@ NODES = (
     _wrong("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement taken for independent ones."),
     _wrong("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeats de-duplicated, q left as it was."),
     _wrong("skips-repeats", multi_round_skipping_repeats, IID, "Repeats are part of a draft."),
-    _wrong("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates taken for draws from q."),
-    _wrong("greedy-draft-softmax-q", naive, TOP, "Seen in transformers 32867: the draft is argmax, q its softmax."),
+    _misused("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates taken for draws from q."),
+    _misused("greedy-draft-softmax-q", naive, TOP, "The draft is argmax, q its softmax. Seen in transformers 32867."),
     _wrong("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
     _wrong("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
     _right("naive", naive, IID),

@@ -219,6 +219,13 @@ TREES = (
     _specimen("khisti-algorithm-15-literal", NaiveBranchingOfWinnerOnly(), False),
     _specimen("traversal", _with_rule(traversal, SWOR), True),
     _specimen("traversal-merged", _with_rule(traversal, IID), True, MERGED),
-    _specimen("traversal-apart", _with_rule(traversal_merged_q_unchanged, DrawRule.IID_APART), True),
-    _specimen("naive-on-delayed-trees", top_down(naive, IID), True, TRUNKED),
+    Specimen(
+        "traversal-apart",
+        "Traversal with each draw a node of its own, q unchanged: right.",
+        _with_rule(traversal_merged_q_unchanged, DrawRule.IID_APART),
+        True,
+    ),
+    Specimen(
+        "naive-on-delayed-trees", "Rejection sampling, the trunk read once: right.", top_down(naive, IID), True, TRUNKED
+    ),
 )
