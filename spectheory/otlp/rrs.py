@@ -10,6 +10,7 @@ from spectheory.arrays import Vector, accept_ratio, excess, normalised, residual
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
+from spectheory.otlp.tries import law_of_tries
 
 MOST_EVALUATIONS = 1_000_000
 """Tokens to the power k - 1 up to which the exact acceptance of k > 2 drafts is summed."""
@@ -34,20 +35,14 @@ class RRS(Solver):
 
     def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.law."""
-        left, rest, mass, missed, hits = p, q * 1, 1, 1, []
+        left, rest, mass, tries = p, q * 1, 1, []
         for token in dict.fromkeys(drafts):
             others = rest.sum()
             scale = mass / (others + (others == 0))
-            accept = accept_ratio(left[token], rest[token] * scale)
-            hits.append((token, missed * accept))
-            missed = missed * (1 - accept)
+            tries.append((token, accept_ratio(left[token], rest[token] * scale)))
             left, mass = after_rejection(left, rest, scale)
             rest[token] = rest[token] * 0
-        law = normalised(left, otherwise=p)
-        law *= missed
-        for token, chance in hits:
-            law[token] += chance
-        return law
+        return law_of_tries(tries, normalised(left, otherwise=p))
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.

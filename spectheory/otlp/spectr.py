@@ -12,6 +12,7 @@ from spectheory.arrays import Vector, accept_ratio, excess, normalised, positive
 from spectheory.draft import DrawRule
 from spectheory.otlp.smallest_factor import gap, smallest_factor
 from spectheory.otlp.solver import Solver
+from spectheory.otlp.tries import law_of_tries
 
 ROUNDING = 1e-6
 """Gap up to which a given rho passes for floating-point laws."""
@@ -83,16 +84,8 @@ class SpecTr(Solver):
         """
         rho = self.factor(p, q, len(drafts))
         _, left, _ = _left(p, q, len(drafts), rho)
-        hits, missed = [], 1
-        for token in drafts:
-            accept = accept_ratio(p[token], q[token] * rho)
-            hits.append((token, missed * accept))
-            missed = missed * (1 - accept)
-        law = normalised(positive_part(left), otherwise=p)
-        law *= missed
-        for token, chance in hits:
-            law[token] += chance
-        return law
+        tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
+        return law_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.

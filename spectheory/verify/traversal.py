@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from spectheory.arrays import Vector, accept_ratio, without
+from spectheory.chance import draw
 from spectheory.draft import Draft, DrawRule
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.shortfall import coin, shortfall
@@ -38,23 +42,34 @@ class Traversal(Verifier):
         """See Verifier.outcome."""
         left = p[0].sum() * 0 + 1
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        apart = draft.rule is DrawRule.IID_APART
-        way = [_Visit(draft, 0, left, p[0])]
-        while way:
-            here = way[-1]
-            if here.waiting:
-                child = here.waiting.pop()
-                token = int(draft.tokens[child])
-                accepted = accept_ratio(here.weight * here.p[token], here.q[token])
-                way.append(_Visit(draft, child, accepted, p[child]))
-                continue
-            way.pop()
-            accepted = here.weight if way else 1
-            stop[here.node], next_token[here.node] = left * accepted, here.p
+        for node, accepted, law in _judged(draft, p):
+            stop[node], next_token[node] = left * accepted, law
             left = left * (1 - accepted)
-            if way:
-                way[-1].reject(int(draft.tokens[here.node]), apart)
         return Outcome(draft.tree, stop, next_token)
+
+    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing behind the accepted node is evaluated."""
+        self._check(draft, p)
+        node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
+        return node, draw(law, rng)
+
+
+def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
+    """(node, chance to accept it given that none before was, law of the token behind it) in order of judgement."""
+    apart = draft.rule is DrawRule.IID_APART
+    way = [_Visit(draft, 0, p[0].sum() * 0 + 1, p[0])]
+    while way:
+        here = way[-1]
+        if here.waiting:
+            child = here.waiting.pop()
+            token = int(draft.tokens[child])
+            accepted = accept_ratio(here.weight * here.p[token], here.q[token])
+            way.append(_Visit(draft, child, accepted, p[child]))
+            continue
+        way.pop()
+        yield here.node, here.weight if way else 1, here.p
+        if way:
+            way[-1].reject(int(draft.tokens[here.node]), apart)
 
 
 class _Visit:
