@@ -341,3 +341,14 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
     for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().law(p, q, [0, 1, 0])):
         with pytest.raises(ValueError, match="SpecHub drafts at most 2 tokens at a node, got 3: use GreedyTopK"):
             refused()
+
+
+@pytest.mark.parametrize("peak", [20.0, 30.0, 36.0, 37.0, 60.0])
+def test_two_rounds_without_replacement_from_a_law_with_one_tall_peak(peak: float) -> None:
+    """Where one token has all but 1e-16 of q, 1 - q would cancel; the law of the drafts is the other path to it."""
+    p, logits = np.array([0.4, 0.3, 0.2, 0.1]), np.array([peak, 0.0, 0.0, 0.0])
+    q = np.exp(logits - peak) / np.exp(logits - peak).sum()
+    others = q[1:].sum()
+    drawn = [([0, x], q[0] * q[x] / others) for x in (1, 2, 3)]
+    expected = sum(chance * RRS().law(p, q, drafts)[drafts].sum() for drafts, chance in drawn)
+    assert RRS().acceptance(p, q, 2) == pytest.approx(expected, abs=1e-7)
