@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -48,19 +49,19 @@ class World:
         return [self.p(draft.context(node)) for node in range(draft.tree.budget + 1)]
 
 
-class Policy:
+class Policy(ABC):
     """How a draft tree grows. Subclasses say how many draws a node of given depth and multiplicity gets."""
 
     rule: DrawRule
 
     @property
+    @abstractmethod
     def name(self) -> str:
         """The shape without the draw rule."""
-        raise NotImplementedError
 
+    @abstractmethod
     def draws(self, depth: int, multiplicity: int) -> int:
         """Number of draws below a node that `multiplicity` draws have hit."""
-        raise NotImplementedError
 
     def grow(self, world: World, rng: Any) -> Draft:
         """Draw one draft; `rng` is a `numpy.random.Generator`, or the `Replay` of `branches` to get all of them."""

@@ -10,6 +10,7 @@ import numpy as np
 from hypothesis import strategies as hs
 
 from spectheory import DrawRule
+from spectheory.otlp import Solver
 
 
 def laws(size: int) -> hs.SearchStrategy[np.ndarray]:
@@ -75,3 +76,15 @@ def sequences(q: np.ndarray, k: int, rule: DrawRule) -> list[tuple[tuple[int, ..
         if chance:
             found[tuple(kept)] = chance
     return list(found.items())
+
+
+def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
+    """The law of the emitted token, and the probability that it is a draft."""
+    emitted, accepted = p * 0, Fraction(0)
+    for drafts, chance in sequences(q, k, rule):
+        law = solver.branching(p, q, drafts)
+        assert law.min() >= 0
+        assert {type(share) for share in law} == {Fraction}
+        emitted = emitted + chance * law
+        accepted += chance * sum(law[sorted(set(drafts))])
+    return emitted, accepted

@@ -15,7 +15,7 @@ from spectheory.arrays import excess
 from spectheory.chance import branches, draw
 from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
 from spectheory.otlp.rrs import _accepted_of_two
-from tests.enumeration import random_law, random_pairs, sequences
+from tests.enumeration import enumerated, random_law, random_pairs, sequences
 
 CASES = 510
 SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), RRS(), GreedyTopK(), SpecHub()]
@@ -35,18 +35,6 @@ def cases(count: int, solver: Solver, seed: int = 0, sizes: tuple[int, ...] = (2
 def fixed(solver: Solver, p: np.ndarray, q: np.ndarray, k: int) -> Solver:
     """The solver with its factor found once, since `branching` would find it again for every draft."""
     return SpecTr(rho=solver.factor(p, q, k)) if isinstance(solver, SpecTr) else solver
-
-
-def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
-    """The law of the emitted token, and the probability that it is a draft."""
-    emitted, accepted = p * 0, Fraction(0)
-    for drafts, chance in sequences(q, k, rule):
-        law = solver.branching(p, q, drafts)
-        assert law.min() >= 0
-        assert {type(share) for share in law} == {Fraction}
-        emitted = emitted + chance * law
-        accepted += chance * sum(law[sorted(set(drafts))])
-    return emitted, accepted
 
 
 @pytest.mark.parametrize(("solver", "rule"), [(solver, rule) for solver in SOLVERS for rule in solver.rules])

@@ -20,7 +20,7 @@ from spectheory.otlp import Khisti, Naive, OptimalTransport, Solver
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.without_replacement import kept_within
-from tests.enumeration import random_pairs, sequences
+from tests.enumeration import enumerated, random_pairs, sequences
 
 EXCHANGED = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 CASES = 510
@@ -35,18 +35,6 @@ def cases(count: int, rule: DrawRule = DrawRule.IID, seed: int = 0) -> Iterator[
     """(p, q, k) with k from 1 to 3, to 2 for HUB."""
     for i, (p, q) in enumerate(random_pairs(count, seed=seed)):
         yield p, q, 1 + i % (2 if rule is DrawRule.HUB else 3)
-
-
-def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
-    """The law of the emitted token, and the probability that it is a draft."""
-    emitted, accepted = p * 0, Fraction(0)
-    for drafts, chance in sequences(q, k, rule):
-        law = solver.branching(p, q, drafts)
-        assert law.min() >= 0
-        assert {type(share) for share in law} == {Fraction}
-        emitted = emitted + chance * law
-        accepted += chance * sum(law[sorted(set(drafts))])
-    return emitted, accepted
 
 
 @cache

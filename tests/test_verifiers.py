@@ -167,7 +167,7 @@ def traversal(draft: st.Draft, p: Any, rng: Any, node: int = 0, a: Any = 1) -> t
     return (node, draw(here_p, rng)) if node == 0 or rng.random() < a else None
 
 
-@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize("seed", range(34))
 def test_a_procedure_on_a_chain_has_the_law_and_the_three_agree_draft_by_draft(seed: int) -> None:
     for number, policy in enumerate(CHAINS):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
@@ -179,7 +179,7 @@ def test_a_procedure_on_a_chain_has_the_law_and_the_three_agree_draft_by_draft(s
         assert law == joint(Traversal().outcome(replace(draft, rule=DrawRule.IID), p))
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(16))
 def test_a_procedure_on_a_tree_has_the_law_of_traversal(seed: int) -> None:
     for number, policy in enumerate([*TREES, *PATHS, *OTHERS, *WIDE]):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
@@ -209,7 +209,7 @@ def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], 
     return list(best), q
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(56))
 def test_greedy_multi_path_is_block_on_the_largest_path_by_the_law_of_whole_paths(seed: int) -> None:
     for number, policy in enumerate(PATHS):
         rng = np.random.default_rng(100 * seed + number)
