@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import pytest
 from pytest_benchmark.fixture import BenchmarkFixture
-from torch import Generator
 
 from reference.decode import Decoder, Generation
+from reference.drafters import StaticTree
 from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
+from reference.sampling import Sampling
+from reference.streams import streams
 from spectheory import Tree
+from spectheory.otlp import Naive
+from spectheory.verify import TopDown
 
 TREES = {
     "plain": Tree.chain(0),
@@ -31,11 +35,11 @@ def test_decode(
     benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prompt = encode_prompts(pair, load_prompts(count=1), 64)[0]
-    decoder = Decoder(pair, TREES[shape], temperature)
+    decoder = Decoder(pair, StaticTree(TREES[shape]), Sampling(temperature), TopDown(Naive()))
     texts: list[Generation] = []
 
     def decode() -> None:
-        texts.append(decoder.generate(prompt, 64, Generator().manual_seed(1), Generator().manual_seed(2)))
+        texts.append(decoder.generate(prompt, 64, *streams(pair, 1)))
 
     benchmark.pedantic(decode, rounds=5, warmup_rounds=1)
     seconds = sum(text.seconds for text in texts)

@@ -1,36 +1,43 @@
-"""What a draft model proposes below a node."""
+"""Children drawn from the draft's laws, all nodes of a level at once."""
 
 from __future__ import annotations
 
 import torch
 from torch import Generator, Tensor
 
-LEAST_TEMPERATURE = 1e-3
-"""Below it logits over temperature leave float32, and the law is greedy in all but name."""
+from spectheory import DrawRule
 
 
-def check_temperature(temperature: float) -> None:
-    """Raise ValueError for a temperature that is neither 0 (greedy) nor one to sample at."""
-    if temperature != 0 and not LEAST_TEMPERATURE <= temperature < float("inf"):
-        raise ValueError(f"temperature must be 0 (greedy) or at least {LEAST_TEMPERATURE}, got {temperature}")
+def candidates(q: Tensor, k: int, rule: DrawRule, generator: Generator | None) -> Tensor:
+    """(P, k) tokens below P nodes with laws q (P, V), in draw order, as `DrawRule.children` has them.
 
-
-def propose(logits: Tensor, k: int, temperature: float, generator: Generator | None) -> tuple[Tensor, Tensor]:
-    """The k children of each node in order of rank (n, k), and the law they were drawn from (n, V).
-
-    At temperature 0 they are the k most probable tokens (DrawRule.TOP_K). Above it they are drawn without
-    replacement, in draw order (DrawRule.NO_REPLACEMENT), as the k largest of q / e with e independent exponentials:
-    the first of them has law q. (-log of a uniform is four times as fast as torch's own exponentials on a CPU.)
+    Where a law has fewer tokens than draws, tokens of probability 0 stand at the end of its row: drop them.
     """
-    if temperature == 0:
-        return logits.topk(k).indices, logits
-    q = torch.softmax(logits / temperature, dim=-1)
+    if rule in (DrawRule.IID, DrawRule.IID_APART) or (k == 1 and rule is not DrawRule.TOP_K):
+        return _independent(q, k, generator)
+    if rule is DrawRule.TOP_K:
+        return q.topk(k).indices
+    if rule is DrawRule.NO_REPLACEMENT:
+        return _apart(q, k, generator)
+    head = q.topk(k - 1).indices
+    rest = _independent(q.scatter(1, head, 0), 1, generator)
+    if rule is DrawRule.TOP_K_THEN_ONE:
+        return torch.cat([head, rest], 1)
+    first = _independent(q, 1, generator)
+    return torch.cat([first, torch.where(first == head, rest, head)], 1)
+
+
+def _apart(q: Tensor, k: int, generator: Generator | None) -> Tensor:
+    """Draws without replacement: the k largest of q / e with e independent exponentials; the first has law q.
+
+    -log of a uniform is four times as fast as torch's own exponentials on a CPU.
+    """
     noise = -torch.rand(q.shape, generator=generator, device=q.device).log_()
-    return (q / noise).topk(k).indices, q
+    return (q / noise).topk(k).indices
 
 
-def draw(law: Tensor, generator: Generator | None) -> int:
-    """A token of the law (V,), by inversion in float64; one of probability 0 is never drawn."""
-    edges = law.double().cumsum(0)
-    point = edges[-1] * torch.rand(1, generator=generator, device=law.device, dtype=torch.float64)
-    return min(int(torch.searchsorted(edges, point, right=True)), len(law) - 1)
+def _independent(q: Tensor, k: int, generator: Generator | None) -> Tensor:
+    """By inversion in float64; a token of probability 0 is drawn from an empty law only."""
+    edges = q.double().cumsum(-1)
+    points = edges[:, -1:] * torch.rand(len(q), k, generator=generator, device=q.device, dtype=torch.float64)
+    return torch.searchsorted(edges, points, right=True).clamp(max=q.shape[1] - 1)

@@ -1,4 +1,4 @@
-"""Decoding with a planned tree: draft, verify in one target forward, keep the accepted path.
+"""Decoding: draft, verify in one target forward, keep the accepted path. This file is the whole loop.
 
 Without speculation the tree is the root alone, and the same loop is plain autoregressive decoding.
 """
@@ -9,16 +9,18 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+import numpy as np
 import torch
 from torch import Generator, Tensor
 
 from reference.cached import CachedModel, additive_mask
-from reference.candidates import check_temperature, draw
-from reference.drafter import TreeDrafter
+from reference.drafters import Drafter
 from reference.models import Pair
-from spectheory import DrawRule, Tree
-from spectheory.otlp import Naive, Solver
-from spectheory.verify import walk
+from reference.sampling import Sampling
+from spectheory import Draft, Tree
+from spectheory.chance import draw
+from spectheory.otlp import NSS
+from spectheory.verify import TopDown, Verifier, walk
 
 
 @dataclass(frozen=True)
@@ -34,120 +36,160 @@ class Generation:
 
 @dataclass(frozen=True)
 class Decoder:
-    """Speculative decoding of one text at a time with one planned tree.
+    """Speculative decoding of one text at a time.
 
-    At temperature 0 the draft proposes its most probable tokens and the target's choice is kept; above it children
-    are drawn without replacement and `solver` decides top-down, evaluated only at the nodes on the way.
+    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it `verifier`
+    decides by its law; the default, sample and match, is lossless for every draft.
+
+    Raises:
+        ValueError: the verifier is not lossless for the way in which the drafter draws.
     """
 
     pair: Pair
-    tree: Tree
-    temperature: float = 0.0
-    solver: Solver = field(default_factory=Naive)
+    drafter: Drafter
+    sampling: Sampling = field(default_factory=Sampling)
+    verifier: Verifier = field(default_factory=lambda: TopDown(NSS()))
     stop_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        check_temperature(self.temperature)
-        if DrawRule.NO_REPLACEMENT not in self.solver.rules:
-            raise ValueError(
-                f"solver {type(self.solver).__name__} is not lossless for children drawn without replacement, "
-                "which is how this decoder draws them"
-            )
-        widest = int(self.tree.rank.max()) + 1
-        if widest > self.pair.vocab_size:
-            raise ValueError(f"tree has {widest} children at a node, the vocabulary has {self.pair.vocab_size} tokens")
+        rule = self.drafter.rule(self.sampling)
+        if not self.sampling.greedy and rule not in self.verifier.rules:
+            raise ValueError(f"{self.verifier} is not lossless for {rule.name}, as {self.drafter} drafts: {rule.value}")
 
     @torch.inference_mode()
     def generate(
-        self, prompt: list[int], new_tokens: int, draft_rng: Generator | None = None, rng: Generator | None = None
+        self,
+        prompt: list[int],
+        new_tokens: int,
+        draft_rng: Generator | None = None,
+        rng: np.random.Generator | None = None,
+        watch: Callable[[Cycle], None] = lambda cycle: None,
     ) -> Generation:
         """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
 
-        `draft_rng` draws the drafts, `rng` decides what is kept: they must not be the same stream.
+        `draft_rng` draws the drafts, `rng` decides what is kept: generators of two kinds, which cannot be one stream.
+        `watch` sees every cycle.
 
         Raises:
-            ValueError: the prompt is empty, or does not fit the context with the text and one tree behind it.
+            ValueError: the prompt is empty, does not fit the context with the text, or `rng` is missing.
         """
-        need = len(prompt) + new_tokens + self.tree.max_depth
         if not prompt or new_tokens < 1:
             raise ValueError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
-        if need > self.pair.context:
+        if (need := len(prompt) + new_tokens) > self.pair.context:
             raise ValueError(
-                f"prompt of {len(prompt)} tokens, {new_tokens} new ones and a tree of depth {self.tree.max_depth} "
-                f"need a context of {need}, these models have {self.pair.context}: shorten the prompt or the text"
+                f"prompt of {len(prompt)} tokens and {new_tokens} new ones need a context of {need}, these models have "
+                f"{self.pair.context}: shorten the prompt or the text"
             )
-        if self.temperature > 0 and self.tree.budget and _seed(draft_rng) == _seed(rng):
-            raise ValueError("draft_rng and rng must be two streams: a verifier that shares noise is not lossless")
-        target, draft = (CachedModel(model, self.pair.vocab_size) for model in (self.pair.target, self.pair.draft))
-        context = torch.tensor(prompt, device=self.pair.device)
-        last = self._emit(target.forward(context)[-1], rng)
-        if self.tree.budget:
-            draft.forward(context)
-        target.seconds = draft.seconds = 0.0
-        return self._cycles(target, draft, last, new_tokens, draft_rng, rng)
-
-    def _cycles(
-        self,
-        target: CachedModel,
-        draft: CachedModel,
-        last: int,
-        new_tokens: int,
-        draft_rng: Generator | None,
-        rng: Generator | None,
-    ) -> Generation:
-        drafter = TreeDrafter(draft, self.tree, self.temperature)
-        verify = self._verifier(target)
-        draws = [self.tree.children(node).tolist() for node in range(self.tree.budget + 1)]
-        text, emitted, pending, accepted = [last], [last], [last], []
-        started = time.perf_counter()
-        while len(text) < new_tokens and not self.stop_tokens.intersection(emitted):
-            committed = target.length
-            drafted = drafter.grow(pending, draft_rng)
-            logits = verify(drafted)
-            tokens = drafted.tolist()
-            path, following = walk(draws, tokens, self._chooser(logits, drafter, draws, tokens, rng))
-            target.keep(committed, [0, *path])
-            unseen = drafter.keep(path)
-            emitted = [*(tokens[node] for node in path), following]
-            pending = emitted[len(path) - unseen :]
-            text += emitted
-            accepted.append(len(path))
+        if not self.sampling.greedy and (draft_rng is None or rng is None):
+            raise ValueError("sampling needs draft_rng, a torch.Generator, and rng, a numpy.random.Generator")
+        text = Decoding(self, prompt, draft_rng, rng)
+        started, accepted = time.perf_counter(), []
+        while len(text.tokens) < new_tokens and not text.ended:
+            cycle = text.cycle()
+            accepted.append(len(cycle.path))
+            watch(cycle)
         seconds = time.perf_counter() - started
-        return Generation(self._cut(text, new_tokens), accepted, seconds, target.seconds, draft.seconds)
+        ends = [i + 1 for i, token in enumerate(text.tokens) if token in self.stop_tokens]
+        tokens = text.tokens[: min([new_tokens, *ends])]
+        return Generation(tokens, accepted, seconds, text.target.seconds, text.drafting.seconds)
 
-    def _verifier(self, target: CachedModel) -> Callable[[Tensor], Tensor]:
-        """One target forward over the root and the tree: tokens (n + 1,) to logits (n + 1, V)."""
+
+@dataclass(frozen=True)
+class Cycle:
+    """What one cycle drafted and kept: the draft, the target's laws at its nodes, the accepted nodes, the new tokens.
+
+    `p` is None where the text is greedy.
+    """
+
+    draft: Draft
+    p: Laws | None
+    path: list[int]
+    emitted: list[int]
+
+
+class Laws:
+    """The target's law at each node, computed for the nodes that are asked for."""
+
+    def __init__(self, logits: Tensor, sampling: Sampling) -> None:
+        self.logits = logits
+        self.sampling = sampling
+        self.known: dict[int, Tensor] = {}
+
+    def __len__(self) -> int:
+        return len(self.logits)
+
+    def __getitem__(self, node: int) -> Tensor:
+        """(V,) float32; IndexError behind the last node, so that it can be listed."""
+        if node not in self.known:
+            self.known[node] = self.sampling.law(self.logits[node])
+        return self.known[node]
+
+
+class Decoding:
+    """One text that is being decoded: the prompt is read, and each `cycle` emits at least one token more."""
+
+    def __init__(
+        self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
+    ) -> None:
+        pair, self.sampling, self.verifier = decoder.pair, decoder.sampling, decoder.verifier
+        self.stop_tokens, self.draft_rng, self.rng = decoder.stop_tokens, draft_rng, rng
+        self.target = CachedModel(pair.target, pair.vocab_size)
+        self.drafting = decoder.drafter.start(pair, self.sampling)
+        self.shape = Shape(Tree.chain(0), self.target)
+        self.room = pair.context - len(prompt) - 1
+        logits = self.target.forward(torch.tensor(prompt, device=pair.device))
+        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
+        self.tokens = [first]
+        self.ended = first in self.stop_tokens
+        self.drafting.read(prompt, logits)
+        self.drafting.commit([], [first])
+        self.target.seconds = 0.0
+
+    def cycle(self) -> Cycle:
+        """Draft, verify, keep."""
+        committed = self.target.length
+        draft = self.drafting.grow(self.room, self.draft_rng)
+        tokens = torch.as_tensor(draft.tokens, device=self.target.device)
+        if draft.tree is not self.shape.tree:
+            self.shape = Shape(draft.tree, self.target)
+        logits = self.shape.forward(tokens, self.target)
+        draft, p, path, following = self._verify(draft, tokens, logits)
+        emitted = [*(draft.tokens[node] for node in path), following]
+        self.target.keep(committed, [0, *path])
+        self.drafting.commit(path, emitted, logits)
+        self.tokens += emitted
+        self.room -= len(emitted)
+        self.ended = not self.stop_tokens.isdisjoint(emitted)
+        return Cycle(draft, p, path, emitted)
+
+    def _verify(self, draft: Draft, tokens: Tensor, logits: Tensor) -> tuple[Draft, Laws | None, list[int], int]:
+        """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
+        if self.sampling.greedy:
+            drafted, best = torch.stack([tokens, logits.argmax(-1)]).tolist()
+            return _on_host(draft, drafted), None, *walk(draft.draws, drafted, best.__getitem__)
+        draft, p = _on_host(draft, tokens.tolist()), Laws(logits, self.sampling)
+        node, following = self.verifier.drawn(draft, p, self.rng)  # type: ignore[arg-type]
+        path = []
+        while node:
+            path.append(node)
+            node = int(draft.tree.parent[node])
+        return draft, p, path[::-1], following
+
+
+class Shape:
+    """What a target forward needs to know of a tree, made once for each."""
+
+    def __init__(self, tree: Tree, target: CachedModel) -> None:
+        self.tree = tree
+        self.depth = torch.as_tensor(tree.depth, dtype=torch.long, device=target.device)
+        self.mask = additive_mask(torch.as_tensor(tree.ancestor_mask()), target.model.dtype).to(target.device)
+
+    def forward(self, tokens: Tensor, target: CachedModel) -> Tensor:
+        """Root and tree behind the text: tokens (n + 1,) to logits (n + 1, V)."""
         if self.tree.budget == 0:
-            return target.forward
-        depth = torch.as_tensor(self.tree.depth, dtype=torch.long, device=self.pair.device)
-        mask = additive_mask(torch.as_tensor(self.tree.ancestor_mask()), self.pair.target.dtype).to(self.pair.device)
-        return lambda tokens: target.forward_tree(tokens, depth, mask, target.length)
-
-    def _chooser(
-        self, logits: Tensor, drafter: TreeDrafter, draws: list[list[int]], tokens: list[int], rng: Generator | None
-    ) -> Callable[[int], int]:
-        """The token emitted at a node."""
-        if self.temperature == 0:
-            return logits.argmax(-1).tolist().__getitem__
-
-        def emit(node: int) -> int:
-            p = torch.softmax(logits[node] / self.temperature, dim=-1)
-            if draws[node]:
-                p = self.solver.branching(p, drafter.law(node), [tokens[child] for child in draws[node]])
-            return draw(p, rng)
-
-        return emit
-
-    def _emit(self, logits: Tensor, rng: Generator | None) -> int:
-        if self.temperature == 0:
-            return int(logits.argmax())
-        return draw(torch.softmax(logits / self.temperature, dim=-1), rng)
-
-    def _cut(self, text: list[int], new_tokens: int) -> list[int]:
-        ends = [i + 1 for i, token in enumerate(text) if token in self.stop_tokens]
-        return text[: min([new_tokens, *ends])]
+            return target.forward(tokens)
+        return target.forward_tree(tokens, self.depth, self.mask, target.length)
 
 
-def _seed(generator: Generator | None) -> int:
-    """What tells random streams apart; torch's global one is that of None."""
-    return torch.initial_seed() if generator is None else generator.initial_seed()
+def _on_host(draft: Draft, tokens: list[int]) -> Draft:
+    return Draft.unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)

@@ -5,12 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from torch import Generator
 
 from reference.decode import Decoder, Generation
+from reference.drafters import StaticTree
 from reference.models import Pair
 from reference.parting import Parting, parting
+from reference.sampling import Sampling
+from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
+from spectheory.otlp import Naive
+from spectheory.verify import TopDown
 
 
 def measure(
@@ -28,8 +32,10 @@ def measure(
     A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
     where they differ and by how little; above it only the clocks are compared.
     """
-    speculative = Decoder(pair, tree, temperature, stop_tokens=pair.stop_tokens)
-    plain = Decoder(pair, Tree.chain(0), temperature, stop_tokens=pair.stop_tokens)
+    speculative, plain = (
+        Decoder(pair, StaticTree(drafted), Sampling(temperature), TopDown(Naive()), stop_tokens=pair.stop_tokens)
+        for drafted in (tree, Tree.chain(0))
+    )
     stamp = Provenance.now(
         "spectheory decode",
         seed=seed,
@@ -41,19 +47,13 @@ def measure(
         dtype=pair.target.dtype,
     )
     for decoder in (plain, speculative):
-        decoder.generate(prompts[0], min(new_tokens, 16), *_streams(pair, seed, len(prompts)))
+        decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))
     for request, prompt in enumerate(prompts):
-        reference = plain.generate(prompt, new_tokens, *_streams(pair, seed, request))
-        text = speculative.generate(prompt, new_tokens, *_streams(pair, seed, request))
+        reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
+        text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
         if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
             parted(request, where)
         yield _tally(reference, text, tree, stamp, greedy=temperature == 0)
-
-
-def _streams(pair: Pair, seed: int, request: int) -> tuple[Generator, Generator]:
-    """The draft's and the verifier's random streams of one request: independent of each other and of all others."""
-    seeds = np.random.SeedSequence([seed, request]).generate_state(2)
-    return Generator(pair.device).manual_seed(int(seeds[0])), Generator(pair.device).manual_seed(int(seeds[1]))
 
 
 def _tally(plain: Generation, text: Generation, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:

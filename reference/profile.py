@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.cached import CachedModel, additive_mask
-from reference.candidates import check_temperature
 from reference.decode import Decoder
+from reference.drafters import StaticTree
 from reference.models import Pair
+from reference.sampling import Sampling
+from reference.streams import streams
 from spectheory import Latency, Provenance, Tree
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
@@ -41,7 +43,7 @@ def profile(
         ValueError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
     _check(pair, tokens, contexts, rounds)
-    check_temperature(temperature)
+    sampling = Sampling(temperature)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
@@ -53,7 +55,7 @@ def profile(
             done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
-    cycle, level, plain = overheads(pair, temperature, rng)
+    cycle, level, plain = overheads(pair, sampling, rng)
     return Latency(
         tokens=np.asarray(tokens),
         contexts=np.asarray(contexts),
@@ -105,24 +107,23 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     return model.seconds - before
 
 
-def overheads(pair: Pair, temperature: float, rng: np.random.Generator) -> tuple[float, float, float]:
+def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
     """Seconds outside the forwards of a cycle, of each drafted level, and of a plain step.
 
     The straight line through a tree of one level and one of four. Sampling costs more than greedy decoding, so each
     temperature has its own.
     """
-    shallow, deep, plain = (_overhead(pair, tree, temperature, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
+    shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
     level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)
     return max(0.0, shallow - level), level, plain
 
 
-def _overhead(pair: Pair, tree: Tree, temperature: float, rng: np.random.Generator) -> float:
+def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator) -> float:
     """The median over a few short decodes of random text."""
-    decoder, shares = Decoder(pair, tree, temperature), []
+    decoder, shares = Decoder(pair, StaticTree(tree), sampling), []
     for seed in range(7):
         prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
-        streams = (Generator(pair.device).manual_seed(2 * seed + stream) for stream in (0, 1))
-        text = decoder.generate(prompt, OVERHEAD_TEXT, *streams)
+        text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
         shares.append((text.seconds - text.target_seconds - text.draft_seconds) / len(text.accepted))
     return float(np.median(shares))
 

@@ -22,9 +22,10 @@ import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from reference.candidates import check_temperature, propose
+from reference.candidates import candidates
 from reference.models import Pair
-from spectheory import Acceptance, Provenance, Tree
+from reference.sampling import Sampling
+from spectheory import Acceptance, DrawRule, Provenance, Tree
 from spectheory.otlp import Naive
 from spectheory.records import write_whole
 
@@ -69,7 +70,7 @@ class TraceSettings:
         for name in ("top_k", "new_tokens", "batch"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        check_temperature(self.temperature)
+        Sampling(self.temperature)
 
 
 def record(
@@ -130,15 +131,17 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     """The rows of one batch, position by position."""
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
-    scale = settings.temperature or 1.0
+    sampling, scale = Sampling(settings.temperature), settings.temperature or 1.0
+    rule = DrawRule.TOP_K if sampling.greedy else DrawRule.NO_REPLACEMENT
     target, draft = (_Stream(model, pair.vocab_size) for model in (pair.target, pair.draft))
     tokens = torch.tensor(prompts, device=pair.device)
     running = list(range(len(prompts)))
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
-        candidates, q = propose(offered, settings.top_k, settings.temperature, draft_rng)
-        emitted = _emit(wanted, q, candidates, settings.temperature, rng)
-        columns = _columns(wanted / scale, offered / scale, candidates, emitted)
+        q = sampling.draft_law(offered)
+        offers = candidates(q, settings.top_k, rule, draft_rng)
+        emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
+        columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:
             place = {"request_id": first + row, "pos": step, "ctx_len": len(prompts[row]) + step}
             yield place | {name: values[row] for name, values in columns.items()}
@@ -147,14 +150,14 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
         tokens = emitted[:, None]
 
 
-def _columns(wanted: Tensor, offered: Tensor, candidates: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
+def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
     """What one position says of each of its B rows, by column name."""
-    among = candidates == emitted[:, None]
+    among = offers == emitted[:, None]
     offered_log = torch.log_softmax(offered, -1)
     values = {
         "target_token": emitted,
-        "draft_topk_ids": candidates,
-        "draft_topk_logprob": offered_log.gather(1, candidates),
+        "draft_topk_ids": offers,
+        "draft_topk_logprob": offered_log.gather(1, offers),
         "target_rank": torch.where(among.any(1), among.int().argmax(1), -1),
         "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
         "draft_entropy": -(offered_log.exp() * offered_log).nansum(1),
@@ -176,12 +179,9 @@ class _Stream:
         return out.logits[:, -1, : self.vocab_size].float()
 
 
-def _emit(wanted: Tensor, q: Tensor, candidates: Tensor, temperature: float, rng: Generator) -> Tensor:
+def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     """(B,) the target's next tokens, drawn given the candidates."""
-    if temperature == 0:
-        return wanted.argmax(-1)
-    p = torch.softmax(wanted / temperature, -1)
-    laws = [Naive().law(*row) for row in zip(p, q, candidates.tolist(), strict=True)]
+    laws = [Naive().law(*row) for row in zip(p, q, offers.tolist(), strict=True)]
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 

@@ -111,6 +111,14 @@ class Draft:
             raise ValueError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
 
     @classmethod
+    def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+        """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
+        draft = object.__new__(cls)
+        for name, value in (("tree", tree), ("tokens", tokens), ("q", q), ("draws", draws), ("rule", rule)):
+            object.__setattr__(draft, name, value)
+        return draft
+
+    @classmethod
     def in_order(cls, tree: Tree, tokens: Any, q: Any, rule: DrawRule) -> Draft:
         """A draft without repeats whose children were drawn in order of rank."""
         draws = tuple(tuple(tree.children(node).tolist()) for node in range(tree.budget + 1))

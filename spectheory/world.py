@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,27 +65,58 @@ class Policy(ABC):
 
     def grow(self, world: World, rng: Any) -> Draft:
         """Draw one draft; `rng` is a `numpy.random.Generator`, or the `Replay` of `branches` to get all of them."""
-        parent, depth, tokens, multiplicity = [-1], [0], [0], [1]
-        contexts: list[Context] = [()]
-        laws, draws = [], []
-        for node, _ in enumerate(tokens):  # grows while it is read
-            laws.append(world.q(contexts[node]))
-            count = self.draws(depth[node], multiplicity[node])
-            drawn: list[int] = []
-            known: dict[int, int] = {}
-            for token in self.rule.children(laws[node], count, rng) if count else []:
-                if token in known and self.rule is not DrawRule.IID_APART:
-                    multiplicity[known[token]] += 1
-                else:
-                    known[token] = len(tokens)
-                    parent.append(node)
-                    depth.append(depth[node] + 1)
-                    tokens.append(token)
-                    multiplicity.append(1)
-                    contexts.append((*contexts[node], token))
-                drawn.append(known[token])
-            draws.append(tuple(drawn))
-        return Draft(Tree(parent), np.array(tokens), laws, tuple(draws), self.rule)
+        growth = Growth(self.rule)
+        for node, _ in enumerate(growth.tokens):  # grows while it is read
+            law = world.q(growth.contexts[node])
+            count = self.draws(growth.depth(node), growth.hits[node])
+            growth.hang(node, law, self.rule.children(law, count, rng) if count else [])
+        return growth.draft()
+
+
+class Growth:
+    """A draft that grows node by node.
+
+    Attributes:
+        tokens: of the nodes so far; the root's is `root`.
+        contexts: for each node the drafted tokens from the root to it.
+        hits: how many draws have hit each node.
+    """
+
+    def __init__(self, rule: DrawRule, root: int = 0) -> None:
+        self.rule = rule
+        self.tokens, self.hits = [root], [1]
+        self.contexts: list[Context] = [()]
+        self._parent = [-1]
+        self._laws: list[Any] = [None]
+        self._draws: list[tuple[int, ...]] = [()]
+
+    def depth(self, node: int) -> int:
+        """Edges from the root to `node`."""
+        return len(self.contexts[node])
+
+    def hang(self, node: int, law: Vector, drawn: Sequence[int]) -> list[int]:
+        """Put the tokens drawn from `law` below `node`, in draw order; the nodes that are new."""
+        first = len(self.tokens)
+        known: dict[int, int] = {}
+        draws = []
+        for token in drawn:
+            if token in known and self.rule is not DrawRule.IID_APART:
+                self.hits[known[token]] += 1
+            else:
+                known[token] = len(self.tokens)
+                self._parent.append(node)
+                self.tokens.append(token)
+                self.hits.append(1)
+                self.contexts.append((*self.contexts[node], token))
+                self._laws.append(None)
+                self._draws.append(())
+            draws.append(known[token])
+        self._laws[node], self._draws[node] = law, tuple(draws)
+        return list(range(first, len(self.tokens)))
+
+    def draft(self) -> Draft:
+        """All of it. Leaves have the law that they were given, or None."""
+        return Draft.unchecked(Tree(self._parent), np.array(self.tokens), self._laws, tuple(self._draws), self.rule)
 
 
 @dataclass(frozen=True)

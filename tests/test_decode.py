@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import itertools
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -9,16 +10,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Generator
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from reference.cached import CachedModel, additive_mask
-from reference.candidates import draw, propose
-from reference.decode import Decoder
-from reference.drafter import TreeDrafter
+from reference.candidates import candidates
+from reference.decode import Cycle, Decoder
+from reference.drafters import Drafter, Drawn, Searched, StaticTree
+from reference.drafters.dynamic import Search
 from reference.models import Pair
-from spectheory import Acceptance, DrawRule, Tree, best_tree
-from spectheory.otlp import Naive
+from reference.sampling import Sampling
+from reference.streams import streams
+from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
+from spectheory.chance import branches
+from spectheory.otlp import RRS, Naive, SpecTr
+from spectheory.verify import TopDown
+from spectheory.world import Levels, Paths, Policy
 from tests.conftest import TINY, generated, restless
 
+APART = DrawRule.IID_APART
 TREES = [
     Tree.chain(0),
     Tree.chain(1),
@@ -39,14 +48,14 @@ def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
 @pytest.mark.parametrize("tree", TREES, ids=repr)
 def test_greedy_text_is_generates(tiny: Pair, tree: Tree) -> None:
     for prompt in ([7], list(range(20, 50)), [3, 3, 200, 41]):
-        text = Decoder(tiny, tree).generate(prompt, 60)
+        text = Decoder(tiny, StaticTree(tree)).generate(prompt, 60)
         assert text.tokens == generated(tiny, prompt, 60)
 
 
 def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
     """The tree tests above would not see a broken cache if rank 0 alone were ever accepted."""
-    chain = Decoder(tiny, Tree.chain(3)).generate(list(range(20, 50)), 100)
-    tree = Decoder(tiny, Tree.k_ary(3, 3)).generate(list(range(20, 50)), 100)
+    chain = Decoder(tiny, StaticTree(Tree.chain(3))).generate(list(range(20, 50)), 100)
+    tree = Decoder(tiny, StaticTree(Tree.k_ary(3, 3))).generate(list(range(20, 50)), 100)
     assert chain.tokens == tree.tokens
     assert sum(tree.accepted) / len(tree.accepted) > sum(chain.accepted) / len(chain.accepted) > 0
 
@@ -55,7 +64,7 @@ def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_greedy_text_is_generates_for_any_tree(tiny: Pair, tree: Tree) -> None:
     prompt = [5, 250, 17]
-    assert Decoder(tiny, tree).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
+    assert Decoder(tiny, StaticTree(tree)).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
 
 
 def test_tree_logits_are_path_logits(tiny: Pair) -> None:
@@ -75,28 +84,37 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
 @given(trees())
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_the_drafts_law_is_that_of_the_path(tiny: Pair, tree: Tree) -> None:
+    assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree))
+
+
+@pytest.mark.parametrize(
+    "policy", [Levels((2, 2, 1)), Paths(3, 3), Paths(3, 2, trunk=2), Levels((3, 2), APART)], ids=repr
+)
+def test_the_law_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: Policy) -> None:
+    assert_the_drafts_law_is_that_of_the_path(tiny, Drawn(policy))
+
+
+def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> None:
     """The law from which the children of a node were drawn is the draft's own behind that path, cycle after cycle."""
     text = [9, 8, 7, 6]
-    rng = np.random.default_rng(tree.budget)
-    model = CachedModel(tiny.draft, tiny.vocab_size)
-    drafter = TreeDrafter(model, tree, temperature=1.0)
+    rng = np.random.default_rng(0)
     with torch.inference_mode():
-        model.forward(torch.tensor(text[:-1]))
-        pending = text[-1:]
+        drafting = drafter.start(pair, Sampling(1.0))
+        drafting.read(text[:-1], torch.empty(0))
+        drafting.commit([], text[-1:])
         for seed in range(3):
-            tokens = drafter.grow(pending, Generator().manual_seed(seed)).tolist()
-            for node in np.unique(tree.parent[1:]):
-                path = [tokens[u] for u in np.flatnonzero(tree.ancestor_mask()[node])]
-                alone = tiny.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float().softmax(-1)
-                torch.testing.assert_close(drafter.law(int(node)), alone, atol=1e-5, rtol=1e-4)
-            end = int(rng.integers(tree.budget + 1))
-            path = [int(u) for u in np.flatnonzero(tree.ancestor_mask()[end])][1:]
+            draft = drafting.grow(1000, Generator().manual_seed(seed))
+            tokens = [int(token) for token in draft.tokens]
+            assert tokens[0] == text[-1]
+            for node in np.unique(draft.tree.parent[1:]):
+                path = [tokens[u] for u in np.flatnonzero(draft.tree.ancestor_mask()[node])]
+                alone = pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float().softmax(-1)
+                torch.testing.assert_close(draft.q[node], alone, atol=1e-5, rtol=1e-4)
+            end = int(rng.integers(draft.tree.budget + 1))
+            path = [int(u) for u in np.flatnonzero(draft.tree.ancestor_mask()[end])][1:]
             emitted = [tokens[u] for u in path] + [int(rng.integers(300))]
-            unseen = drafter.keep(path)
-            pending = emitted[len(path) - unseen :] if tree.budget else emitted
+            drafting.commit(path, emitted)
             text = text + emitted
-            if not tree.budget:
-                break
 
 
 def small_vocabulary() -> Pair:
@@ -124,8 +142,8 @@ def test_sampled_text_has_the_targets_law() -> None:
         laws = torch.softmax(pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
     steps = laws[torch.arange(216)[:, None], torch.arange(2, 5), torch.tensor(cells)]
     expected = steps.prod(1).numpy() * samples
-    decoder = Decoder(pair, Tree.k_ary(2, 2), temperature=1.0)
-    draft_rng, rng = Generator().manual_seed(11), Generator().manual_seed(12)
+    decoder = Decoder(pair, StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
+    draft_rng, rng = streams(pair, 11)
     counts = np.zeros(216)
     for _ in range(samples):
         counts[cells.index(tuple(decoder.generate(prompt, 3, draft_rng, rng).tokens))] += 1
@@ -137,54 +155,122 @@ def test_sampled_text_has_the_targets_law() -> None:
 
 def test_stop_token_ends_the_text(tiny: Pair) -> None:
     prompt = list(range(20, 50))
-    free = Decoder(tiny, Tree.k_ary(3, 3)).generate(prompt, 60).tokens
+    free = Decoder(tiny, StaticTree(Tree.k_ary(3, 3))).generate(prompt, 60).tokens
     stop = free[20]
-    text = Decoder(tiny, Tree.k_ary(3, 3), stop_tokens=frozenset([stop])).generate(prompt, 60).tokens
+    text = Decoder(tiny, StaticTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(prompt, 60).tokens
     assert text == free[: free.index(stop) + 1]
 
 
 def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match="need a context of 1029, these models have 1024: shorten the prompt"):
-        Decoder(tiny, Tree.chain(5)).generate([1] * 968, 56)
+    decoder = Decoder(tiny, StaticTree(Tree.chain(5)))
+    with pytest.raises(ValueError, match="need a context of 1025, these models have 1024: shorten the prompt"):
+        decoder.generate([1] * 968, 57)
     with pytest.raises(ValueError, match="need a prompt and new_tokens >= 1, got 0 prompt tokens"):
-        Decoder(tiny, Tree.chain(5)).generate([], 56)
+        decoder.generate([], 56)
+    with pytest.raises(ValueError, match="sampling needs draft_rng, a torch.Generator, and rng, a numpy"):
+        Decoder(tiny, StaticTree(Tree.chain(5)), Sampling(1.0)).generate([1], 4)
 
 
-def test_a_shared_random_stream_is_refused(tiny: Pair) -> None:
-    for streams in ([Generator().manual_seed(0)] * 2, [Generator().manual_seed(0) for _ in range(2)], [None, None]):
-        with pytest.raises(ValueError, match="must be two streams"):
-            Decoder(tiny, Tree.chain(2), temperature=1.0).generate([1], 4, *streams)
+@pytest.mark.parametrize(
+    "drafter", [StaticTree(Tree.k_ary(2, 4)), Searched(Eagle2(3, 5, 10)), Searched(SpecExec(12, 4))], ids=repr
+)
+def test_the_context_may_end_inside_a_tree(tiny: Pair, drafter: Drafter) -> None:
+    prompt = [int(token) for token in np.random.default_rng(0).integers(300, size=1000)]
+    assert Decoder(tiny, drafter).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
 
 
-def test_a_solver_for_other_drafts_is_refused(tiny: Pair) -> None:
-    class Independent(Naive):
-        rules = (DrawRule.IID,)
+@pytest.mark.parametrize("policy", [Paths(2, 4), Levels((2, 1, 1, 1))], ids=repr)
+def test_the_context_may_end_inside_a_drawn_tree(tiny: Pair, policy: Policy) -> None:
+    depths = []
+    Decoder(tiny, Drawn(policy), Sampling(1.0), TopDown(RRS())).generate(
+        [1] * 1000, 24, *streams(tiny, 0), watch=lambda cycle: depths.append(cycle.draft.tree.max_depth)
+    )
+    assert max(depths) == 4
 
-    with pytest.raises(ValueError, match="solver Independent is not lossless for children drawn without replacement"):
-        Decoder(tiny, Tree.chain(2), temperature=1.0, solver=Independent())
+
+@pytest.mark.parametrize(
+    "search", [Eagle2(4, 5, 24), OptTree(12, 0.2), SpecExec(24, 4), Salf(24, 0.6, 4), SpecExec(1)], ids=repr
+)
+def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> None:
+    for prompt in ([7], list(range(20, 50))):
+        assert Decoder(tiny, Searched(search)).generate(prompt, 60).tokens == generated(tiny, prompt, 60)
+
+
+def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
+    with pytest.raises(ValueError, match=r"SpecTr.* is not lossless for NO_REPLACEMENT, as StaticTree"):
+        Decoder(tiny, StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(SpecTr()))
+    with pytest.raises(ValueError, match=r"Naive.* is not lossless for TOP_K, as Searched"):
+        Decoder(tiny, Searched(SpecExec(8)), Sampling(1.0), TopDown(Naive()))
+    with pytest.raises(ValueError, match="temperature 0 draws nothing: use a StaticTree"):
+        Decoder(tiny, Drawn(Paths(2, 2))).generate([1], 3)
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
-        Decoder(tiny, Tree.k_ary(301, 1))
+        Decoder(tiny, StaticTree(Tree.k_ary(301, 1))).generate([1], 3)
+
+
+@pytest.mark.parametrize("rule", DrawRule)
+@pytest.mark.parametrize("q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7)])
+@pytest.mark.parametrize("k", [1, 2, 3])
+def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
+    """Chi-square of the ordered draws against the exact law of `DrawRule.children`; level 1e-6 a case, fixed seed."""
+    if rule is DrawRule.HUB and k > 2:
+        return
+    rows, law = 20_000, np.array([Fraction(str(x)) for x in q])
+    expected: dict[tuple[int, ...], float] = {}
+    for tokens, chance in branches(lambda rng: tuple(rule.children(law, k, rng))):
+        expected[tokens] = expected.get(tokens, 0.0) + rows * float(chance)
+    drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, Generator().manual_seed(3))
+    counts = dict.fromkeys(expected, 0)
+    for tokens in drawn.tolist():
+        counts[tuple(tokens)] += 1
+    statistic = sum((counts[tokens] - mean) ** 2 / mean for tokens, mean in expected.items())
+    assert statistic <= chi2.ppf(1 - 1e-6, max(1, len(expected) - 1))
+
+
+def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
+    q = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
+    for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
+        drawn = candidates(q, 3, rule, Generator().manual_seed(0))[0].tolist()
+        assert sorted(drawn[:2]) == [0, 2]
+        assert drawn[2] in (1, 3)
+    assert candidates(torch.tensor([[1.0, 0.0]]), 2, DrawRule.HUB, Generator().manual_seed(0))[0, 0] == 0
+
+
+@pytest.mark.parametrize(
+    "sampling", [Sampling(0.7), Sampling(1.3, top_k=5), Sampling(0.6, 20, 0.9), Sampling(1, None, 0.5)]
+)
+def test_the_law_is_that_of_transformers_processors(sampling: Sampling) -> None:
+    logits = 3 * torch.randn(50, 40, generator=Generator().manual_seed(0))
+    warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 40)]
+    warpers.append(TopPLogitsWarper(sampling.top_p))
+    scores = logits
+    for warper in warpers:
+        scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]
+    torch.testing.assert_close(sampling.law(logits), scores.softmax(-1), atol=1e-7, rtol=1e-5)
+
+
+def test_sampling_that_cannot_be_is_refused() -> None:
     for bad in (-1.0, 1e-42, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="temperature must be 0 .greedy. or at least 0.001, got"):
-            Decoder(tiny, Tree.chain(1), temperature=bad)
+            Sampling(bad)
+    with pytest.raises(ValueError, match="top_k must be at least 1, or None for all tokens, got 0"):
+        Sampling(1.0, top_k=0)
+    with pytest.raises(ValueError, match="top_p must be above 0 and at most 1, got 0"):
+        Sampling(1.0, top_p=0)
 
 
-def test_candidates_are_drawn_without_replacement_in_draw_order() -> None:
-    """Chi-square of the ordered pairs of two draws against their law, level 1e-6, fixed seed; and of single draws."""
-    q, rows = np.array([0.6, 0.25, 0.15, 0.0]), 20_000
-    logits = torch.tensor(np.log(q, where=q > 0, out=np.full(4, -np.inf)), dtype=torch.float32).expand(rows, 4)
-    pairs, law = propose(logits, 2, 1.0, Generator().manual_seed(3))
-    torch.testing.assert_close(law[0], torch.tensor(q, dtype=torch.float32))
-    expected = {(i, j): rows * q[i] * q[j] / (1 - q[i]) for i, j in itertools.permutations(range(3), 2)}
-    counts = dict.fromkeys(expected, 0)
-    for pair in pairs.tolist():
-        counts[tuple(pair)] += 1
-    statistic = sum((counts[pair] - mean) ** 2 / mean for pair, mean in expected.items())
-    assert statistic < chi2.ppf(1 - 1e-6, len(expected) - 1)
-    rng = Generator().manual_seed(4)
-    drawn = np.bincount([draw(torch.tensor([0.0, 0.7, 0.0, 0.3]), rng) for _ in range(4000)], minlength=4)
-    assert drawn[[0, 2]].sum() == 0
-    assert (drawn[1] - 2800) ** 2 / 2800 + (drawn[3] - 1200) ** 2 / 1200 < chi2.ppf(1 - 1e-6, 1)
+def test_a_node_without_a_token_left_is_left_out(tiny: Pair) -> None:
+    """top_k 2 leaves two tokens at a node, the tree wants three children: each cycle drafts a smaller tree."""
+    sampling, sizes = Sampling(1.0, top_k=2), set()
+    decoder = Decoder(tiny, StaticTree(Tree.k_ary(3, 2)), sampling, TopDown(RRS()))
+
+    def look(cycle: Cycle) -> None:
+        sizes.add(cycle.draft.tree.budget)
+        Draft(cycle.draft.tree, cycle.draft.tokens, cycle.draft.q, cycle.draft.draws, cycle.draft.rule)
+        for node, drawn in enumerate(cycle.draft.draws):
+            assert all(cycle.draft.q[node][cycle.draft.tokens[child]] > 0 for child in drawn)
+
+    decoder.generate([5, 6, 7], 60, *streams(tiny, 0), watch=look)
+    assert sizes == {6}

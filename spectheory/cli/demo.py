@@ -103,6 +103,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
 def _at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int) -> Latency:
     """The same forwards with the overheads of that temperature."""
     from reference.profile import overheads
+    from reference.sampling import Sampling
 
-    cycle, level, plain = overheads(pair, temperature, np.random.default_rng(seed))
+    cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
     return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)

@@ -174,14 +174,14 @@ def _say_parting(request: int, where: object) -> None:
 
 
 def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
-    from torch import Generator
-
     from reference.decode import Decoder
+    from reference.drafters import StaticTree
+    from reference.sampling import Sampling
+    from reference.streams import streams
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    decoder = Decoder(pair, plan.tree, temperature, stop_tokens=pair.stop_tokens)
-    streams = (Generator(pair.device).manual_seed(2 * seed + stream) for stream in (0, 1))
-    return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams).tokens))
+    decoder = Decoder(pair, StaticTree(plan.tree), Sampling(temperature), stop_tokens=pair.stop_tokens)
+    return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
 
 
 def train(

@@ -30,6 +30,12 @@ class Outcome:
         """E[tau] given the draft: 1 + the mean depth of the last accepted node."""
         return 1 + sum(stop * int(depth) for stop, depth in zip(self.stop, self.tree.depth, strict=True))
 
+    @property
+    def variance(self) -> Any:
+        """Var[tau] given the draft."""
+        mean = self.block_efficiency - 1
+        return sum(stop * (int(depth) - mean) ** 2 for stop, depth in zip(self.stop, self.tree.depth, strict=True))
+
     def sample(self, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token)."""
         node = draw(self.stop, rng)

@@ -64,9 +64,8 @@ class TopDown(Verifier):
             next_token.append(normalised(law, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
 
-    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; only the nodes on the way are evaluated."""
-        self._check(draft, p)
+    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.drawn; only the nodes on the way are evaluated."""
         path, token = walk(draft.draws, draft.tokens, lambda node: draw(self.emitted(draft, p, node), rng))
         return (path or [0])[-1], token
 

@@ -47,9 +47,8 @@ class Traversal(Verifier):
             left = left * (1 - accepted)
         return Outcome(draft.tree, stop, next_token)
 
-    def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nothing behind the accepted node is evaluated."""
-        self._check(draft, p)
+    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.drawn; nothing behind the accepted node is evaluated."""
         node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
         return node, draw(law, rng)
 

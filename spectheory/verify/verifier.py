@@ -15,7 +15,7 @@ from spectheory.verify.outcome import Outcome
 class Verifier(ABC):
     """A law: it maps a draft and the target's laws at its nodes to where the draft is left and what follows.
 
-    `outcome` and `sample` check what they are given; `law_of` is the body behind `outcome`.
+    `outcome` and `sample` check what they are given; `law_of` and `drawn` are the bodies behind them.
     """
 
     @property
@@ -38,9 +38,15 @@ class Verifier(ABC):
         self._check(draft, p)
         return self.law_of(draft, p)
 
+    @final
     def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token); raises as `outcome` does."""
-        return self.outcome(draft, p).sample(rng)
+        self._check(draft, p)
+        return self.drawn(draft, p, rng)
+
+    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """`sample`, unchecked."""
+        return self.law_of(draft, p).sample(rng)
 
     def _check(self, draft: Draft, p: Any) -> None:
         if draft.rule not in self.rules:

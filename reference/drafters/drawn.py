@@ -1,0 +1,60 @@
+"""Drafts drawn from the draft model's laws by a policy: chains, independent paths, delayed trees, k-ary trees."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Generator
+
+from reference.candidates import candidates
+from reference.drafters.drafter import Drafter
+from reference.drafters.model import PathDrafting
+from reference.models import Pair
+from reference.sampling import Sampling
+from spectheory import Draft, DrawRule
+from spectheory.world import Growth, Policy
+
+
+@dataclass(frozen=True)
+class Drawn(Drafter):
+    """What `policy` grows where the draft is the draft model: `Levels`, or `Paths` for (K, L1, L2)-delayed trees.
+
+    Greedy decoding draws nothing: its drafts are a `StaticTree`.
+    """
+
+    policy: Policy
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        """See Drafter.rule."""
+        return self.policy.rule
+
+    def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
+        """See Drafter.start."""
+        if sampling.greedy:
+            raise ValueError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a StaticTree")
+        return _DrawnDrafting(pair, sampling, self.policy)
+
+
+class _DrawnDrafting(PathDrafting):
+    """A text drafted by a policy, one draft forward a level."""
+
+    def __init__(self, pair: Pair, sampling: Sampling, policy: Policy) -> None:
+        super().__init__(pair, sampling)
+        self.policy = policy
+
+    def grow(self, room: int, rng: Generator | None) -> Draft:
+        """See Drafting.grow. Nodes of one path share a row of the forward, as those of DrawRule.IID_APART may be."""
+        growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
+        for depth in range(room):
+            counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}
+            if not counts:
+                break
+            rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
+            q = self.sampling.law(self.logits(list(rows)))
+            laws = q[[rows[growth.contexts[node]] for node in counts]]
+            drawn = candidates(laws, max(counts.values()), self.policy.rule, rng)
+            possible = (laws.gather(1, drawn) > 0).sum(1).tolist()
+            level = []
+            for (node, count), law, tokens, few in zip(counts.items(), laws, drawn.tolist(), possible, strict=True):
+                level += growth.hang(node, law, tokens[: min(count, few)])
+        return growth.draft()

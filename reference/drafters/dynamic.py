@@ -1,0 +1,74 @@
+"""Drafts grown by a search over the draft's own probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from torch import Generator
+
+from reference.drafters.drafter import Drafter
+from reference.drafters.model import PathDrafting, TokenPath
+from reference.models import Pair
+from reference.sampling import Sampling
+from spectheory import Draft, DrawRule
+from spectheory.search import Drafted
+from spectheory.search import Drafter as Expanding
+
+
+class Search(Protocol):
+    """A policy of `spectheory.search`, such as `Eagle2`."""
+
+    @property
+    def budget(self) -> int:
+        """Most drafted nodes."""
+        ...
+
+    def grow(self, draft: Expanding) -> Drafted:
+        """Draft one tree."""
+        ...
+
+
+@dataclass(frozen=True)
+class Searched(Drafter):
+    """What `search` finds best by the draft's probabilities, with the draft model as its `expand(paths)`.
+
+    Children are the most probable tokens, so that sampled text needs a verifier for DrawRule.TOP_K.
+    """
+
+    search: Search
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        """See Drafter.rule."""
+        return DrawRule.TOP_K
+
+    def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
+        """See Drafter.start."""
+        return _SearchedDrafting(pair, sampling, self.search)
+
+
+class _SearchedDrafting(PathDrafting):
+    """A text drafted by a search."""
+
+    def __init__(self, pair: Pair, sampling: Sampling, search: Search) -> None:
+        super().__init__(pair, sampling)
+        self.search = search
+        self.room = 0
+
+    def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
+        """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
+        law = self.sampling.draft_law(self.logits(paths))
+        probabilities, tokens = law.topk(min(self.search.budget, law.shape[1]))
+        fits = np.array([[len(path) < self.room] for path in paths])
+        return tokens.cpu().numpy(), probabilities.cpu().numpy() * fits
+
+    def grow(self, room: int, rng: Generator | None) -> Draft:
+        """See Drafting.grow."""
+        self.room = room
+        found = self.search.grow(self)
+        tokens = found.tokens.copy()
+        tokens[0] = self.pending[-1]
+        draws = tuple(tuple(found.tree.children(node).tolist()) for node in range(found.tree.budget + 1))
+        return Draft.unchecked(found.tree, tokens, [None] * len(tokens), draws, DrawRule.TOP_K)

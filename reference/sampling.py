@@ -1,0 +1,59 @@
+"""How a text is sampled: what a model's logits become before anything is drawn from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+LEAST_TEMPERATURE = 1e-3
+"""Below it logits over temperature leave float32, and the law is greedy in all but name."""
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Temperature, top-k, top-p, in this order, as in transformers; one object makes both p and q from logits.
+
+    Attributes:
+        temperature: 0 is greedy decoding, which the other two do not change.
+        top_k: keep the k most probable tokens and those that tie with the last; None keeps all.
+        top_p: keep the fewest most probable tokens whose probabilities sum to at least this; 1 keeps all.
+
+    Raises:
+        ValueError: a temperature that is neither 0 nor at least `LEAST_TEMPERATURE`, top_k < 1, top_p not in (0, 1].
+    """
+
+    temperature: float = 0.0
+    top_k: int | None = None
+    top_p: float = 1.0
+
+    def __post_init__(self) -> None:
+        if self.temperature != 0 and not LEAST_TEMPERATURE <= self.temperature < float("inf"):
+            raise ValueError(f"temperature must be 0 (greedy) or at least {LEAST_TEMPERATURE}, got {self.temperature}")
+        if self.top_k is not None and self.top_k < 1:
+            raise ValueError(f"top_k must be at least 1, or None for all tokens, got {self.top_k}")
+        if not 0 < self.top_p <= 1:
+            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+
+    @property
+    def greedy(self) -> bool:
+        """Whether the text is the target's most probable token, one after another."""
+        return self.temperature == 0
+
+    def law(self, logits: Tensor) -> Tensor:
+        """(..., V) float32 law of the next token for logits (..., V); not for greedy decoding, which draws nothing."""
+        scores = logits.float() / self.temperature
+        if self.top_k is not None and self.top_k < scores.shape[-1]:
+            scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
+        law = torch.softmax(scores, dim=-1)
+        if self.top_p == 1:
+            return law
+        falling, order = law.sort(dim=-1, descending=True, stable=True)
+        falling = falling.masked_fill(falling.cumsum(-1) - falling >= self.top_p, 0)
+        law = torch.zeros_like(law).scatter(-1, order, falling)
+        return law / law.sum(-1, keepdim=True)
+
+    def draft_law(self, logits: Tensor) -> Tensor:
+        """(..., V) the draft's law: `law`, or where the text is greedy the plain softmax, which ranks the drafts."""
+        return torch.softmax(logits.float(), dim=-1) if self.greedy else self.law(logits)
