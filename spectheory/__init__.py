@@ -23,6 +23,9 @@ from spectheory.search import (
     best_trees,
     yield_table,
 )
+from spectheory.search.comparison import PolicyComparison, compare_policies
+from spectheory.search.standard import standard_policies
+from spectheory.search.static import StaticTree, best_static_tree
 from spectheory.tally import Tally
 from spectheory.tree import Tree
 from spectheory.world import Levels, Paths, World
@@ -45,18 +48,21 @@ __all__ = [
     "OptTree",
     "Paths",
     "Plan",
+    "PolicyComparison",
     "Provenance",
     "RatesDraft",
     "RecordError",
     "Salf",
     "Schedule",
     "SpecExec",
+    "StaticTree",
     "StepCertificate",
     "Tally",
     "Tree",
     "Verdict",
     "World",
     "as_step",
+    "best_static_tree",
     "best_tree",
     "best_trees",
     "block_efficiency",
@@ -64,6 +70,7 @@ __all__ = [
     "branches",
     "certify",
     "certify_step",
+    "compare_policies",
     "delayed_block_efficiency",
     "delayed_seconds",
     "delayed_throughput",
@@ -75,6 +82,7 @@ __all__ = [
     "plan",
     "reach",
     "schedule",
+    "standard_policies",
     "verify",
     "yield_table",
 ]

@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from spectheory.cli import certifying, demo, measuring, planning
+from spectheory.cli import certifying, comparing, demo, importing, measuring, planning
 
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
@@ -48,12 +48,14 @@ app = typer.Typer(
 for command in (
     measuring.trace,
     measuring.profile,
+    importing.import_,
     planning.plan,
     planning.simulate,
     measuring.decode,
     planning.compare,
+    comparing.policies,
     certifying.certify,
     demo.demo,
     measuring.train,
 ):
-    app.command()(in_one_line()(command))
+    app.command(command.__name__.rstrip("_"))(in_one_line()(command))

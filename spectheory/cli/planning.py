@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from spectheory.acceptance import Acceptance
+from spectheory.cli.exporting import ENGINES, Exports, Offer
 from spectheory.cli.output import Json, Seed, console, show
-from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, show_schedule
+from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, show_schedule
 from spectheory.latency import Latency
 from spectheory.plan import Plan
 from spectheory.plan import plan as make_plan
+from spectheory.schedule import schedule
 from spectheory.tally import Tally
 
 
 def plan(
-    acceptance: Annotated[Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`.")],
+    acceptance: Annotated[
+        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace` or `spectheory import`.")
+    ],
     latency: Annotated[
         Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`.")
     ] = None,
@@ -25,10 +29,18 @@ def plan(
         str | None, typer.Option("--gpu", help="In place of --latency: compute forwards for this GPU.")
     ] = None,
     target: Annotated[str | None, typer.Option("--target", help="With --gpu: a known model, or a config.json.")] = None,
-    draft: Annotated[str | None, typer.Option("--draft", help="With --gpu: a known model, or a config.json.")] = None,
-    gpus: Annotated[int, typer.Option("--gpus", help="With --gpu: how many share each forward.")] = 1,
-    batch: Annotated[str, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64.")] = "1",
-    engine: Annotated[str | None, typer.Option("--engine", help="With --gpu: vllm,sglang@0.5.23,trtllm.")] = None,
+    draft: Annotated[
+        str | None,
+        typer.Option("--draft", help="With --gpu as --target; else what engines call it, default as measured."),
+    ] = None,
+    gpus: Annotated[int | None, typer.Option("--gpus", help="With --gpu: how many share a forward, default 1.")] = None,
+    batch: Annotated[
+        str | None, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64; default 1.")
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option("--engine", help=f"{', '.join(ENGINES)}; one or more, each with @VERSION if not the newest."),
+    ] = None,
     max_budget: Annotated[int, typer.Option(help="Most drafted nodes.")] = 64,
     max_depth: Annotated[int | None, typer.Option(help="Deepest drafted node.")] = None,
     max_fanout: Annotated[int | None, typer.Option(help="Most children of a node.")] = None,
@@ -43,18 +55,37 @@ def plan(
     """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
     from spectheory.report.terminal import plan_summary, tree_drawing
 
+    if (latency is None) == (gpu is None):
+        raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
     rates = Acceptance.load(acceptance)
     rates = rates.smoothed() if smooth else rates
     limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
-    if (latency is None) == (gpu is None):
-        raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
+    engines = [] if engine is None else engine.split(",")
     if gpu is not None:
-        deployment = Deployment(gpu, target, draft, gpus, context or DEFAULT_CONTEXT, batches_of(batch), engine)
+        behind, batches = DEFAULT_CONTEXT if context is None else context, batches_of("1" if batch is None else batch)
+        deployment = Deployment(gpu, target, draft, 1 if gpus is None else gpus, behind, batches, engines)
         show_schedule(rates, deployment, limits, out, report, as_json)
         return
+    for_gpu = {"--target": target, "--gpus": gpus, "--batch": batch, "--report": report}
+    unused = [name for name, value in for_gpu.items() if value is not None]
+    if unused:
+        raise ValueError(f"{', '.join(unused)} only with --gpu: --latency was measured, one sequence in a forward")
+    if draft is not None and not engines:
+        raise ValueError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
-    chosen = make_plan(rates, seconds.smoothed() if smooth else seconds, context=context, **limits)
+    seconds = seconds.smoothed() if smooth else seconds
+    chosen = make_plan(rates, seconds, context=context, **limits)
+    name = seconds.provenance.details.get("draft", "") if draft is None else draft
+    exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
     show(chosen, plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach), as_json=as_json, out=out)
+    if exports is not None:
+        exports.write(out.parent if out else Path(), aside=as_json)
+
+
+def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
+    """What engines can take of a measured plan: that of batch size 1."""
+    planned = schedule(chosen.acceptance, lambda _: seconds, [1], context=chosen.context, **limits)
+    return Offer(planned, envelopes_of(chosen.acceptance, limits), seconds, draft)
 
 
 def simulate(

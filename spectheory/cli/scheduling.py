@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.exporting import engine_exports, lines_of
-from spectheory.cli.output import console, errors, progress, show
+from spectheory.cli.exporting import Exports, Offer
+from spectheory.cli.output import console, progress, show
 from spectheory.latency import Latency
 from spectheory.records import write_whole
 from spectheory.schedule import schedule
@@ -32,7 +32,7 @@ class Deployment:
     gpus: int
     context: int
     batches: Sequence[int]
-    engines: str | None = None
+    engines: Sequence[str] = ()
 
     def latency(self, batch: int) -> Latency:
         """Computed seconds of a forward for `batch` sequences."""
@@ -54,6 +54,13 @@ def batches_of(text: str) -> Sequence[int]:
         raise ValueError(f"--batch must be like 1:256 or 1,8,64, got {text!r}") from None
 
 
+def envelopes_of(rates: Acceptance, limits: Mapping[str, int | None]) -> Envelopes:
+    """All envelopes within the limits of a plan."""
+    names = {"max_budget": "max_budget", "max_levels": "max_depth", "max_branching": "max_fanout"}
+    most = {name: limits[limit] for name, limit in names.items()}
+    return Envelopes(rates, **{name: value for name, value in most.items() if value is not None})
+
+
 def show_schedule(
     rates: Acceptance, place: Deployment, limits: dict[str, Any], out: Path | None, report: Path | None, as_json: bool
 ) -> None:
@@ -63,28 +70,23 @@ def show_schedule(
 
     with progress("batch sizes"):
         planned = schedule(rates, place.latency, place.batches, context=place.context, **limits)
-    most = limits["max_budget"]
-    envelopes = Envelopes(rates, max_budget=most)
+    envelopes = envelopes_of(rates, limits)
     fastest = [envelopes.fastest(place.latency(first), place.context) for first, _, _ in planned.ranges()]
-    engines = place.engines.split(",") if place.engines else []
-    first = place.latency(int(planned.batches[0]))
-    exports = list(
-        engine_exports(engines, planned, lambda most: envelopes.fastest(first, place.context, most), place.draft or "")
-    )
+    offer = Offer(planned, envelopes, place.latency(int(planned.batches[0])), place.draft or "")
+    exports = Exports.of(offer, place.engines)
     if report is not None:
-        curves = (_yields(rates, most, None), _yields(rates, most, 1), envelopes.yields())
+        curves = (_yields(rates, limits), _yields(rates, limits | {"max_fanout": 1}), envelopes.yields())
         title = f"{place.target} with {place.draft} on {place.gpus} x {place.gpu}"
         page = schedule_page(title, planned, fastest, budget_figure(*curves), ["Computed by a roofline, not measured."])
         write_whole(report, page)
     tree = planned.ranges()[0][2]
     drawing = [tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     show(planned, text_table(schedule_rows(planned, fastest)), *drawing, as_json=as_json, out=out)
-    for name, export in exports:
-        for line in lines_of(name, export, out.parent if out else Path()):
-            (errors if as_json else console).print(line, markup=False, highlight=False, soft_wrap=True)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
+    exports.write(out.parent if out else Path(), aside=as_json)
 
 
-def _yields(rates: Acceptance, budget: int, fanout: int | None) -> np.ndarray:
-    return yield_table(rates, budget, max_depth=budget, max_fanout=fanout)[-1]
+def _yields(rates: Acceptance, limits: dict[str, Any]) -> np.ndarray:
+    budget, depth, fanout = limits["max_budget"], limits["max_depth"], limits["max_fanout"]
+    return yield_table(rates, budget, max_depth=depth or budget, max_fanout=fanout)[-1]

@@ -18,18 +18,19 @@ def choices(tree: Tree) -> list[tuple[int, ...]]:
     return paths(tree, "Medusa")
 
 
-def export(tree: Tree, *, version: str, heads: int) -> Export:
+def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
     """The tree as a file with its choices.
 
     Args:
         tree: the static tree.
         version: of Medusa: "1.0".
-        heads: the model's number of heads, `medusa_num_heads`.
+        heads: the model's number of heads, `medusa_num_heads`; None to be told how many the tree needs.
 
     Raises:
         ValueError: the tree is deeper than there are heads, or wider than what a head drafts.
     """
     key, _ = release("Medusa", version, VERSIONS)
-    if tree.max_depth > heads:
+    if heads is not None and tree.max_depth > heads:
         raise ValueError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")
-    return Export("medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")})
+    notes = (f"for models with medusa_num_heads of at least {tree.max_depth}",)
+    return Export("medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)

@@ -42,8 +42,16 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     return Statistics("sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
 
 
+def from_text(text: str, *, where: str = "text") -> Statistics:
+    """`from_vector` of numbers between commas or blanks; an error calls them `where`."""
+    try:
+        return from_vector([float(word) for word in text.replace(",", " ").split()])
+    except ValueError as error:
+        raise ValueError(f"{where} must hold numbers alone that are rates: {error}") from None
+
+
 def from_file(path: str | Path) -> Statistics:
-    """`from_vector` of a .npy file, or of a .csv or .txt file of numbers between commas or blanks.
+    """`from_vector` of a .npy file, `from_text` of a .csv or .txt file.
 
     Raises:
         ValueError: the file is of another kind; PyTorch's .pt cannot be read without torch.
@@ -52,11 +60,7 @@ def from_file(path: str | Path) -> Statistics:
     if path.suffix == ".npy":
         return from_vector(np.load(path, allow_pickle=False))
     if path.suffix in (".csv", ".txt"):
-        words = path.read_text(encoding="utf-8").replace(",", " ").split()
-        try:
-            return from_vector([float(word) for word in words])
-        except ValueError as error:
-            raise ValueError(f"{path} must hold numbers alone that are rates: {error}") from None
+        return from_text(path.read_text(encoding="utf-8"), where=str(path))
     if path.suffix in (".pt", ".pth"):
         repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
         raise ValueError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")

@@ -1,0 +1,144 @@
+"""Static trees beside the policies: one shape for every context, and the best shape for given contexts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectheory.search.arguments import check_whole
+from spectheory.search.drafted import Drafted
+from spectheory.search.drafter import DraftedPath, Drafter, ask
+from spectheory.search.eagle2 import Eagle2
+from spectheory.search.frontier import Frontier
+from spectheory.search.spec_exec import SpecExec
+from spectheory.tree import Tree
+
+_Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
+"""By path of ranks: its tokens, those of its children, and the probabilities of these from the root on."""
+
+
+@dataclass(frozen=True)
+class StaticTree:
+    """The same tree in every context: its node of rank r holds the draft's r-th most probable token there.
+
+    It is drafted level by level, and a level expands its inner nodes only, so that the draft calls are those of
+    `Latency.cycle`. Tokens that the draft gives probability 0, or does not name, are left out with what is below them.
+
+    Attributes:
+        tree: the shape; a chain, for one.
+        budget: most drafted nodes that were allowed, at least those of the tree; None for just those, 1 for the root.
+    """
+
+    tree: Tree
+    budget: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            least, repair = max(1, self.tree.budget), f": the tree has {self.tree.budget} drafted nodes"
+            check_whole("budget", self.budget, least, repair)
+
+    def grow(self, draft: Drafter) -> Drafted:
+        """Draft one tree."""
+        frontier, shape = Frontier(draft, self.budget or max(1, self.tree.budget)), np.zeros(1, np.int64)
+        children = np.bincount(self.tree.parent[1:], minlength=self.tree.budget + 1)
+        frontier.take(1)
+        for level in range(self.tree.max_depth):  # `shape` says which node of the tree each one of the level is
+            wanted = children[shape]
+            inner = _level(frontier, level)[wanted > 0]
+            if len(inner) == 0:
+                break
+            widest = int(wanted.max())
+            frontier.expand(inner, fanout=widest, most=widest * len(inner))
+            nodes, places = frontier.nodes, _level(frontier, level)  # other places, in the same order
+            found = np.flatnonzero(nodes.depth == level + 1)
+            above, rank = np.searchsorted(places, nodes.parent[found]), nodes.rank[found]
+            kept = rank < wanted[above]
+            nodes.taken[found[kept]] = True
+            pairs = zip(shape[above[kept]].tolist(), rank[kept].tolist(), strict=True)
+            shape = np.array([self.tree.children(node)[r] for node, r in pairs], np.int64)
+        return frontier.drafted(frontier.nodes.taken)
+
+
+def best_static_tree(drafts: Drafter | Sequence[Drafter], budget: int, *, max_depth: int | None = None) -> Tree:
+    """The shape of at most `budget` drafted nodes with the highest mean `Drafted.expected` over the drafts.
+
+    What a dynamic policy gains over it on the same drafts, it gains by adapting to the context. On one
+    `RatesDraft(acceptance)` whose rates fall with rank it is `best_tree`, and there is nothing to adapt to.
+
+    Args:
+        drafts: a drafter, or a sequence of them, weighted equally, each standing for one context.
+        budget: most drafted nodes, at least 1.
+        max_depth: greatest depth of a node, None for any.
+
+    Raises:
+        ValueError: there is no draft, a limit is out of range, or a draft answers nonsense.
+
+    Source: Sequoia (arXiv 2402.12374), without its assumption that a rate depends on the rank alone.
+    """
+    every = SpecExec(budget, batch=budget) if max_depth is None else Eagle2(budget, max_depth, budget)
+    return every.grow(MeanDraft(drafts, budget)).tree
+
+
+def listed(drafts: Drafter | Sequence[Drafter]) -> list[Drafter]:
+    """One draft or several, checked.
+
+    Raises:
+        ValueError: there is none, or what is there cannot be asked.
+    """
+    found: list[Drafter] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
+    if not found:
+        raise ValueError("drafts must be a drafter or a sequence of at least one, got none")
+    for one in found:
+        if not callable(getattr(one, "expand", None)):
+            raise ValueError(f"drafts must answer expand(paths), see Drafter, got {one!r:.80}: use a RatesDraft")
+    return found
+
+
+def _level(frontier: Frontier, level: int) -> np.ndarray:
+    """Places of the nodes taken at a depth."""
+    return np.flatnonzero(frontier.nodes.taken & (frontier.nodes.depth == level))
+
+
+class MeanDraft:
+    """Drafts as one whose tokens are ranks: a path of ranks is as probable as it is on average over the drafts.
+
+    That neither rises with depth nor with rank, and a shape is worth the sum over its paths, so that whatever finds
+    the optimum on this draft has found the best static tree.
+
+    Args:
+        drafts: a drafter, or a sequence of them.
+        fanout: children of a node that are looked at.
+    """
+
+    def __init__(self, drafts: Drafter | Sequence[Drafter], fanout: int) -> None:
+        self._drafts: list[tuple[Drafter, _Answers]] = [(draft, {}) for draft in listed(drafts)]
+        self._fanout = fanout
+
+    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
+        """See Drafter.expand; C = fanout. The parents of `paths` have been asked for before."""
+        above, below = np.zeros((len(paths), 1)), np.zeros((len(paths), self._fanout))
+        for draft, answers in self._drafts:
+            nodes = [_behind(answers, path) for path in paths]
+            alive = [i for i, (_, probability) in enumerate(nodes) if probability > 0]
+            if not alive:
+                continue
+            tokens, law = ask(draft, [nodes[i][0] for i in alive], self._fanout)
+            for i, row, conditional in zip(alive, tokens, law, strict=True):
+                behind, probability = nodes[i]
+                answers[paths[i]] = behind, row, probability * conditional
+                above[i] += probability
+                below[i, : len(row)] += probability * conditional
+        return np.tile(np.arange(self._fanout), (len(paths), 1)), below / above
+
+
+def _behind(answers: _Answers, path: DraftedPath) -> tuple[DraftedPath, float]:
+    """The tokens on a path of ranks, and its probability: 0 where the draft has no such path."""
+    if not path:
+        return (), 1.0
+    rank = path[-1]
+    if path[:-1] not in answers or rank >= len(answers[path[:-1]][1]):
+        return (), 0.0
+    tokens, row, probability = answers[path[:-1]]
+    return (*tokens, int(row[rank])), float(probability[rank])

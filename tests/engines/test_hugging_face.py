@@ -1,0 +1,29 @@
+"""Hugging Face transformers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spectheory.engines import hugging_face
+from tests.engines.examples import refusal
+
+
+def test_golden_hugging_face() -> None:
+    assert hugging_face.export(4, version="5.23.0").files["generation_config.json"] == (
+        '{\n "num_assistant_tokens": 4,\n "num_assistant_tokens_schedule": "constant",\n'
+        ' "assistant_confidence_threshold": 0.0\n}\n'
+    )
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        refusal(lambda: hugging_face.export(0, version="5.23"), "length must be a whole number of at least 1, got 0"),
+        refusal(lambda: hugging_face.export(3, version="4.57"), r"of transformers .* \(5.23\), got '4.57'"),
+    ],
+)
+def test_hugging_face_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,103 @@
+"""One plan in every engine's own counting, and back."""
+
+from __future__ import annotations
+
+import ast
+import json
+
+import yaml
+from hypothesis import given
+from hypothesis import strategies as hs
+
+import spectheory as st
+from spectheory.engines import (
+    ChainRange,
+    Envelope,
+    eagle,
+    hugging_face,
+    llama_cpp,
+    medusa,
+    mlx_lm,
+    sglang,
+    tensorrt_llm,
+    vllm,
+)
+from tests.engines.examples import flag, schedules
+
+envelopes = hs.builds(lambda k, levels: (k, levels), hs.integers(2, 8), hs.integers(1, 8)).flatmap(
+    lambda shape: hs.builds(Envelope, hs.just(shape[1]), hs.just(shape[0]), hs.integers(1, shape[0] * shape[1]))
+)
+trees = (
+    hs.integers(1, 25)
+    .flatmap(lambda n: hs.tuples(*(hs.integers(0, u) for u in range(n))))
+    .map(lambda parents: st.Tree([-1, *parents]))
+)
+
+
+def test_one_plan_in_the_counting_of_each_engine() -> None:
+    levels, branching, nodes = 4, 3, 11
+    plan, chain = Envelope(levels, branching, nodes), [ChainRange(1, 8, levels)]
+    flags = sglang.export(plan, version="0.5.23", algorithm="EAGLE3", model="d")
+    assert flag(flags, "--speculative-num-steps") == "4"
+    assert flag(flags, "--speculative-eagle-topk") == "3"
+    assert flag(flags, "--speculative-num-draft-tokens") == "12", "SGLang counts the root"
+    tree = yaml.safe_load(tensorrt_llm.export(plan, version="1.4.0rc1", model="d").files["speculative_config.yaml"])
+    assert tree["speculative_config"]["max_draft_len"] == 4
+    assert tree["speculative_config"]["dynamic_tree_max_topK"] == 3
+    assert tree["speculative_config"]["max_total_draft_tokens"] == 11, "TensorRT-LLM does not count the root"
+    settings = json.loads(eagle.export(plan, version="3").files["from_pretrained.json"])
+    assert settings == {"total_token": 12, "depth": 3, "top_k": 3}, "EAGLE counts the root, and not the first level"
+    config = json.loads(flag(vllm.export(chain, version="0.32.0", method="eagle3", model="d"), "--speculative-config"))
+    assert config["num_speculative_tokens"] == 4
+    assert (
+        json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"])["num_assistant_tokens"]
+        == 4
+    )
+    assert flag(llama_cpp.export(4, version="b11000"), "--spec-draft-n-max") == "4"
+    assert flag(mlx_lm.export(4, version="0.32.2", model="d"), "--num-draft-tokens") == "4"
+    static = sglang.export(chain, version="0.5.12", algorithm="EAGLE", model=None)
+    assert static.args[2:] == (
+        *("--speculative-num-steps", "4", "--speculative-eagle-topk", "1"),
+        *("--speculative-num-draft-tokens", "5"),
+    )
+
+
+@given(schedules())
+def test_schedules_come_back_from_vllm_and_sglang(ranges: list[ChainRange]) -> None:
+    config = json.loads(vllm.export(ranges, version="0.24", method="eagle3", model="d").args[1])
+    assert [ChainRange(*row) for row in config["num_speculative_tokens_per_batch_size"]] == ranges
+    assert config["num_speculative_tokens"] == max(r.length for r in ranges)
+    made = sglang.export(ranges, version="0.5.23", algorithm="EAGLE3", model="d")
+    tiers = {int(key): entry["candidate_steps"] for key, entry in json.loads(made.files["adaptive.json"]).items()}
+    for item in ranges:
+        for batch in (item.first_batch, item.last_batch):
+            assert tiers[max(key for key in tiers if key <= batch)] == [item.length]
+    assert int(flag(made, "--speculative-num-steps")) in {steps for (steps,) in tiers.values()}, "SGLang demands it"
+
+
+@given(envelopes)
+def test_envelopes_come_back(plan: Envelope) -> None:
+    made = sglang.export(plan, version="0.5.12", algorithm="EAGLE", model="d")
+    flags = [int(flag(made, f"--speculative-{name}")) for name in ("num-steps", "eagle-topk", "num-draft-tokens")]
+    assert Envelope(flags[0], flags[1], flags[2] - 1) == plan
+    settings = json.loads(eagle.export(plan, version="2").files["from_pretrained.json"])
+    assert Envelope(settings["depth"] + 1, settings["top_k"], settings["total_token"] - 1) == plan
+    if plan.nodes >= plan.levels:
+        text = tensorrt_llm.export(plan, version="1.3", model="d").files["speculative_config.yaml"]
+        config = yaml.safe_load(text)["speculative_config"]
+        names = ("max_draft_len", "dynamic_tree_max_topK", "max_total_draft_tokens")
+        assert Envelope(*(config[name] for name in names)) == plan
+
+
+@given(trees)
+def test_static_trees_come_back(tree: st.Tree) -> None:
+    same = st.Tree.from_paths(tree.to_paths())
+    assert st.Tree.from_paths(medusa.choices(tree)) == same
+    config = json.loads(vllm.export(tree, version="0.20", method="eagle", model="d").args[1])
+    assert st.Tree.from_paths(ast.literal_eval(config["speculative_token_tree"])) == same
+    assert config["num_speculative_tokens"] == tree.budget
+    if tree.max_depth > 1 and tree.rank.max() < 10:
+        text = eagle.export(tree, version="1").files["choices.py"]
+        assert st.Tree.from_paths(ast.literal_eval(text.split(" = ")[1])) == same
+        stored = yaml.safe_load(tensorrt_llm.export(tree, version="1.3", model="d").files["speculative_config.yaml"])
+        assert st.Tree.from_paths(stored["speculative_config"]["eagle_choices"]) == same

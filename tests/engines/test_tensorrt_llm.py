@@ -1,0 +1,163 @@
+"""TensorRT-LLM."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+
+import spectheory as st
+from spectheory.engines import ChainRange, Envelope, tensorrt_llm
+from tests.engines.examples import RANGES, TREE, acceptance, refusal, schedules
+
+
+def test_golden_tensorrt_llm() -> None:
+    tree = tensorrt_llm.export(Envelope(6, 10, 60), version="1.3.0rc27", model="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
+    assert tree.files["speculative_config.yaml"] == (
+        "speculative_config:\n"
+        "  decoding_type: Eagle3\n"
+        '  speculative_model: "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"\n'
+        "  max_draft_len: 6\n"
+        "  use_dynamic_tree: true\n"
+        "  dynamic_tree_max_topK: 10\n"
+        "  max_total_draft_tokens: 60\n"
+    )
+    static = tensorrt_llm.export(TREE, version="1.2.1", model="d").files["speculative_config.yaml"]
+    assert "  max_draft_len: 3\n  eagle_choices: [[0], [1], [0, 0], [0, 1], [1, 0], [0, 0, 0]]\n" in static
+
+
+def test_the_meaning_of_a_schedule_turned_round_between_two_versions_of_tensorrt_llm() -> None:
+    old = tensorrt_llm.export(RANGES, version="1.2.0", model="d")
+    new = tensorrt_llm.export(RANGES, version="1.4.0rc1", model="d")
+    assert "  draft_len_schedule: {1: 5, 17: 3, 65: 0}\n" in old.files["speculative_config.yaml"]
+    assert "  draft_len_schedule: {16: 5, 64: 3}\n" in new.files["speculative_config.yaml"]
+    assert "goes on with 0 tokens" in old.notes[0]
+    assert "above batch size 64" in new.notes[0]
+
+
+@given(schedules(longest_first=True))
+def test_both_meanings_of_a_tensorrt_llm_schedule_say_the_same(ranges: list[ChainRange]) -> None:
+    def table(version: str) -> dict[int, int]:
+        text = tensorrt_llm.export(ranges, version=version, model="d").files["speculative_config.yaml"]
+        config = yaml.safe_load(text)["speculative_config"]
+        assert config["draft_len_schedule"][min(config["draft_len_schedule"])] == config["max_draft_len"]
+        return config["draft_len_schedule"]
+
+    lower, upper = table("1.2"), table("1.3")
+    assert 1 in lower
+    for item in ranges:
+        for batch in {item.first_batch, (item.first_batch + item.last_batch) // 2, item.last_batch}:
+            assert lower[max(key for key in lower if key <= batch)] == item.length
+            above = [key for key in upper if key >= batch]
+            assert (upper[min(above)] if above else 0) == item.length
+
+
+@pytest.mark.parametrize("model", ["yes", "a: b", "#x", "null", "C:\\model", '"', "päth/1.0"])
+def test_any_model_name_survives_yaml(model: str) -> None:
+    text = tensorrt_llm.export(RANGES, version="1.3", model=model).files["speculative_config.yaml"]
+    assert yaml.safe_load(text)["speculative_config"]["speculative_model"] == model
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        refusal(
+            lambda: tensorrt_llm.export(RANGES, version="0.20", model="d"),
+            r"of TensorRT-LLM .* \(1.2, 1.3, 1.4\), got '0.20'",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export(Envelope(3, 4, 15), version="1.3", model="d"),
+            "nodes must be between levels=3 and branching . levels=12 for TensorRT-LLM, got 15",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export(Envelope(3, 4, 2), version="1.3", model="d"),
+            "nodes must be between levels=3",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export(Envelope(3, 4, 8), version="1.2", model="d"),
+            r"TensorRT-LLM 1.2, got an envelope: dynamic trees came with 1.3 \(PR #13081\)",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export(TREE, version="1.4.0rc1", model="d"),
+            "TensorRT-LLM 1.4, got a static tree: PR #18210 removed eagle_choices",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export(st.Tree.k_ary(3, 1), version="1.3", model="d"),
+            r"tree must be at least 2 deep for TensorRT-LLM, got depth 1: .*\(#10323\)",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export([ChainRange(1, 4, 2), ChainRange(5, 8, 3)], version="1.3", model="d"),
+            "length of the first range must be the longest, 3, got 2",
+        ),
+        refusal(
+            lambda: tensorrt_llm.export("tree", version="1.3", model="d"),  # pyright: ignore[reportArgumentType]
+            "plan must be an Envelope, a Tree or a list of ChainRange, got str",
+        ),
+    ],
+)
+def test_tensorrt_llm_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+ITERATION: dict[str, Any] = {
+    "iter": 7,
+    "iterLatencyMS": 20.0,
+    "specDecodingStats": {
+        "numDraftTokens": 24,
+        "numAcceptedTokens": 12,
+        "numRequestsWithDraftTokens": 8,
+        "acceptanceLength": 2.5,
+        "draftOverhead": 0.1,
+    },
+}
+
+
+def iteration(**changed: Any) -> dict[str, Any]:
+    block = ITERATION["specDecodingStats"] | changed
+    return ITERATION | {"specDecodingStats": {name: value for name, value in block.items() if value is not None}}
+
+
+def test_tensorrt_llm_iterations() -> None:
+    context = iteration(numDraftTokens=0, numAcceptedTokens=0, numRequestsWithDraftTokens=0, acceptanceLength=0.0)
+    copy = ITERATION | {"attentionDpRank": 1}
+    found = tensorrt_llm.from_iteration_stats([ITERATION, context, copy, {"iter": 8}, ITERATION])
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (16, 48, 24, 2.5)
+    assert found.acceptance is None
+    unnamed = tensorrt_llm.from_iteration_stats(iteration(numRequestsWithDraftTokens=None))
+    assert unnamed.drafts == 8, "accepted = (acceptanceLength - 1) * requests"
+    block = tensorrt_llm.from_iteration_stats(ITERATION["specDecodingStats"])
+    assert block.tau == 2.5
+    unknown = tensorrt_llm.from_iteration_stats(iteration(numRequestsWithDraftTokens=None, acceptanceLength=None))
+    assert (unknown.tau, unknown.accepted) == (None, 12)
+    single = tensorrt_llm.from_iteration_stats(
+        iteration(numDraftTokens=8, numAcceptedTokens=4, acceptanceLength=1.5), min_trials=1
+    )
+    assert acceptance(single).table.tolist() == [[0.5]]
+    for data, message in [
+        (iteration(numAcceptedTokens=25), "numAcceptedTokens=25 must be at most numDraftTokens=24"),
+        (iteration(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / requests makes it 2.5"),
+        (
+            iteration(numDraftTokens=None),
+            "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens",
+        ),
+        ({"specDecodeStats": {}}, "none of specDecodingStats, .* the nearest found are specDecodeStats"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            tensorrt_llm.from_iteration_stats(data)
+
+
+def test_tensorrt_llm_metrics() -> None:
+    text = (
+        "trtllm_spec_decode_num_draft_tokens_total 300.0\ntrtllm_spec_decode_num_accepted_tokens_total 150.0\n"
+        'trtllm_spec_decode_acceptance_length{model="m"} 2.5\ntrtllm_spec_decode_draft_overhead 0.1\n'
+    )
+    found = tensorrt_llm.from_metrics(text)
+    assert (found.drafted, found.accepted, found.tau, found.drafts) == (300, 150, 2.5, None)
+    assert "do not say how many cycles" in found.assumed[1]
+    with pytest.raises(ValueError, match="accepted=350 must be at most drafted=300"):
+        tensorrt_llm.from_metrics(text.replace("150.0", "350.0"))
+    with pytest.raises(ValueError, match="none of trtllm_spec_decode_num_draft_tokens; the nearest"):
+        tensorrt_llm.from_metrics(text.replace("num_draft_tokens", "draft_count"))

@@ -1,0 +1,314 @@
+"""vLLM."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as hs
+
+import spectheory as st
+from spectheory.engines import ChainRange, Envelope, vllm
+from spectheory.engines.statistics import RANK_0_ONLY
+from tests.engines.examples import RANGES, TREE, acceptance, refusal
+
+
+def test_golden_vllm() -> None:
+    made = vllm.export(RANGES, version="v0.32.0", method="eagle3", model="yuhuili/EAGLE3-LLaMA3.1-Instruct-8B")
+    assert made.command == (
+        """--speculative-config '{"method": "eagle3", "model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B", """
+        """"num_speculative_tokens": 5, """
+        """"num_speculative_tokens_per_batch_size": [[1, 16, 5], [17, 64, 3], [65, 512, 0]]}'"""
+    )
+    assert any("#49548" in note for note in made.notes)
+    rated = vllm.export([ChainRange(1, 8, 2)], version="0.21.0", method="mtp", model=None, synthetic_rates=[0.9, 0.5])
+    assert json.loads(rated.args[1]) == {
+        "method": "mtp",
+        "num_speculative_tokens": 2,
+        "rejection_sample_method": "synthetic",
+        "synthetic_acceptance_rates": [0.9, 0.5],
+    }
+    tree = vllm.export(TREE, version="0.20.1", method="eagle", model="d")
+    assert json.loads(tree.args[1]) == {
+        "method": "eagle",
+        "model": "d",
+        "num_speculative_tokens": 6,
+        "speculative_token_tree": "[(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)]",
+    }
+    assert "verifies a chain only (#20401" in tree.notes[0]
+    assert "prompt_lookup_max" in vllm.export(RANGES[:1], version="0.32", method="ngram", model=None).notes[-1]
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        refusal(
+            lambda: vllm.export(RANGES, version="0.99", method="eagle3", model="d"), r"\(0.11 to 0.32\), got '0.99'"
+        ),
+        refusal(lambda: vllm.export(RANGES, version="main", method="eagle3", model="d"), "got 'main'"),
+        refusal(
+            lambda: vllm.export(RANGES, version="0.23.0", method="eagle3", model="d"),
+            r"single range for vLLM 0.23, got 3: .* came with 0.24 \(PR #32374\)",
+        ),
+        refusal(
+            lambda: vllm.export(TREE, version="0.21", method="eagle3", model="d"),
+            "vLLM 0.21, got a tree: PR #42121 removed tree attention",
+        ),
+        refusal(
+            lambda: vllm.export(TREE, version="0.20", method="medusa", model="d"),
+            "method must be eagle or eagle3 for a tree, got 'medusa'",
+        ),
+        refusal(
+            lambda: vllm.export(Envelope(3, 2, 6), version="0.32", method="eagle3", model="d"),
+            "plan must be ranges of chains for vLLM, got Envelope",
+        ),
+        refusal(
+            lambda: vllm.export([ChainRange(1, 8, 33)], version="0.32", method="eagle3", model="d"),
+            "length must be at most MAX_SPEC_LEN=32 of vLLM's sampler, got 33",
+        ),
+        refusal(
+            lambda: vllm.export(st.Tree.k_ary(33, 1), version="0.20", method="eagle3", model="d"),
+            "nodes of the tree must be at most MAX_SPEC_LEN=32",
+        ),
+        refusal(
+            lambda: vllm.export(RANGES, version="0.32", method="tree", model="d"),
+            "method must be one of eagle, .* or .*_mtp, got 'tree'",
+        ),
+        refusal(
+            lambda: vllm.export(RANGES, version="0.32", method="eagle3", model=None),
+            "model must name the draft for method='eagle3', got None",
+        ),
+        refusal(
+            lambda: vllm.export(RANGES, version="0.32", method="mtp", model=None, synthetic_rates=[0.5]),
+            "synthetic_rates must have 5 entries, one for each position, got 1",
+        ),
+        refusal(
+            lambda: vllm.export(
+                RANGES[:1], version="0.32", method="mtp", model=None, synthetic_rates=[0.5] * 4 + [0.6]
+            ),
+            r"synthetic_rates\[4\] must be a probability and not above the one before, got 0.6",
+        ),
+        refusal(
+            lambda: vllm.export(RANGES[:1], version="0.20", method="mtp", model=None, synthetic_rates=[0.5] * 5),
+            "synthetic_rates must be None for vLLM 0.20",
+        ),
+        refusal(
+            lambda: vllm.export(st.Tree.chain(0), version="0.20", method="eagle", model="d"),
+            "tree must have a drafted node for vLLM, got the root alone",
+        ),
+    ],
+)
+def test_vllm_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
+"""Rates of acceptance by depth."""
+
+
+def chain_counts(rates: list[float], drafts: int) -> list[int]:
+    """How often the first d + 1 of a chain were all accepted."""
+    return [int(drafts * np.prod(rates[: d + 1])) for d in range(len(rates))]
+
+
+PROMETHEUS = """\
+# HELP vllm:spec_decode_num_drafts_total Number of spec decoding drafts.
+# TYPE vllm:spec_decode_num_drafts_total counter
+vllm:spec_decode_num_drafts_total{engine="0",model_name="m, {x}"} 600.0
+vllm:spec_decode_num_drafts_total{engine="1",model_name="m, {x}"} 4.0e+02
+vllm:spec_decode_num_drafts_created{engine="0",model_name="m, {x}"} 1.7e+09
+vllm:spec_decode_num_draft_tokens_total{engine="0",model_name="m, {x}"} 1800.0
+vllm:spec_decode_num_draft_tokens_total{engine="1",model_name="m, {x}"} 1200.0
+vllm:spec_decode_num_accepted_tokens_total{engine="0",model_name="m, {x}"} 900.0
+vllm:spec_decode_num_accepted_tokens_total{engine="1",model_name="m, {x}"} 600.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m, {x}",position="0"} 500.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m, {x}",position="1"} 300.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="0",model_name="m, {x}",position="2"} 100.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="m, {x}",position="0"} 300.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="m, {x}",position="1"} 200.0
+vllm:spec_decode_num_accepted_tokens_per_pos_total{engine="1",model_name="m, {x}",position="2"} 100.0
+vllm:num_requests_running{engine="0"} 1.0
+"""
+
+
+@pytest.mark.parametrize("text", [PROMETHEUS, PROMETHEUS.replace("_total", "")], ids=["total", "without total"])
+def test_vllm_counters(text: str) -> None:
+    found = vllm.from_prometheus(text)
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (1000, 3000, 1500, 2.5)
+    assert acceptance(found).table.ravel().tolist() == [0.8, 500 / 800, 200 / 500]
+    assert acceptance(found).trials is not None
+    assert acceptance(found).trials.tolist() == [1000, 800, 500]  # pyright: ignore[reportOptionalMemberAccess]
+    assert found.assumed[0] == RANK_0_ONLY
+    assert "2 label sets are summed: engine=0, model_name=m, {x}; engine=1" in found.assumed[1]
+    assert "position 2 is taken for all deeper ones" in found.assumed[2]
+
+
+@given(chains, hs.integers(10_000, 10**7))
+def test_counters_of_a_chain_give_back_its_rates(rates: list[float], drafts: int) -> None:
+    counts = chain_counts(rates, drafts)
+    lines = [f"vllm:spec_decode_num_drafts_total {drafts}"]
+    lines += [f"vllm:spec_decode_num_draft_tokens_total {drafts * len(rates)}"]
+    lines += [f"vllm:spec_decode_num_accepted_tokens_total {sum(counts)}"]
+    lines += [f'vllm:spec_decode_num_accepted_tokens_per_pos_total{{position="{i}"}} {n}' for i, n in enumerate(counts)]
+    found = vllm.from_prometheus("\n".join(lines), min_trials=1)
+    table = acceptance(found).table[:, 0]
+    reached = np.array([drafts, *counts])[: len(table)]
+    assert np.all(np.abs(table - rates[: len(table)]) <= 1.001 / reached), "the counts are rounded down"
+    chain = st.Tree.chain(len(rates))
+    assert found.tau is not None
+    if len(table) == len(rates):
+        assert st.block_efficiency(chain, acceptance(found)) == pytest.approx(found.tau)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        (
+            "num_accepted_tokens_per_pos_total",
+            "num_taken_per_pos",
+            "has none of vllm:spec_decode_num_accepted_tokens_pe",
+        ),
+        ("vllm:spec_decode_", "vllm:speculation_", "nearest found are vllm:speculation_num_drafts"),
+        ("vllm:", "sglang_", "has none of vllm:spec_decode_num_drafts"),
+        ('position="0"} 500.0', 'position="0"} 700.0', "accepted_tokens is 1500, but the sum of .* makes it 1700"),
+        ('position="2"', 'position="4"', r"must have positions 0, 1, ... without gaps, got \[0, 1, 4\]"),
+        (' 600.0\nvllm:spec_decode_num_drafts_total{engine="1"', ' 60.5\nx{engine="1"', "must be a count, got 60.5"),
+        ("_pos_total{", "_pos_total{x=", "must have positions|must have a label position"),
+        ("1200.0", "-1200", "must be a count, got -1200"),
+        ("1200.0", "NaN", "must be a finite number, got nan"),
+    ],
+)
+def test_vllm_counters_that_cannot_be_read(old: str, new: str, message: str) -> None:
+    text = PROMETHEUS.replace('position="0"', 'place="0"') if new == "_pos_total{x=" else PROMETHEUS.replace(old, new)
+    with pytest.raises(ValueError, match=message):
+        vllm.from_prometheus(text)
+
+
+def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
+    risen = PROMETHEUS.replace('position="1"} 300', 'position="1"} 700').replace(
+        '_tokens_total{engine="0",model_name="m, {x}"} 900', '_tokens_total{engine="0",model_name="m, {x}"} 1300'
+    )
+    with pytest.raises(ValueError, match="position 1 has 900 accepted, but position 0 has 800: .* must not rise"):
+        vllm.from_prometheus(risen)
+    with pytest.raises(ValueError, match=r"trials\[0\] is 1000, fewer than min_trials=2000"):
+        vllm.from_prometheus(PROMETHEUS, min_trials=2000)
+    idle = "".join(f"{line.rsplit(' ', 1)[0]} 0.0\n" for line in PROMETHEUS.splitlines() if line[0] != "#")
+    with pytest.raises(ValueError, match="vllm has drafted nothing yet: drafts=0, drafted=0"):
+        vllm.from_prometheus(idle)
+
+
+def test_drafts_of_mixed_lengths_are_named_in_what_is_assumed() -> None:
+    found = vllm.from_prometheus(PROMETHEUS.replace("} 1200.0", "} 800.0"))
+    assert "2.6 tokens were drafted a cycle for 3 positions: one that was not drafted counts as refused" in str(
+        found.assumed
+    )
+
+
+LOG = (
+    "(APIServer pid=347228) INFO 08-04 20:51:08 [metrics.py:120] SpecDecoding metrics: Mean acceptance length: 3.49, "
+    "Accepted throughput: 0.12 tokens/s, Drafted throughput: 0.34 tokens/s, Accepted: 92 tokens, Drafted: 259 tokens, "
+    "Per-position acceptance rate: 0.757, 0.622, 0.432, 0.324, 0.189, 0.108, 0.054, Avg Draft acceptance rate: 35.5%"
+)
+
+
+def test_vllm_log_line() -> None:
+    found = vllm.from_log_line(LOG, min_trials=1)
+    assert (found.drafts, found.drafted, found.accepted, found.tau) == (37, 259, 92, 3.49)
+    assert acceptance(found).hits is not None
+    assert acceptance(found).hits[:, 0].tolist() == [28, 23, 16, 12, 7, 4, 2]  # pyright: ignore[reportOptionalSubscript]
+    short = "SpecDecoding metrics: Mean acceptance length: 2.40, Per-position acceptance rate: 0.800, 0.600"
+    rates = vllm.from_log_line(short)
+    assert acceptance(rates).table.ravel().tolist() == pytest.approx([0.8, 0.75])
+    assert (rates.drafts, rates.accepted, acceptance(rates).trials) == (None, None, None)
+
+
+@given(chains, hs.integers(1, 5000))
+def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> None:
+    counts, k = chain_counts(rates, drafts), len(rates)
+    accepted, printed = sum(counts), ", ".join(f"{n / drafts:.3f}" for n in counts)
+    line = (
+        f"SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted: {accepted} tokens, "
+        f"Drafted: {drafts * k} tokens, Per-position acceptance rate: {printed}, "
+        f"Avg Draft acceptance rate: {100 * accepted / (drafts * k):.1f}%"
+    )
+    found = vllm.from_log_line(line, min_trials=1)
+    assert (found.accepted, found.drafted) == (sum(counts), drafts * k)
+    assert found.drafts == drafts
+    kept = acceptance(found).hits
+    assert kept is not None
+    assert np.all(np.abs(kept[:, 0] - counts[: len(kept)]) <= 0.001 * drafts), "exact below 1000 cycles"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("Mean acceptance length", "Mean accepted length", "the line has none of Mean acceptance length"),
+        ("3.49", "4.49", "mean acceptance length is 4.49, but 1 . the sum of the rates makes it 3.486"),
+        ("0.622", "0.822", "rate of position 1 is 0.822, but must be at most that of position 0, 0.757"),
+        ("35.5%", "45.5%", "in % is 45.5, but Accepted / Drafted makes it 35.52"),
+        ("Accepted: 92", "Accepted: 592", "in % is 35.5"),
+        ("92 tokens, Drafted: 259", "96 tokens, Drafted: 270", "accepted=96 of drafted=270, tau=3.49 .* fit no number"),
+        ("INFO", LOG, "must be a single one, got 2 of Mean acceptance length"),
+    ],
+)
+def test_log_lines_that_contradict_themselves(old: str, new: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        vllm.from_log_line(LOG.replace(old, new))
+
+
+REQUEST: dict[str, Any] = {
+    "mean_acceptance_length": 1.2325581395348837,
+    "draft_acceptance_rate": 0.07751937984496124,
+    "acceptance_histogram": [39, 1, 0, 3],
+    "acceptance_histogram_by_draft_length": {"3": [39, 1, 0, 3]},
+    "num_spec_steps": 43,
+    "num_accepted_draft_tokens": 10,
+    "num_draft_tokens": 129,
+    "num_spec_tokens": 3,
+}
+
+
+def test_vllm_request_metrics() -> None:
+    for data in (REQUEST, {"speculative_decoding": REQUEST}, {"metrics": {"speculative_decoding": REQUEST}}):
+        found = vllm.from_request_metrics(data, min_trials=1)
+        assert (found.drafts, found.drafted, found.accepted) == (43, 129, 10)
+        assert found.tau == pytest.approx(REQUEST["mean_acceptance_length"])
+        assert acceptance(found).table.ravel().tolist() == pytest.approx([4 / 43, 3 / 4, 1])
+    mixed = {
+        "acceptance_histogram": [5, 30, 20],
+        "acceptance_histogram_by_draft_length": {"1": [3, 20], "2": [2, 10, 20]},
+    }
+    detailed = {
+        "acceptance_histogram": [5, 30, 20],
+        "per_step_accepted": [0] * 3 + [1] * 20 + [0] * 2 + [1] * 10 + [2] * 20,
+        "per_step_drafted": [1] * 23 + [2] * 32,
+    }
+    for data in (mixed, detailed):
+        table = acceptance(vllm.from_request_metrics(data, min_trials=1)).table.ravel()
+        assert table.tolist() == pytest.approx([50 / 55, 20 / 30]), "position 1 counts only where it was drafted"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"acceptance_histogram": None, "accept_histogram": [1]},
+            "none of acceptance_histogram; .* found are acceptance_h",
+        ),
+        ({"num_spec_steps": 44}, "num_spec_steps is 44, but acceptance_histogram makes it 43"),
+        ({"num_accepted_draft_tokens": 11}, "num_accepted_draft_tokens is 11, but acceptance_histogram makes it 10"),
+        ({"mean_acceptance_length": 1.5}, "mean_acceptance_length is 1.5, but acceptance_histogram makes it 1.23256"),
+        ({"num_draft_tokens": 9}, "accepted=10 must be at most drafted=9"),
+        ({"acceptance_histogram_by_draft_length": {"3": [39, 2, 0, 2]}}, "by_draft_length is 8, but .* makes it 10"),
+        ({"acceptance_histogram": [39, -1, 0, 3]}, r"acceptance_histogram\[1\] must be a count, got -1"),
+        ({"acceptance_histogram": 3}, "acceptance_histogram must be a list of counts, got 3"),
+        ({"acceptance_histogram_by_draft_length": {"2": [39, 1, 0, 3]}}, r"length\[2\] must have 3 entries, got 4"),
+    ],
+)
+def test_request_metrics_that_cannot_be_read(change: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        vllm.from_request_metrics(REQUEST | change, min_trials=1)

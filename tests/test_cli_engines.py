@@ -1,0 +1,280 @@
+"""`spectheory import`, and `spectheory plan --engine`: what engines report, and what they are told."""
+
+from __future__ import annotations
+
+import ast
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory import engines
+from spectheory.cli import app
+from spectheory.cli.exporting import ENGINES
+from spectheory.cli.importing import SOURCES
+from spectheory.schedule import Schedule
+from tests.engines.test_llama_cpp import OLD_SERVER, SERVER
+from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
+from tests.engines.test_tensorrt_llm import ITERATION
+from tests.engines.test_vllm import LOG, PROMETHEUS, REQUEST
+
+Run = Callable[..., Result]
+TRTLLM_METRICS = "trtllm_spec_decode_num_draft_tokens_total 300\ntrtllm_spec_decode_num_accepted_tokens_total 150\n"
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object, given: str | None = None) -> Result:
+        return CliRunner().invoke(app, [*map(str, arguments)], input=given)
+
+    return call
+
+
+def refused(result: Result, *messages: str) -> None:
+    """Status 2 with a line for each message, and nothing else on standard error."""
+    lines = result.stderr.strip().splitlines()
+    assert result.exit_code == 2
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
+        assert line.startswith("error: ")
+        assert message in line
+
+
+# ---------------------------------------------------------------- import
+
+REPORTS = {
+    "vllm-metrics": (PROMETHEUS, 1000, 2.5, [0.8, 0.625, 0.4]),
+    "vllm-log": (LOG, 37, 3.49, [28 / 37, 23 / 28, 16 / 23]),
+    "vllm-response": (json.dumps({"metrics": {"speculative_decoding": REQUEST}}), 43, 53 / 43, [4 / 43, 3 / 4, 1]),
+    "sglang-response": (json.dumps(NEW, indent=1) + json.dumps(NEW), 200, 2.5, [0.8, 0.5, 0.75]),
+    "sglang-metrics": (SGLANG_METRICS, 40, 2.5, None),
+    "trtllm-stats": (json.dumps([ITERATION, ITERATION]), 16, 2.5, None),
+    "trtllm-metrics": (TRTLLM_METRICS, None, None, None),
+    "llama.cpp-log": (SERVER, 87, 2.92, [70 / 87, 55 / 70, 42 / 55]),
+    "sequoia-vector": ("0 0.6 0.2 0.05 0.15", None, None, [0.6]),
+}
+
+
+@pytest.mark.parametrize("source", REPORTS)
+def test_every_report_is_read(run: Run, source: str) -> None:
+    text, drafts, tau, rates = REPORTS[source]
+    result = run("import", source, "-", "--json", "--min-trials", 1, given=text)
+    assert result.exit_code == 0, result.output
+    found = json.loads(result.stdout)
+    assert (found["drafts"], found["tau"]) == (drafts, tau)
+    assert found["assumed"]
+    table = found["acceptance"] and [row[0] for row in found["acceptance"]["table"]]
+    assert table is None if rates is None else table[: len(rates)] == pytest.approx(rates)
+
+
+def test_every_source_is_tested() -> None:
+    assert set(SOURCES) == {*REPORTS, "sglang-bench"}
+
+
+def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> None:
+    Path("metrics.txt").write_text(PROMETHEUS)
+    result = run("import", "vllm-metrics", "metrics.txt", "--out", "acceptance.json")
+    assert result.exit_code == 0, result.output
+    assert [line.split() for line in result.stdout.splitlines() if line[:2] in ("1 ", "2 ", "3+")] == [
+        ["1", "80.0", "80.0", "1,000"],
+        ["2", "62.5", "62.5", "800"],
+        ["3+", "40.0", "40.0", "500"],
+    ]
+    assert "tau 2.500, 1,000 cycles, 3,000 tokens drafted, 1,500 accepted" in result.stdout
+    assert "assumed: chain statistics give rank 0 only: rates of other ranks are unknown" in result.stdout
+    assert "label sets are summed: engine=0, model_name=m, {x}" in result.stdout
+    assert result.stdout.endswith("wrote acceptance.json\n")
+    provenance = st.Acceptance.load("acceptance.json").provenance
+    assert provenance.source == "spectheory import vllm-metrics"
+    assert provenance.details["file"] == "metrics.txt"
+    assert provenance.details["assumed"].startswith("chain statistics give rank 0 only")
+    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    planned = run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "plan.json")
+    assert planned.exit_code == 0
+    assert st.Plan.load("plan.json").answer == "chain"
+
+
+def test_vectors_are_read_from_files_also(run: Run) -> None:
+    Path("vector.csv").write_text("0, 0.6, 0.2, 0.05, 0.15")
+    result = run("import", "sequoia-vector", "vector.csv", "--out", "acceptance.json")
+    assert "sequoia vector: no totals" in result.stdout
+    assert st.Acceptance.load("acceptance.json").table.tolist() == [[0.6, 0.2, 0.05]]
+
+
+def test_measured_points_are_a_table(run: Run) -> None:
+    shown = run("import", "sglang-bench", "-", given=BENCH).stdout.splitlines()
+    assert [line.split() for line in shown[3:6]] == [
+        ["1", "-", "-", "-", "1.000", "10.00", "100.0"],
+        ["1", "3", "4", "7", "2.500", "12.50", "200.0"],
+        ["8", "3", "1", "3", "2.200", "20.00", "110.0"],
+    ]
+    points = json.loads(run("import", "sglang-bench", "-", "--json", given=BENCH).stdout)
+    assert points[0]["envelope"] is None
+    assert points[1] == {
+        "batch_size": 1,
+        "envelope": {"levels": 3, "branching": 4, "nodes": 7},
+        "tau": 2.5,
+        "step_seconds": 0.0125,
+        "tokens_per_second": 200.0,
+    }
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "message"),
+    [
+        ("vllm", PROMETHEUS, "SOURCE must be one of vllm-metrics, vllm-log, "),
+        ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
+        ("vllm-metrics", "", "the metrics has none of vllm:spec_decode_num_drafts"),
+        ("vllm-log", LOG + "\n" + LOG, "line must be a single one, got 2"),
+        ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
+        ("sglang-response", '{"id": 1}\n{"id": }', "- must hold JSON: Expecting value: line 2 column 8"),
+        ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
+        ("sglang-bench", BENCH, "--out needs rates by position, of which sglang-bench reports none here"),
+        ("llama.cpp-log", OLD_SERVER, "--out needs rates by position, of which llama.cpp-log reports none here"),
+        ("sequoia-vector", "0.6 half", "text must hold numbers alone"),
+    ],
+)
+def test_reports_that_give_no_rates_are_refused_and_nothing_is_written(
+    run: Run, source: str, text: str, message: str
+) -> None:
+    refused(run("import", source, "-", "--out", "acceptance.json", given=text), message)
+    assert not list(Path().iterdir())
+
+
+def test_a_file_that_is_not_there_is_named(run: Run) -> None:
+    for source in ("vllm-metrics", "sequoia-vector"):
+        refused(run("import", source, "absent.npy"), "there is no file absent.npy")
+
+
+# ---------------------------------------------------------------- plan --engine
+
+HEAD = ("--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "eagle3-llama-3.1-8b")
+MODEL = (*HEAD[:5], "llama-3.2-1b")
+
+
+@pytest.fixture
+def plan(run: Run) -> Run:
+    """Plan with rates for which a tree is best, within 16 nodes."""
+    st.Acceptance.by_rank([0.6, 0.15, 0.06]).save("acceptance.json")
+    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    st.Latency.constant(draft_seconds=9.0).save("slow.json")
+    return lambda *arguments: run("plan", "--acceptance", "acceptance.json", "--max-budget", 16, *arguments)
+
+
+def test_every_engine_that_takes_plans_is_known() -> None:
+    modules = {getattr(engines, name) for name in engines.__all__}
+    known = {tuple(engine.versions) for engine in ENGINES.values()}
+    assert known == {tuple(module.VERSIONS) for module in modules if hasattr(module, "export")}
+    assert ENGINES["vllm"].newest == "0.32"
+
+
+def test_heads_are_told_to_the_engines_that_draft_with_them(plan: Run) -> None:
+    result = plan(*HEAD, "--engine", "vllm,sglang,trtllm,eagle,medusa,llama.cpp,eagle@1", "--out", "out/schedule.json")
+    assert result.exit_code == 0, result.output
+    schedule = Schedule.load("out/schedule.json")
+    tree, chain = schedule.ranges()[0][2], schedule.chain_ranges()[0][2].budget
+    assert schedule.answer(0) == "tree"
+    assert f'"method": "eagle3", "model": "eagle3-llama-3.1-8b", "num_speculative_tokens": {chain}' in result.stdout
+    assert "--speculative-algorithm EAGLE3" in result.stdout
+    assert f"--spec-draft-n-max {chain} " in result.stdout
+    assert f"medusa_num_heads of at least {tree.max_depth}" in result.stdout
+    choices = Path("out/choices.py").read_text().split(" = ")[1]
+    assert st.Tree.from_paths(ast.literal_eval(choices)) == st.Tree.from_paths(tree.to_paths())
+    settings = json.loads(Path("out/from_pretrained.json").read_text())
+    flags = f"--speculative-num-steps {settings['depth'] + 1} --speculative-eagle-topk {settings['top_k']}"
+    assert flags in result.stdout
+
+
+def test_models_are_told_to_the_engines_that_draft_with_them(plan: Run) -> None:
+    result = plan(*MODEL, "--engine", "hf,llama.cpp,mlx-lm,vllm", "--out", "schedule.json")
+    assert result.exit_code == 0, result.output
+    chain = Schedule.load("schedule.json").chain_ranges()[0][2].budget
+    assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == chain
+    assert f"--draft-model llama-3.2-1b --num-draft-tokens {chain}" in result.stdout
+    assert '"method": "draft_model"' in result.stdout
+
+
+def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> None:
+    result = plan(*HEAD, "--engine", "vllm@0.9,hf,eagle,mlx-lm,trtllm@1.2", "--out", "schedule.json")
+    refused(
+        result,
+        "vllm@0.9: version must be one of vLLM",
+        "hf: the draft must be a whole model, got the EAGLE head eagle3-llama-3.1-8b",
+        "mlx-lm: the draft must be a whole model",
+        "trtllm@1.2: plan must be ranges or a static tree for TensorRT-LLM 1.2, got an envelope",
+    )
+    files = {path.name for path in Path().iterdir()}
+    assert files == {"acceptance.json", "latency.json", "slow.json", "schedule.json", "from_pretrained.json"}
+    refused(plan(*MODEL, "--engine", "trtllm"), "trtllm: the draft must be an EAGLE-3 head, with eagle3 in its name")
+
+
+def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
+    result = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm,trtllm@1.2")
+    refused(result, "trtllm@1.2: its speculative_config.yaml would replace that of trtllm")
+    text = Path("speculative_config.yaml").read_text()
+    plan(*HEAD, "--batch", "1:64", "--engine", "trtllm")
+    assert Path("speculative_config.yaml").read_text() == text
+
+
+@pytest.mark.parametrize("place", [HEAD, ("--latency", "latency.json")], ids=["gpu", "measured"])
+def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, place: tuple[str, ...]) -> None:
+    before = set(Path().iterdir())
+    for engine in ("eagle,triton", ""):
+        result = plan(*place, "--engine", engine, "--out", "plan.json")
+        refused(
+            result, "--engine must be of vllm, sglang, trtllm, eagle, medusa, hf, llama.cpp, mlx-lm, each with @VER"
+        )
+    assert set(Path().iterdir()) == before
+
+
+def test_where_nothing_pays_every_engine_says_so(plan: Run) -> None:
+    result = plan("--latency", "slow.json", "--draft", "small", "--engine", "vllm,sglang,eagle,medusa,hf,llama.cpp")
+    refused(
+        result,
+        *(f"{name}: no chain beats plain decoding at any batch size" for name in ("vllm", "sglang")),
+        *(f"{name}: nothing beats plain decoding at batch size 1" for name in ("eagle", "medusa")),
+        *(f"{name}: no chain beats plain decoding at batch size 1" for name in ("hf", "llama.cpp")),
+    )
+    assert "Do not speculate" in result.stdout
+
+
+def test_a_measured_plan_is_told_to_engines_under_the_name_that_was_measured(plan: Run) -> None:
+    named = st.Provenance.now("spectheory profile", draft="models/small")
+    replace(st.Latency.load("latency.json"), provenance=named).save("named.json")
+    result = plan("--latency", "named.json", "--engine", "sglang,mlx-lm,eagle", "--out", "plan.json")
+    assert result.exit_code == 0, result.output
+    chosen = st.Plan.load("plan.json")
+    assert chosen.answer == "tree"
+    assert f"--draft-model models/small --num-draft-tokens {chosen.chain_speedup.argmax()}" in result.stdout
+    assert "STANDALONE --speculative-draft-model-path models/small" in result.stdout
+    renamed = plan("--latency", "named.json", "--draft", "my/EAGLE-3-head", "--engine", "sglang", "--json")
+    assert json.loads(renamed.stdout)["kind"] == "plan"
+    assert "EAGLE3 --speculative-draft-model-path my/EAGLE-3-head" in renamed.stderr
+    unnamed = plan("--latency", "latency.json", "--engine", "hf,vllm")
+    refused(unnamed, "vllm: the latency record does not name the draft model: give its name with --draft")
+
+
+def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
+    limited = plan(*HEAD, "--max-depth", 2, "--max-fanout", 2, "--engine", "sglang")
+    assert "--speculative-num-steps 2 --speculative-eagle-topk 2" in limited.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--batch", "1:8"), "--batch only with --gpu: --latency was measured, one sequence in a forward"),
+        (("--report", "plan.html", "--gpus", "1"), "--gpus, --report only with --gpu"),
+        (("--target", "llama-3.1-8b", "--batch", "1"), "--target, --batch only with --gpu"),
+        (("--draft", "llama-3.2-1b"), "--draft needs --gpu, or --engine to be told its name"),
+    ],
+)
+def test_a_measured_plan_leaves_no_option_unused(plan: Run, arguments: tuple[str, ...], message: str) -> None:
+    refused(plan("--latency", "latency.json", "--out", "plan.json", *arguments), message)
+    assert not Path("plan.json").exists()

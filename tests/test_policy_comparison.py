@@ -1,0 +1,356 @@
+"""Policies side by side: against all trees of small drafts, all shapes of several, and seconds counted by hand."""
+
+from __future__ import annotations
+
+import json
+from html import escape
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as some
+from typer.testing import CliRunner
+
+import spectheory as st
+from spectheory.cli import app
+from spectheory.report.policies import MEANING, policy_rows
+from spectheory.report.policies_page import policy_page
+from spectheory.search import Drafter, OptTreeAtCost, distance_to_optimum
+from spectheory.search.comparison import TreePolicy, means
+from tests.test_policies import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum
+from tests.test_search import tables
+
+LATENCY = st.Latency(
+    np.array([1, 2, 8, 64]),
+    np.array([64, 512]),
+    np.array([[0.010, 0.010, 0.011, 0.02], [0.012, 0.012, 0.013, 0.025]]),
+    np.array([[0.001, 0.0011, 0.0014, 0.003], [0.0012, 0.0013, 0.002, 0.004]]),
+    overhead_seconds=0.001,
+    level_overhead_seconds=0.0002,
+    plain_overhead_seconds=0.0005,
+)
+RATES = st.Acceptance.by_depth_and_rank([[0.65, 0.12, 0.06, 0.03], [0.6, 0.1, 0.05, 0.02]])
+DRAFT = st.RatesDraft(RATES)
+
+
+def every_start(draft: st.MarkovDraft) -> list[st.MarkovDraft]:
+    return [st.MarkovDraft(draft.q, start) for start in range(len(draft.q))]
+
+
+@fixed
+@given(draft=drafts(), budget=budgets)
+@example(UNIFORM, 6)
+@example(CERTAIN, 6)
+def test_no_policy_is_above_the_best_of_all_trees_and_the_exact_ones_reach_it(
+    draft: st.MarkovDraft, budget: int
+) -> None:
+    policies = st.standard_policies(draft, budget, latency=LATENCY)
+    found = st.compare_policies(draft, policies, latency=LATENCY)
+    best = optimum(draft, budget)
+    assert found.optimum == pytest.approx(np.full((len(policies), 1), best), **close)
+    assert (found.distance >= 0).all()
+    assert (found.expected <= best * (1 + 1e-12)).all()
+    for i, (name, policy) in enumerate(policies.items()):
+        drafted = policy.grow(draft)
+        assert found.distance[i, 0] == distance_to_optimum(drafted, draft)
+        counts = [drafted.budget, drafted.tree.budget, drafted.tree.max_depth, drafted.draft_calls]
+        columns = [found.budget, found.nodes, found.depth, found.draft_calls]
+        assert [column[i, 0] for column in columns] == counts
+        assert (found.draft_tokens[i, 0], found.expected[i, 0]) == (drafted.draft_tokens, drafted.expected)
+        if name in ("OPT-Tree", "SALF, threshold 0", "best static tree") or name.startswith("SpecExec"):
+            assert found.distance[i, 0] == pytest.approx(0, abs=1e-12)  # one context: static trees are the optimum too
+
+
+@fixed
+@given(draft=drafts(), budget=budgets)
+def test_several_drafts_are_the_single_ones_side_by_side(draft: st.MarkovDraft, budget: int) -> None:
+    several = every_start(draft)
+    policies = {"OPT-Tree": st.OptTree(budget, 0.2), "EAGLE-2": st.Eagle2(2, 3, budget), "SALF": st.Salf(budget)}
+    found = st.compare_policies(several, policies, latency=LATENCY, context=100)
+    singles = [st.compare_policies(one, policies, latency=LATENCY, context=100) for one in several]
+    for name in ("budget", "nodes", "depth", "draft_calls", "draft_tokens", "expected", "optimum", "cycle_seconds"):
+        assert np.array_equal(getattr(found, name), np.hstack([getattr(one, name) for one in singles])), name
+    value, error = means(found.distance)
+    apart = np.hstack([one.distance for one in singles])
+    assert value == pytest.approx(sum(one.distance[:, 0] for one in singles) / len(several), abs=1e-12)
+    assert error**2 * len(several) * (len(several) - 1) == pytest.approx(
+        ((apart - value[:, None]) ** 2).sum(1), abs=1e-12
+    )
+    assert np.isnan(means(singles[0].distance).standard_error).all()
+
+
+def best_shape(several: list[st.MarkovDraft], budget: int, max_depth: int) -> float:
+    """The highest mean E over all subtrees of the full tree of ranks, none deeper than `max_depth`."""
+    tokens = len(several[0].q)
+    level, reach = [0], [[1.0] for _ in several]
+    last = [[draft.start] for draft in several]
+    for node in range((tokens**budget - 1) // (tokens - 1)):
+        level += [level[node] + 1] * tokens
+        for draft, values, ends in zip(several, reach, last, strict=True):
+            ranked = np.argsort(-draft.q[ends[node]], kind="stable")
+            ends += ranked.tolist()
+            values += (values[node] * draft.q[ends[node]][ranked]).tolist()
+    shapes, value = all_trees(tokens, budget), np.mean(reach, axis=0)
+    value[0] = 0
+    return 1 + value[shapes].sum(1)[np.array(level)[shapes].max(1) <= max_depth].max()
+
+
+@fixed
+@given(draft=drafts(), budget=budgets, max_depth=some.none() | some.integers(1, 6))
+@example(CERTAIN, 6, None)
+def test_the_best_static_tree_is_the_best_of_all_shapes(
+    draft: st.MarkovDraft, budget: int, max_depth: int | None
+) -> None:
+    several = every_start(draft)
+    tree = st.best_static_tree(several, budget, max_depth=max_depth)
+    assert tree.budget <= budget
+    assert max_depth is None or tree.max_depth <= max_depth
+    grown = [st.StaticTree(tree, budget).grow(one) for one in several]
+    best = best_shape(several, budget, budget if max_depth is None else max_depth)
+    assert np.mean([one.expected for one in grown]) == pytest.approx(best, **close)
+    dynamic = st.compare_policies(several, {"optimum": st.SpecExec(budget)})
+    assert dynamic.expected.mean() >= best * (1 - 1e-12)
+
+
+@fixed
+@given(table=tables(antitonic=True), budget=some.integers(1, 12))
+@example(table=np.array([[0.0]]), budget=3)
+def test_on_rates_the_best_static_tree_is_that_of_the_planner(table: np.ndarray, budget: int) -> None:
+    rates = st.Acceptance(table)
+    planned, found = st.best_tree(rates, budget), st.best_static_tree(st.RatesDraft(rates), budget)
+    best = st.block_efficiency(planned, rates)
+    assert st.block_efficiency(found, rates) == pytest.approx(best, **close)
+    assert st.StaticTree(planned).grow(st.RatesDraft(rates)).expected == pytest.approx(best, **close)
+
+
+@fixed
+@given(table=tables(antitonic=True), steps=some.lists(some.floats(0, 0.999), min_size=1, max_size=12))
+@example(table=np.array([[0.5, 0.0], [0.3, 0.2]]), steps=[0, 0, 0, 0.5])
+def test_a_static_tree_drafts_its_own_nodes_level_by_level(table: np.ndarray, steps: list[float]) -> None:
+    tree = st.Tree([-1, *(int(step * (node + 1)) for node, step in enumerate(steps))])
+    rates = st.Acceptance(table)
+    reach = st.reach(tree, rates)
+    found = st.StaticTree(tree, budget=20).grow(st.RatesDraft(rates))
+    assert np.sort(found.probability) == pytest.approx(np.sort(reach[reach > 0]), rel=1e-12)
+    assert found.budget == 20
+    inner = np.unique(tree.parent[1:])
+    asked = inner[reach[inner] > 0]
+    assert (found.draft_calls, found.draft_tokens) == (tree.depth[asked].max() + 1, len(asked))
+    if (reach > 0).all():
+        paths = dict(zip(tree.to_paths(), reach[1:], strict=True))
+        assert set(found.tree.to_paths()) == set(paths)
+        timed = st.compare_policies(st.RatesDraft(rates), {"tree": st.StaticTree(tree)}, latency=LATENCY, context=300)
+        assert timed.cycle_seconds == pytest.approx(np.array([[LATENCY.cycle(tree, 300)]]), rel=1e-12)
+        assert timed.plain_seconds == LATENCY.plain(300)
+
+
+def test_a_static_tree_holds_the_drafts_own_tokens() -> None:
+    draft = st.MarkovDraft(np.array([[0.1, 0.6, 0.3], [0.7, 0.1, 0.2], [0.2, 0.3, 0.5]]))
+    found = st.StaticTree(st.Tree.from_paths([(0,), (1,), (1, 0), (1, 1)])).grow(draft)
+    assert found.tokens.tolist() == [-1, 1, 2, 2, 1]
+    assert found.tree.parent.tolist() == [-1, 0, 0, 2, 2]
+    assert found.probability == pytest.approx(np.array([1, 0.6, 0.3, 0.15, 0.09]))
+
+
+def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overheads() -> None:
+    """Layer by layer: the root, then as many nodes as a layer keeps, each layer one call; 300 lies between contexts."""
+    draft = st.RatesDraft(st.Acceptance.by_rank([0.5, 0.3, 0.1]))
+    widths = {"EAGLE-2": [1, 2, 2, 2], "OPT-Tree": [1, 3, 6], "by one": [1] * 6, "chain": [1, 1, 1]}
+    policies: dict[str, TreePolicy] = {
+        "EAGLE-2": st.Eagle2(2, 4, 6),
+        "OPT-Tree": st.OptTree(6, threshold=0.31),
+        "by one": st.SpecExec(6, 1),
+        "chain": st.StaticTree(st.Tree.chain(3), 6),
+    }
+    found = st.compare_policies(draft, policies, latency=LATENCY, context=300)
+    for i, (name, wide) in enumerate(widths.items()):
+        assert (found.draft_calls[i, 0], found.draft_tokens[i, 0]) == (len(wide), sum(wide)), name
+        seconds = sum(LATENCY.draft(width, 300) for width in wide) + LATENCY.target(int(found.nodes[i, 0]) + 1, 300)
+        seconds += LATENCY.overhead_seconds + len(wide) * LATENCY.level_overhead_seconds
+        assert found.cycle_seconds is not None
+        assert found.cycle_seconds[i, 0] == pytest.approx(seconds, **close)
+        assert found.speedup is not None
+        plain = LATENCY.target(1, 300) + LATENCY.plain_overhead_seconds
+        assert found.speedup.value[i] == pytest.approx(found.expected[i, 0] * plain / seconds, **close)
+    assert found.context == 300
+    nothing = st.compare_policies(draft, {"off": st.StaticTree(st.Tree.chain(0))}, latency=LATENCY)
+    assert nothing.context == 512
+    assert nothing.speedup is not None
+    assert nothing.speedup.value.tolist() == [1.0]
+
+
+def test_a_speedup_is_a_ratio_of_means_with_the_error_of_one() -> None:
+    law = np.arange(1, 41.0) ** -np.random.default_rng(0).uniform(1.2, 4, (40, 1))
+    several = every_start(st.MarkovDraft(law / law.sum(1, keepdims=True)))
+    found = st.compare_policies(several, {"SALF": st.Salf(16), "OPT-Tree": st.OptTree(16, 0.2)}, latency=LATENCY)
+    assert found.speedup is not None
+    assert found.cycle_seconds is not None
+    tokens, seconds = found.expected.sum(1), found.cycle_seconds.sum(1)
+    assert found.speedup.value == pytest.approx(LATENCY.plain(512) * tokens / seconds, **close)
+    others = (tokens[:, None] - found.expected) / (seconds[:, None] - found.cycle_seconds)
+    jackknife = LATENCY.plain(512) * np.sqrt(39 * others.var(1))
+    assert found.speedup.standard_error == pytest.approx(jackknife, rel=0.05)
+
+
+def test_the_standard_policies_have_one_budget_and_stop_where_drafting_no_longer_pays() -> None:
+    policies = st.standard_policies(DRAFT, 24, latency=LATENCY)
+    found = st.compare_policies(DRAFT, policies, latency=LATENCY)
+    assert set(st.standard_policies(DRAFT, 24)) < set(policies)
+    assert (found.budget == 24).all()
+    assert found.speedup is not None
+    speed = dict(zip(found.names, found.speedup.value, strict=True))
+    chain = next(name for name in policies if name.startswith("chain of") and name.endswith("at cost"))
+    assert speed[chain] == pytest.approx(st.plan(RATES, LATENCY, max_budget=24).chain_speedup.max(), rel=1e-12)
+    shallow = [st.best_tree(RATES, 24, max_depth=depth) for depth in range(1, 25)]
+    fastest = max(st.block_efficiency(tree, RATES) / LATENCY.cycle(tree, 512) for tree in shallow)
+    assert speed["static at cost"] == pytest.approx(fastest * LATENCY.plain(512), rel=1e-12)
+    at_cost = policies["OPT-Tree at cost"]
+    assert isinstance(at_cost, OptTreeAtCost)
+    draft, target = LATENCY.draft(24, 512) + 0.0002, LATENCY.target(25, 512) + 0.001
+    assert at_cost.draft_over_target == pytest.approx(draft / target)
+    slow = st.standard_policies(DRAFT, 6, latency=st.Latency.constant(draft_seconds=2.0))
+    assert slow["chain of 0 at cost"] == st.StaticTree(st.Tree.chain(0), 6)
+
+
+def test_budgets_may_differ_and_each_is_measured_by_its_own_optimum() -> None:
+    policies = {"few": st.Eagle2(2, 2, 3), "many": st.Eagle2(2, 2, 9)}
+    found = st.compare_policies(DRAFT, policies)
+    assert found.optimum[:, 0] == pytest.approx([st.SpecExec(n).grow(DRAFT).expected for n in (3, 9)], **close)
+    table = policy_rows(found)
+    assert table.header == ("policy", "budget", "nodes", "depth", "calls", "tokens", "E", "short")
+    assert [row[:2] for row in table.rows] == [("few", "3"), ("many", "9")]
+    assert "each within its own budget" in table.title
+
+
+@pytest.mark.parametrize("latency", [None, LATENCY])
+def test_the_record_survives_json_and_the_table_says_what_it_holds(latency: st.Latency | None) -> None:
+    several = every_start(UNIFORM)
+    found = st.compare_policies(several, {"a": st.Eagle2(1, 2, 4), "b": st.SpecExec(4)}, latency=latency)
+    again = st.PolicyComparison.from_dict(json.loads(json.dumps(found.to_dict())))
+    assert again.names == found.names
+    assert again.distance.tolist() == found.distance.tolist()
+    assert again.to_dict() == found.to_dict()
+    table = policy_rows(found)
+    assert MEANING in table.note
+    cells = dict(zip(table.header, table.rows[0], strict=True))
+    assert cells["E"] == f"{1 + 1 / 3 + 1 / 9:.3f}\n±0.000"
+    assert cells["short"] == f"{found.distance[0, 0]:.3f}\n±0.000"
+    assert (cells["nodes"], cells["calls"], cells["tokens"]) == ("2.0", "2.0", "2.0")
+    assert table.rows[-1][:1] + table.rows[-1][5:6] == ("optimum", f"{found.optimum[0, 0]:.3f}\n±0.000")
+    assert ("speedup" in table.header) == (latency is not None)
+
+
+def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
+    name = "<script>alert(1)</script> $x_1$ $"
+    found = st.compare_policies(DRAFT, {name: st.OptTree(5), "off": st.StaticTree(st.Tree.chain(0), 5)})
+    page = policy_page(name, found, [name])
+    assert "<script" not in page
+    assert "x_1" in page
+    assert "<svg" in page
+    assert not [part for part in ("src=", "href=", "@import") if part in page.replace("xlink:href", "")]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((DRAFT, {}), r"policies must be named, {\"OPT-Tree\": OptTree\(16\)} for one, got {}"),
+        ((DRAFT, [st.OptTree(3)]), r"policies must be named, .* got \[OptTree\(budget=3"),
+        (([], {"a": st.OptTree(3)}), "drafts must be a drafter or a sequence of at least one, got none"),
+        ((RATES, {"a": st.OptTree(3)}), "drafts must answer expand"),
+        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must answer expand.*got 3"),
+    ],
+)
+def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        st.compare_policies(*arguments)
+
+
+def test_bad_limits_are_named_with_their_repair() -> None:
+    with pytest.raises(ValueError, match="context=64 is for a latency: give one, or no context"):
+        st.compare_policies(DRAFT, {"a": st.OptTree(3)}, context=64)
+    with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
+        st.standard_policies(DRAFT, 0)
+    with pytest.raises(ValueError, match="budget must be at least 3, got 2: the tree has 3 drafted nodes"):
+        st.StaticTree(st.Tree.chain(3), 2)
+    with pytest.raises(ValueError, match="budget must be at least 1, got 0: the tree has 0 drafted nodes"):
+        st.StaticTree(st.Tree.chain(0), 0)
+    with pytest.raises(ValueError, match="depth must be at least 1, got 0"):
+        st.best_static_tree(DRAFT, 3, max_depth=0)
+    one = np.ones((1, 1))
+    with pytest.raises(ValueError, match=r"expected must have shape \(policies, drafts\), \(1, 1\), got \(1,\)"):
+        st.PolicyComparison(("a",), one, one, one, one, one, np.ones(1), one)
+
+
+def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
+    """Drafters need not answer in equal width, nor policies be ours."""
+
+    class Narrow(Drafter):
+        def expand(self, paths: Any) -> tuple[np.ndarray, np.ndarray]:
+            return np.full((len(paths), 1), 7), np.full((len(paths), 1), 0.9)
+
+    class Own:
+        def grow(self, draft: Drafter) -> st.Drafted:
+            return st.OptTree(2).grow(draft)
+
+    found = st.compare_policies([DRAFT, Narrow()], {"own": Own()})
+    assert found.expected == pytest.approx(np.array([[1 + 0.65 + 0.39, 1 + 0.9 + 0.81]]))
+    assert st.best_static_tree([DRAFT, Narrow()], 2) == st.Tree.chain(2)
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> list[str]:
+    RATES.save(tmp_path / "acceptance.json")
+    LATENCY.save(tmp_path / "latency.json")
+    return ["policies", "--acceptance", str(tmp_path / "acceptance.json"), "--budget", "16"]
+
+
+def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: Path) -> None:
+    out, page = tmp_path / "found.json", tmp_path / "page.html"
+    timed = [*files, "--latency", str(tmp_path / "latency.json"), "--context", "100"]
+    result = CliRunner().invoke(app, [*timed, "--out", str(out), "--report", str(page)], env={"COLUMNS": "80"})
+    assert result.exit_code == 0, result.output
+    found = st.PolicyComparison.load(out)
+    assert found.context == 100
+    lines = result.stdout.splitlines()
+    for name, expected in zip(found.names, found.expected[:, 0], strict=True):
+        (row,) = [line for line in lines if line.startswith(f"{name}  ")]
+        assert f" {expected:.3f} " in row
+    said = " ".join(result.stdout.split())
+    assert MEANING in said
+    assert "every context is alike" in said
+    assert "rise with rank" not in said
+    assert "…" not in said
+    assert escape(MEANING) in page.read_text()
+    as_json = CliRunner().invoke(app, [*timed, "--json"])
+    printed = st.PolicyComparison.from_dict(json.loads(as_json.stdout))
+    assert printed.cycle_seconds is not None
+    assert found.cycle_seconds is not None
+    assert printed.cycle_seconds.tolist() == found.cycle_seconds.tolist()
+    plain = CliRunner().invoke(app, files)
+    assert plain.exit_code == 0
+    assert "speedup" not in plain.stdout
+
+
+def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: Path) -> None:
+    st.Acceptance.by_rank([0.3, 0.4]).save(tmp_path / "acceptance.json")
+    assert "rise with rank" in CliRunner().invoke(app, files).stdout
+    smooth = CliRunner().invoke(app, [*files, "--smooth", "--json"])
+    level = st.SpecExec(16).grow(st.RatesDraft(st.Acceptance.by_rank([0.35, 0.35])))
+    assert st.PolicyComparison.from_dict(json.loads(smooth.stdout)).expected[0, 0] == pytest.approx(level.expected)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--context", "64"], "error: context=64 is for a latency"),
+        (["--budget", "0"], "error: budget must be at least 1, got 0"),
+        (["--latency", "absent.json"], "error: there is no file absent.json"),
+    ],
+)
+def test_bad_input_is_one_line_and_status_2(files: list[str], arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, [*files, *arguments])
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith(message)
+    assert len(result.stderr.splitlines()) == 1
