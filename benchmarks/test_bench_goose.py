@@ -6,8 +6,7 @@ adds. `optimal_tree` is the whole call: arguments checked, search, `Tree` made. 
 
 from __future__ import annotations
 
-import platform
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -43,32 +42,27 @@ def least_seconds(call: Callable[[], Any], rounds: int) -> float:
 class Heap:
     """Least seconds and yield of the heap by case, and the lines that relate other least seconds to them."""
 
-    def __init__(self) -> None:
-        self.seconds, self.yields, self.lines = {}, {}, []
+    def __init__(self, report: list[str]) -> None:
+        self.seconds, self.yields, self.lines = {}, {}, report
         for case in CASES:
             self.yields[case] = take_by_heap(*arguments(*case, BUDGET))[2]
             self.seconds[case] = least_seconds(lambda case=case: take_by_heap(*arguments(*case, BUDGET)), 50)
+            report.append(f"{f'heap in plain Python, {BUDGET}, {case}':55} {self.seconds[case] * 1e6:10.1f} us")
 
     def time(self, benchmark: Any, name: str, call: Callable[[], Any], case: tuple[float, float, Siblings]) -> Any:
         call()  # compiles, or reads what was compiled
         result = benchmark(call)
         if benchmark.stats is not None:
-            least, heap = benchmark.stats.stats.min, self.seconds[case]
+            least, median, heap = benchmark.stats.stats.min, benchmark.stats.stats.median, self.seconds[case]
             benchmark.extra_info["ratio_to_heap"] = least / heap
-            self.lines.append(f"{f'{name}, {case}':55} {least * 1e6:10.1f} us {least / heap:8.4f} x heap")
+            times = f"{least * 1e6:10.1f} us, median {median * 1e6:10.1f} us"
+            self.lines.append(f"{f'{name}, {BUDGET}, {case}':55} {times} {least / heap:8.4f} x heap")
         return result
 
 
 @pytest.fixture(scope="module")
-def heap(request: pytest.FixtureRequest) -> Iterator[Heap]:
-    made = Heap()
-    yield made
-    plugins = request.config.pluginmanager
-    with plugins.get_plugin("capturemanager").global_and_fixture_disabled():  # pyright: ignore[reportOptionalMemberAccess]
-        print(f"\n{BUDGET} nodes; {platform.machine()}, {platform.system()}, Python {platform.python_version()}")
-        for case, seconds in made.seconds.items():
-            print(f"{f'heap in plain Python, {case}':55} {seconds * 1e6:10.1f} us")
-        print(*made.lines, sep="\n")
+def heap(report: list[str]) -> Heap:
+    return Heap(report)
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.3, min_rounds=20)

@@ -7,7 +7,7 @@ decoder would have to; the values are checked against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import perf_counter
 from typing import Any
 
@@ -56,15 +56,16 @@ def linear_program(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> floa
 class Baselines:
     """Least seconds of the baselines, and the lines that relate other least seconds to them: a busy machine adds."""
 
-    def __init__(self) -> None:
+    def __init__(self, report: list[str]) -> None:
         self.large, self.small = laws(VOCABULARY), laws(SMALL)
-        self.seconds, self.lines = {}, []
+        self.seconds, self.lines = {}, report
         self.seconds["argsort and overlap"] = min(_seconds(lambda: sort_and_overlap(*self.large)) for _ in range(20))
         self.optimum = {}
         for rule in RULES:
             solve = lambda rule=rule: linear_program(*self.small, 2, rule)  # noqa: E731
             self.optimum[rule] = solve()
             self.seconds[f"cvxpy, {rule.name}"] = min(_seconds(solve) for _ in range(5))
+        report += [f"{name:50} {seconds * 1e3:10.3f} ms" for name, seconds in self.seconds.items()]
 
     def time(self, benchmark: Any, name: str, call: Callable[[], Any], baseline: str) -> Any:
         result = benchmark(call)
@@ -83,15 +84,8 @@ def _seconds(call: Callable[[], Any]) -> float:
 
 
 @pytest.fixture(scope="module")
-def baselines(request: pytest.FixtureRequest) -> Iterator[Baselines]:
-    made = Baselines()
-    yield made
-    plugins = request.config.pluginmanager
-    with plugins.get_plugin("capturemanager").global_and_fixture_disabled():  # pyright: ignore[reportOptionalMemberAccess]
-        print()
-        for name, seconds in made.seconds.items():
-            print(f"{name:50} {seconds * 1e3:10.3f} ms")
-        print(*made.lines, sep="\n")
+def baselines(report: list[str]) -> Baselines:
+    return Baselines(report)
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)

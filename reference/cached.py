@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import time
 
+import numpy as np
 import torch
 from torch import Tensor
-from transformers import DynamicCache, PreTrainedModel
+from torch.nn.functional import pad
+from transformers import PreTrainedModel
+
+from reference.rows import RowCache
 
 
-def additive_mask(attend: Tensor, dtype: torch.dtype) -> Tensor:
+def additive_mask(attend: np.ndarray, like: PreTrainedModel) -> Tensor:
     """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
-    return torch.zeros(attend.shape, dtype=dtype).masked_fill(~attend, torch.finfo(dtype).min)
+    return torch.from_numpy(np.where(attend, 0.0, torch.finfo(like.dtype).min)).to(like.device, like.dtype)
 
 
 class CachedModel:
@@ -24,7 +28,7 @@ class CachedModel:
         self.model = model
         self.device = model.device
         self.vocab_size = vocab_size
-        self.cache = DynamicCache()
+        self.cache = RowCache(model.config.num_hidden_layers)
         self.length = 0
         self.seconds = 0.0
 
@@ -41,8 +45,7 @@ class CachedModel:
             mask: (n, length - committed + n) additive mask over the nodes cached behind `committed`, then the new ones.
             committed: cached tokens that every node attends to.
         """
-        seen = mask.new_zeros(len(tokens), committed)
-        return self._call(tokens, (depth + committed)[None], torch.cat([seen, mask], dim=1)[None, None])
+        return self._call(tokens, (depth + committed)[None], pad(mask, (committed, 0))[None, None])
 
     def _call(self, tokens: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
         started = self._clock()
@@ -59,16 +62,6 @@ class CachedModel:
         return time.perf_counter()
 
     def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest.
-
-        `offsets` is increasing. Nothing is copied where they are 0, 1, 2, ...
-        """
+        """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest."""
         self.length = committed + len(offsets)
-        stay = offsets == list(range(len(offsets)))
-        source = None if stay else torch.tensor(offsets, device=self.device) + committed
-        for layer in self.cache.layers:
-            for name in ("keys", "values"):
-                rows = getattr(layer, name)
-                if source is not None:
-                    rows[:, :, committed : self.length] = rows[:, :, source]
-                setattr(layer, name, rows[:, :, : self.length])
+        self.cache.keep(committed, offsets)

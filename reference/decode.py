@@ -165,7 +165,7 @@ class Decoding:
     def _verify(self, draft: Draft, tokens: Tensor, logits: Tensor) -> tuple[Draft, Laws | None, list[int], int]:
         """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
         if self.sampling.greedy:
-            drafted, best = torch.stack([tokens, logits.argmax(-1)]).tolist()
+            drafted, best = torch.stack([tokens, logits.max(-1).indices]).tolist()
             return _on_host(draft, drafted), None, *walk(draft.draws, drafted, best.__getitem__)
         draft, p = _on_host(draft, tokens.tolist()), Laws(logits, self.sampling)
         node, following = self.verifier.drawn(draft, p, self.rng)  # type: ignore[arg-type]
@@ -182,7 +182,7 @@ class Shape:
     def __init__(self, tree: Tree, target: CachedModel) -> None:
         self.tree = tree
         self.depth = torch.as_tensor(tree.depth, dtype=torch.long, device=target.device)
-        self.mask = additive_mask(torch.as_tensor(tree.ancestor_mask()), target.model.dtype).to(target.device)
+        self.mask = additive_mask(tree.ancestor_mask(), target.model)
 
     def forward(self, tokens: Tensor, target: CachedModel) -> Tensor:
         """Root and tree behind the text: tokens (n + 1,) to logits (n + 1, V)."""

@@ -100,8 +100,7 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     if tokens == 1:
         model.forward(drawn)
     else:
-        causal = torch.ones(tokens, tokens, dtype=torch.bool).tril()
-        mask = additive_mask(causal, model.model.dtype).to(model.device)
+        mask = additive_mask(np.tri(tokens, dtype=bool), model.model)
         model.forward_tree(drawn, torch.arange(tokens, device=model.device), mask, context)
     model.keep(context, [])
     return model.seconds - before

@@ -97,10 +97,11 @@ class Draft:
                 f"tokens, q and draws must have one entry for each of the {nodes} nodes, "
                 f"got {len(self.tokens)}, {len(self.q)} and {len(self.draws)}"
             )
-        for node, drawn in enumerate(self.draws):
-            children = self.tree.children(node).tolist()
-            if sorted(set(drawn)) != children:
-                raise ValueError(f"draws[{node}] must name the children {children} of that node, got {list(drawn)}")
+        for node, (drawn, children) in enumerate(zip(self.draws, self.tree.child_lists, strict=True)):
+            if sorted(set(drawn)) != list(children):
+                raise ValueError(
+                    f"draws[{node}] must name the children {list(children)} of that node, got {list(drawn)}"
+                )
             tokens = [int(self.tokens[child]) for child in children]
             if self.rule is not DrawRule.IID_APART and len(set(tokens)) < len(tokens):
                 raise ValueError(
@@ -121,8 +122,7 @@ class Draft:
     @classmethod
     def in_order(cls, tree: Tree, tokens: Any, q: Any, rule: DrawRule) -> Draft:
         """A draft without repeats whose children were drawn in order of rank."""
-        draws = tuple(tuple(tree.children(node).tolist()) for node in range(tree.budget + 1))
-        return cls(tree, tokens, q, draws, rule)
+        return cls(tree, tokens, q, tree.child_lists, rule)
 
     def drafted(self, node: int) -> list[int]:
         """(k,) tokens drafted below `node`, in draw order with repeats."""

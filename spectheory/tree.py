@@ -118,6 +118,14 @@ class Tree:
         order, start = self._children
         return order[start[node] : start[node + 1]]
 
+    @cached_property
+    def child_lists(self) -> tuple[tuple[int, ...], ...]:
+        """For each of the budget + 1 nodes its children in order of rank."""
+        lists: list[list[int]] = [[] for _ in self.parent]
+        for node, parent in enumerate(self.parent[1:].tolist(), start=1):
+            lists[parent].append(node)
+        return tuple(map(tuple, lists))
+
     @property
     def max_depth(self) -> int:
         """Depth of the deepest node."""
@@ -131,8 +139,11 @@ class Tree:
     def ancestor_mask(self) -> np.ndarray:
         """(budget + 1, budget + 1) bool; [u, v] says that v is u or an ancestor of u: the tree attention mask."""
         mask = np.eye(len(self.parent), dtype=bool)
-        for node in range(1, len(self.parent)):
-            mask[node] |= mask[self.parent[node]]
+        ancestor = self.parent
+        while (ancestor > 0).any():
+            mask[np.arange(len(mask)), np.maximum(ancestor, 0)] = True
+            ancestor = self.parent[np.maximum(ancestor, 0)]
+        mask[:, 0] = True
         return mask
 
     def to_paths(self) -> list[tuple[int, ...]]:

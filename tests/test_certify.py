@@ -171,15 +171,15 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     ("verify", "verdict", "message"),
     [
         (raises, Verdict.UNDECIDED, "raised KeyError in raises, test_certify.py line"),
-        (hangs, Verdict.UNDECIDED, "did not return within 0.2 seconds"),
+        (hangs, Verdict.UNDECIDED, "did not return within 2 seconds"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, not one of the 2 there are"),
         (invents_a_token, Verdict.LOSSY, "returned token 2, not one of the 2 there are"),
         (noisy, Verdict.UNDECIDED, "rng.exponential is not replayed"),
-        (loops, Verdict.UNDECIDED, "its branches did not end within 0.2 seconds"),
+        (loops, Verdict.UNDECIDED, "its branches did not end within 2 seconds"),
     ],
 )
 def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, message: str) -> None:
-    certificate = st.certify(verify, policies=[st.Levels((1,))], seconds=0.2)
+    certificate = st.certify(verify, policies=[st.Levels((1,))], seconds=2)
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
     assert certificate.cannot_replay == (verify in (noisy, loops))
@@ -295,4 +295,4 @@ def hanging_step(context: Any, rng: Any) -> list[int]:
 def test_a_step_that_hangs_is_reported() -> None:
     certificate = st.certify_step(hanging_step, lambda _: np.array([0.5, 0.5]), vocab_size=2, seconds=0.2)
     assert certificate.verdict is Verdict.UNDECIDED
-    assert "did not return within 0.2 seconds" in certificate.failure
+    assert "did not return within 2 seconds" in certificate.failure

@@ -73,7 +73,7 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     model = CachedModel(tiny.target, tiny.vocab_size)
     with torch.inference_mode():
         model.forward(torch.tensor(prompt))
-        mask = additive_mask(torch.as_tensor(tree.ancestor_mask()), tiny.target.dtype)
+        mask = additive_mask(tree.ancestor_mask(), tiny.target)
         logits = model.forward_tree(tokens, torch.as_tensor(tree.depth, dtype=torch.long), mask, len(prompt))
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])

@@ -60,9 +60,12 @@ class _SearchedDrafting(PathDrafting):
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
         """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
         law = self.sampling.draft_law(self.logits(paths))
-        probabilities, tokens = law.topk(min(self.search.budget, law.shape[1]))
-        fits = np.array([[len(path) < self.room] for path in paths])
-        return tokens.cpu().numpy(), probabilities.cpu().numpy() * fits
+        top = law.topk(min(self.search.budget, law.shape[1]))
+        tokens, probabilities = top.indices.numpy(force=True), top.values.numpy(force=True)
+        for row, path in enumerate(paths):
+            if len(path) >= self.room:
+                probabilities[row] = 0
+        return tokens, probabilities
 
     def grow(self, room: int, rng: Generator | None) -> Draft:
         """See Drafting.grow."""
@@ -70,5 +73,4 @@ class _SearchedDrafting(PathDrafting):
         found = self.search.grow(self)
         tokens = found.tokens.copy()
         tokens[0] = self.pending[-1]
-        draws = tuple(tuple(found.tree.children(node).tolist()) for node in range(found.tree.budget + 1))
-        return Draft.unchecked(found.tree, tokens, [None] * len(tokens), draws, DrawRule.TOP_K)
+        return Draft.unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)

@@ -49,32 +49,32 @@ class ModelDrafting(Drafting):
 
 
 class PathDrafting(ModelDrafting):
-    """Drafts that grow as they go: any node may be expanded once its parent was."""
+    """Drafts that grow as they go: any node may be expanded once its parent was.
+
+    `slots` are the places in the cache, behind the committed tokens, of an expanded node and those on the way to it.
+    """
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
         super().__init__(pair, sampling)
-        self.slot: dict[TokenPath, int] = {}
+        self.slots: dict[TokenPath, tuple[int, ...]] = {}
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """See Drafting.commit."""
         if self.committed:
             prefixes = (tuple(emitted[:length]) for length in range(1, len(emitted)))
-            self.keep([self.slot[prefix] for prefix in prefixes if prefix in self.slot], emitted)
+            self.keep([self.slots[prefix][-1] for prefix in prefixes if prefix in self.slots], emitted)
         else:
             self.pending = emitted
-        self.slot = {}
+        self.slots = {}
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
         """(P, V) behind distinct paths, from one forward: the root alone, or nodes whose parents were expanded."""
         if not paths[0]:
             return self.root_logits()
-        known = len(self.slot)
+        known = len(self.slots)
         attend = np.zeros((len(paths), known + len(paths)), bool)
         for row, path in enumerate(paths):
-            self.slot[path] = known + row
-            attend[row, [self.slot[path[:length]] for length in range(1, len(path) + 1)]] = True
-        device = self.model.device
-        tokens = torch.tensor([path[-1] for path in paths], device=device)
-        depth = torch.tensor([len(path) - 1 for path in paths], device=device)
-        mask = additive_mask(torch.as_tensor(attend), self.model.model.dtype).to(device)
-        return self.model.forward_tree(tokens, depth, mask, self.committed)
+            self.slots[path] = (*self.slots.get(path[:-1], ()), known + row)
+            attend[row, self.slots[path]] = True
+        tokens, depth = torch.tensor([[path[-1], len(path) - 1] for path in paths], device=self.model.device).T
+        return self.model.forward_tree(tokens, depth, additive_mask(attend, self.model.model), self.committed)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from torch import Generator, Tensor
+from transformers import PreTrainedModel
 
 from reference.cached import additive_mask
 from reference.candidates import candidates
@@ -61,7 +62,7 @@ def _inner(tree: Tree) -> np.ndarray:
     return inner[np.argsort(tree.depth[inner], kind="stable")]
 
 
-def _levels(tree: Tree, device: torch.device, dtype: torch.dtype) -> list[_Level]:
+def _levels(tree: Tree, model: PreTrainedModel) -> list[_Level]:
     ancestors, inner = tree.ancestor_mask(), _inner(tree)
     levels = []
     for depth in range(tree.max_depth):
@@ -69,11 +70,11 @@ def _levels(tree: Tree, device: torch.device, dtype: torch.dtype) -> list[_Level
         cached = inner[(tree.depth[inner] > 0) & (tree.depth[inner] <= depth)]
         children = np.flatnonzero(tree.depth == depth + 1)
         indices = (nodes, children, np.searchsorted(nodes, tree.parent[children]), tree.rank[children])
-        tensors = [torch.as_tensor(index, dtype=torch.long, device=device) for index in indices]
-        mask = additive_mask(torch.as_tensor(ancestors[np.ix_(nodes, cached)]), dtype).to(device)
+        tensors = [torch.as_tensor(index, dtype=torch.long, device=model.device) for index in indices]
+        mask = additive_mask(ancestors[np.ix_(nodes, cached)], model)
         levels.append(
             _Level(
-                depth=torch.full((len(nodes),), depth - 1, device=device),
+                depth=torch.full((len(nodes),), depth - 1, device=model.device),
                 mask=mask,
                 nodes=nodes.tolist(),
                 inner=tensors[0],
@@ -93,8 +94,7 @@ class StaticDrafting(ModelDrafting):
         super().__init__(pair, sampling)
         self.tree = tree
         self.rule = rule
-        self.draws = tuple(tuple(tree.children(node).tolist()) for node in range(tree.budget + 1))
-        self.levels = _levels(tree, self.model.device, self.model.model.dtype)
+        self.levels = _levels(tree, self.model.model)
         self.offset = {int(node): row for row, node in enumerate(n for n in _inner(tree) if n > 0)}
         self.nodes: list[int] | None = None
 
@@ -128,7 +128,7 @@ class StaticDrafting(ModelDrafting):
                 possible[level.children] = law[level.parent_row, drawn] > 0
                 for node, row in zip(level.nodes, law.unbind(), strict=True):
                     drawn_from[node] = row
-        draft = Draft.unchecked(self.tree, tokens, drawn_from, self.draws, self.rule)
+        draft = Draft.unchecked(self.tree, tokens, drawn_from, self.tree.child_lists, self.rule)
         self.nodes = None
         if room >= self.tree.max_depth and (self.sampling.greedy or possible.all()):
             return draft

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
-from heapq import heappop, heappush
+from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
@@ -44,12 +44,14 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
     uncovered = [(-table[0, 0], 1, 0, 0)]
     size = 1
     while len(uncovered) > 0 and size <= budget:
-        negated, depth, rank, above = heappop(uncovered)
+        negated, depth, rank, above = uncovered[0]
         if negated == 0:
             break
         parent[size], value[size] = above, -negated
         if depth < limit:
-            heappush(uncovered, (negated * table[min(depth, last), 0], depth + 1, 0, size))
+            heapreplace(uncovered, (negated * table[min(depth, last), 0], depth + 1, 0, size))
+        else:
+            heappop(uncovered)
         if rank + 1 < ranks:
             heappush(uncovered, (-value[above] * table[min(depth - 1, last), rank + 1], depth, rank + 1, above))
         size += 1

@@ -34,8 +34,14 @@ from numba import njit
 from spectheory.search.memory import require_memory
 from spectheory.tree import Tree
 
+INLINED = njit(inline="always")
+"""For what is done at every entry, where a call with its arrays takes longer than the work."""
 
-@njit(cache=True)
+AT_ONCE = 4
+"""Splits that the walk looks at before it asks again whether to go on; the more, the more looks in vain."""
+
+
+@INLINED
 def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> int:
     """Take one more entry into the least concave majorant.
 
@@ -64,6 +70,25 @@ def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> 
 
 
 @njit(cache=True)
+def look(
+    rate: float, child: np.ndarray, rest: np.ndarray, m: int, first: int, step: int, pick: int, best: float
+) -> tuple[int, float]:
+    """The best split so far, after a look at `AT_ONCE` more: `first` and on in steps of `step`, no farther than 1..m.
+
+    Their worths do not wait for each other, and one test serves them all: on long walks two thirds of the time.
+    """
+    top = 0.0
+    for i in range(AT_ONCE):
+        j = min(max(first + i * step, 1), m)
+        top = max(top, rate * child[0, j - 1] + rest[0, m - j])
+    if top <= best:
+        return pick, best
+    while rate * child[0, first - 1] + rest[0, m - first] < top:
+        first += step
+    return first, top
+
+
+@INLINED
 def best_split(rate: float, child: np.ndarray, rest: np.ndarray, m: int, start: int) -> tuple[int, float]:
     """The split of m nodes into j for one child and m - j for the later ones, by the walk of the module's text.
 
@@ -83,21 +108,17 @@ def best_split(rate: float, child: np.ndarray, rest: np.ndarray, m: int, start: 
     while going:
         going = False
         if high <= m and rate * child[1, high - 1] + rest[1, m - high] > best:
-            worth = rate * child[0, high - 1] + rest[0, m - high]
-            if worth > best:
-                pick, best = high, worth
-            high += 1
+            pick, best = look(rate, child, rest, m, high, 1, pick, best)
+            high += AT_ONCE
             going = True
         if low >= 1 and rate * child[1, low - 1] + rest[1, m - low] > best:
-            worth = rate * child[0, low - 1] + rest[0, m - low]
-            if worth > best:
-                pick, best = low, worth
-            low -= 1
+            pick, best = look(rate, child, rest, m, low, -1, pick, best)
+            low -= AT_ONCE
             going = True
     return pick, best
 
 
-@njit(cache=True)
+@INLINED
 def convolve(
     rate: float,
     child: np.ndarray,
