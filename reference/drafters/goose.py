@@ -1,0 +1,288 @@
+"""Goose: a spine copied from the text, with branches of harvested successors beside every token of it."""
+
+from __future__ import annotations
+
+from bisect import bisect
+from collections import deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from functools import cache
+from itertools import pairwise
+from math import ceil
+from typing import Protocol
+
+from torch import Generator, Tensor
+
+from reference.drafters.adjacency import TwoTierTable, harvest_order
+from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.lookup import TextIndex, chain, check_lengths
+from reference.models import Pair
+from reference.sampling import Sampling
+from spectheory import Draft, DrawRule, Tree
+from spectheory.goose import allocate, harmonic_widths
+
+
+@dataclass
+class Rates:
+    """Moving averages over the cycles of a text; what has not been seen is taken for 0.5.
+
+    Attributes:
+        kept: share of the spine's tokens that was accepted: Goose's confidence in its matches.
+        spine: rate of a spine token whose parent was accepted.
+        branch: rate of a branch that was reached and whose earlier siblings failed.
+    """
+
+    kept: float = 0.5
+    spine: float = 0.5
+    branch: float = 0.5
+
+
+class Allocation(Protocol):
+    """How many branches each spine node gets."""
+
+    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
+        """(spine + 1,) widths, the root's first, of a sum of at most `branches`."""
+        ...
+
+
+_harmonic_widths = cache(harmonic_widths)
+"""They depend on two small numbers only, and take longer than the rest of a tree."""
+
+
+@dataclass(frozen=True)
+class Harmonic(Allocation):
+    """`root_share` of the branches at the root, the others in shares of 1, 1/2, 1/3, ... down the spine.
+
+    Source: Goose, Algorithm 1, steps 2 and 3.
+    """
+
+    root_share: float = 0.5
+
+    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
+        """See Allocation.widths."""
+        at_root = int(self.root_share * branches) if spine else branches
+        return [at_root, *_harmonic_widths(spine, branches - at_root)]
+
+
+@dataclass(frozen=True)
+class Optimal(Allocation):
+    """The integer optimum of Eq. 1 for the rates so far. The last spine node counts as if a spine token stood below it.
+
+    Source: Goose, Proposition 2, as `spectheory.goose.allocate` repairs it.
+    """
+
+    def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
+        """See Allocation.widths."""
+        return allocate(rates.spine, rates.branch, spine + 1, branches).widths
+
+
+@dataclass(frozen=True)
+class Goose(Drafter):
+    """The spine tree, its confidence and its sources; the defaults are those of Appendix C.3.
+
+    A cycle drafts a plain chain where the match is trusted (bypass), else the spine tree of Algorithm 1: without a
+    spine where nothing matches, without branches where the table knows nothing, and the root alone where both are
+    silent. The unified greedy walk with source priority (Algorithm 3) needs no code: the spine child stands first among
+    its siblings, a branch of the same token is left out, and so the decoder's own walk is that walk.
+
+    Attributes:
+        budget: most drafted nodes.
+        lengths: n-gram lengths of the match.
+        max_spine: longest spine.
+        overlap: let a match run into its own copy, see `PromptLookup`.
+        top_k: most branches at a node, and successors remembered for a context.
+        branch_depth: longest path of branches, from the spine node where it forks.
+        min_score: least probability of a branch.
+        allocation: widths at the spine's nodes.
+        smoothing: weight of the last cycle in the moving averages.
+        ratio_steps: values of `Rates.kept` at which the spine's share of the budget rises.
+        ratios: those shares.
+        bypass_length: a match of so many tokens is trusted; one with consensus always is.
+        bypass: draft trusted matches as chains of up to `max_spine` tokens.
+        spine: put matches into trees. Trusted ones stay chains; with `bypass` off, too, no match is used.
+        matched_tokens: if not, the spine has the length of the match and the most probable successors for tokens.
+        spine_branches: if not, all branches hang from the root.
+        bigram: remember successors of pairs of tokens.
+        harvest_rejected: learn from nodes that were drafted in vain, too.
+        harvest_prefill: learn from the prompt.
+
+    The source as it reached us has lost its symbols and its algorithms' listings. What is chosen: `lengths`, `ratios`
+    and `ratio_steps` are those of a public implementation. A match's length is the number of tokens that it finds in
+    the text, so that most matches are trusted (see `spectheory.goose.spine_tree`), the one of the source's worked
+    example among them, which then has no branch to go on with. The spine is "extended aggressively" by `overlap`.
+    Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes and their widths, at most `top_k` each.
+    A node hands its width down: its children, the most probable successors, share it in proportion to their
+    probabilities, rounded up, best first, and each at least 1. So a level of a subtree is about as wide as the one
+    above, and 10 branches that reach 6 deep are the budget of 60 ("the harmonic schedule, modulated by the score
+    relative to its siblings").
+
+    Source: Goose, Section 4, Algorithms 1 to 3, Appendix C.
+    """
+
+    budget: int = 60
+    lengths: tuple[int, ...] = (5, 4, 3)
+    max_spine: int = 20
+    overlap: bool = True
+    top_k: int = 10
+    branch_depth: int = 6
+    min_score: float = 0.01
+    allocation: Allocation = field(default_factory=Harmonic)
+    smoothing: float = 0.3
+    ratio_steps: tuple[float, ...] = (0.2, 0.4)
+    ratios: tuple[float, ...] = (0.15, 0.3, 0.5)
+    bypass_length: int = 8
+    bypass: bool = True
+    spine: bool = True
+    matched_tokens: bool = True
+    spine_branches: bool = True
+    bigram: bool = True
+    harvest_rejected: bool = True
+    harvest_prefill: bool = True
+
+    def __post_init__(self) -> None:
+        check_lengths(self.lengths)
+        if min(self.budget, self.top_k) < 1 or min(self.max_spine, self.branch_depth) < 0:
+            raise ValueError(
+                "budget and top_k must be at least 1, max_spine and branch_depth at least 0, got "
+                f"{self.budget}, {self.top_k}, {self.max_spine} and {self.branch_depth}"
+            )
+        if len(self.ratios) != len(self.ratio_steps) + 1:
+            raise ValueError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        """See Drafter.rule; the text and what earlier forwards said fix all children."""
+        return DrawRule.TOP_K
+
+    def start(self, pair: Pair, sampling: Sampling) -> GooseDrafting:
+        """See Drafter.start."""
+        return GooseDrafting(self)
+
+
+class GooseDrafting(Drafting):
+    """A text drafted by Goose. `draft` is the last one, its nodes 1..spine the spine."""
+
+    def __init__(self, settings: Goose) -> None:
+        self.settings = settings
+        self.index = TextIndex(settings.lengths)
+        self.table = TwoTierTable(settings.top_k, settings.min_score, bigram=settings.bigram)
+        self.rates = Rates()
+        self.draft: Draft | None = None
+        self.spine = 0
+
+    def read(self, prompt: list[int], logits: Tensor) -> None:
+        """See Drafting.read."""
+        self.index.extend(prompt)
+        if self.settings.harvest_prefill:
+            self.table.harvest(dict(enumerate([(prompt[0],), *pairwise(prompt)])), logits)
+
+    def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
+        """See Drafting.commit. The draft's contexts are known as long as the text has not gone on."""
+        if self.draft is not None and logits is not None:
+            rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
+            self.table.harvest({node: self._context(self.draft, node) for node in rows}, logits)
+            self._learn(self.draft, path)
+        self.index.extend(emitted)
+
+    def grow(self, room: int, rng: Generator | None) -> Draft:
+        """See Drafting.grow."""
+        settings, root = self.settings, self.index.text[-1]
+        match = self.index.match(min(room, settings.max_spine, settings.budget), overlap=settings.overlap)
+        trusted = match.consensus or match.length >= settings.bypass_length
+        bypassed = settings.bypass and trusted and bool(match.tokens)
+        spine = match.tokens
+        if not bypassed:
+            ratio = settings.ratios[bisect(settings.ratio_steps, self.rates.kept)] if settings.spine else 0
+            spine = spine[: int(ratio * settings.budget)]
+        if not settings.matched_tokens:
+            spine = self._likeliest(len(spine))
+        self.spine = len(spine)
+        self.draft = chain(root, spine) if bypassed else self._branched(root, spine, room)
+        return self.draft
+
+    def _branched(self, root: int, spine: list[int], room: int) -> Draft:
+        """Algorithm 1 below `root`."""
+        settings, branches = self.settings, self.settings.budget - len(spine)
+        widths: Sequence[int] = [branches]
+        if settings.spine_branches:
+            widths = settings.allocation.widths(self.rates, len(spine), branches)
+        growing = _Growing(self.index.text[-2], root, spine)
+        growing.branch([min(width, settings.top_k) for width in widths], self.table, settings, room)
+        return growing.draft()
+
+    def _likeliest(self, length: int) -> list[int]:
+        """A chain of most probable successors, shorter than `length` where the table ends."""
+        before, token, found = *self.index.text[-2:], []
+        while len(found) < length and (row := self.table.successors(before, token)):
+            before, token = token, row[0][0]
+            found.append(token)
+        return found
+
+    def _context(self, draft: Draft, node: int) -> tuple[int, int]:
+        before = draft.tokens[draft.tree.parent[node]] if node else self.index.text[-2]
+        return before, draft.tokens[node]
+
+    def _learn(self, draft: Draft, path: list[int]) -> None:
+        """Bring the rates up to date: where the walk does not go down the spine it tries branches in their order."""
+        rates, kept = self.rates, sum(node <= self.spine for node in path)
+        rates.kept = self._average(rates.kept, kept, self.spine)
+        rates.spine = self._average(rates.spine, kept, min(kept + 1, self.spine))
+        hits = tried = 0
+        for node, following in zip([0, *path], [*path, None], strict=True):
+            branches = [child for child in draft.draws[node] if child > self.spine]
+            if following in branches:
+                hits += 1
+                tried += branches.index(following) + 1
+            elif following is None:
+                tried += len(branches)
+        rates.branch = self._average(rates.branch, hits, tried)
+
+    def _average(self, known: float, hits: int, tried: int) -> float:
+        return known + self.settings.smoothing * (hits / tried - known) if tried else known
+
+
+class _Growing:
+    """A spine tree on its way: nodes 0..len(spine) are the root, which stands behind `before`, and the spine."""
+
+    def __init__(self, before: int, root: int, spine: list[int]) -> None:
+        self.before = before
+        self.tokens = [root, *spine]
+        self.parent = list(range(-1, len(spine)))
+        self.depth = list(range(len(spine) + 1))
+        self.draws = [[node] for node in range(1, len(spine) + 1)] + [[]]
+
+    def branch(self, widths: Sequence[int], table: TwoTierTable, settings: Goose, room: int) -> None:
+        """Steps 2 to 4: hang branches from the spine's nodes, `widths` many, and extend them breadth first."""
+        waiting = deque((node, width, 0) for node, width in enumerate(widths) if width)
+        while waiting:
+            node, width, below = waiting.popleft()
+            if below == settings.branch_depth or self.depth[node] == room:
+                continue
+            before = self.tokens[self.parent[node]] if node else self.before
+            known = [self.tokens[child] for child in self.draws[node]]
+            row = [found for found in table.successors(before, self.tokens[node]) if found[0] not in known][:width]
+            for (token, _), share in zip(row, _shares(width, [score for _, score in row]), strict=True):
+                if len(self.tokens) > settings.budget:
+                    return
+                waiting.append((self._hang(node, token), share, below + 1))
+
+    def _hang(self, node: int, token: int) -> int:
+        child = len(self.tokens)
+        self.tokens.append(token)
+        self.parent.append(node)
+        self.depth.append(self.depth[node] + 1)
+        self.draws[node].append(child)
+        self.draws.append([])
+        return child
+
+    def draft(self) -> Draft:
+        draws = tuple(map(tuple, self.draws))
+        return Draft.unchecked(Tree(self.parent), self.tokens, [None] * len(self.tokens), draws, DrawRule.TOP_K)
+
+
+def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
+    """`width` in proportion to falling scores, rounded up, best first, and at least 1."""
+    left = sum(scores)
+    for score in scores:
+        share = min(width, ceil(width * score / (max(left, score) or 1) - 1e-9))  # left may be 0 by rounding
+        yield max(1, share)
+        width, left = width - share, left - score

@@ -1,0 +1,270 @@
+"""Lookahead decoding and the datastore drafter: what they draft, and that it never changes a text."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from scipy.stats import chi2
+
+from reference.decode import Cycle, Decoder
+from reference.drafters import Datastore, Drafter, Lookahead, SuffixArray
+from reference.drafters.datastore import END, SORTED_BY, frequent
+from reference.drafters.lookahead import LookaheadDrafting
+from reference.models import Pair
+from reference.sampling import Sampling
+from reference.streams import streams
+from spectheory import Draft
+from tests.conftest import generated
+from tests.test_decode import small_vocabulary
+
+RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))
+CORPUS = SuffixArray.build(RANDOM)
+LOOKAHEADS = [Lookahead(), Lookahead(4, 5, 3, prompt=True), Lookahead(1, 2, 1), Lookahead(2, 2, 4), Lookahead(1, 5, 2)]
+DATASTORES = [Datastore(CORPUS, shortest=1), Datastore(CORPUS, 1, shortest=1), Datastore(CORPUS, 12, 3, 4, 1, 9)]
+
+corpora = st.lists(st.lists(st.integers(0, 2), max_size=40), min_size=1, max_size=5)
+ngrams = st.lists(st.integers(0, 3), min_size=1, max_size=6)
+
+
+def occurrences(corpus: SuffixArray, ngram: list[int]) -> list[int]:
+    """By a scan of the corpus."""
+    text = corpus.tokens.tolist()
+    return [at for at in range(len(text)) if text[at : at + len(ngram)] == ngram]
+
+
+@given(corpora, ngrams)
+@example([[1] * 200, [1] * 50], [1, 1, 1])
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_a_search_finds_what_a_scan_finds(texts: list[list[int]], ngram: list[int]) -> None:
+    corpus = SuffixArray.build(texts)
+    assert sorted(corpus.order[list(corpus.find(ngram))].tolist()) == occurrences(corpus, ngram)
+    for least in (1, 2, 3):
+        present = [n for n in range(least, min(4, len(ngram)) + 1) if occurrences(corpus, ngram[-n:])]
+        length, found = corpus.longest(ngram, least, 4)
+        assert length == max(present, default=0)
+        assert sorted(corpus.order[list(found)].tolist()) == (occurrences(corpus, ngram[-length:]) if length else [])
+
+
+@given(corpora)
+@example([[0] * 300])
+@settings(max_examples=100, deadline=None, derandomize=True)
+def test_suffixes_are_sorted(texts: list[list[int]]) -> None:
+    corpus = SuffixArray.build(texts)
+    text = corpus.tokens.tolist()
+    assert text == [token for row in texts for token in (*row, END)]
+    assert corpus.order.tolist() == sorted(range(len(text)), key=lambda at: (text[at : at + SORTED_BY], at))
+
+
+@given(st.lists(st.lists(st.integers(END, 3), min_size=3, max_size=3), max_size=30), st.integers(1, 40))
+@settings(max_examples=200, deadline=None, derandomize=True)
+def test_the_trie_has_the_most_frequent_beginnings(rows: list[list[int]], budget: int) -> None:
+    rows = sorted(rows)
+    count = Counter(tuple(row[:n]) for row in rows for n in (1, 2, 3) if END not in row[:n])
+
+    def rank(path: tuple[int, ...]) -> int:
+        siblings = [other for other in count if len(other) == len(path) and other[:-1] == path[:-1]]
+        return sorted(siblings, key=lambda other: (-count[other], other)).index(path)
+
+    wanted = sorted(count, key=lambda path: (-count[path], len(path), rank(path), path))[:budget]
+    parent, token, counted = frequent(np.array(rows, dtype=np.int32).reshape(-1, 3), budget)
+    paths: list[tuple[int, ...]] = [()]
+    for node in range(1, len(parent)):
+        paths.append((*paths[parent[node]], int(token[node])))
+    assert paths == [(), *wanted]
+    assert counted.tolist() == [len(rows), *(count[path] for path in wanted)]
+
+
+def test_many_continuations_are_thinned_out_evenly() -> None:
+    corpus = SuffixArray.build([[7, 8, token, 9] for token in [1] * 60 + [2] * 30 + [3] * 10])
+    drafting = Datastore(corpus, depth=2, samples=10).start(tokens_only(10), Sampling())
+    drafting.read([7], torch.empty(0))
+    drafting.commit([], [8])
+    draft = drafting.grow(5, None)
+    assert draft.tokens.tolist() == [8, 1, 9, 2, 9, 3, 9]
+    assert draft.tree.parent.tolist() == [-1, 0, 1, 0, 3, 0, 5]
+    assert drafting.grow(1, None).tokens.tolist() == [8, 1, 2, 3]
+
+
+def test_nothing_known_nothing_drafted() -> None:
+    drafting = Datastore(SuffixArray.build([[1, 2, 3]])).start(tokens_only(10), Sampling())
+    drafting.read([5, 2], torch.empty(0))
+    drafting.commit([], [1])
+    assert drafting.grow(9, None).tree.budget == 0
+
+
+def tokens_only(tokens: int) -> Pair:
+    """As much of a pair as drafters without a model look at."""
+    return SimpleNamespace(vocab_size=tokens, device=torch.device("cpu"))  # type: ignore[return-value]
+
+
+def test_a_corpus_is_read_as_it_was_written(tmp_path: Path) -> None:
+    CORPUS.save(tmp_path / "corpus.npz")
+    read = SuffixArray.load(tmp_path / "corpus.npz")
+    assert np.array_equal(read.tokens, CORPUS.tokens)
+    assert np.array_equal(read.order, CORPUS.order)
+
+
+@pytest.mark.parametrize("drafter", [*LOOKAHEADS, *DATASTORES], ids=repr)
+def test_greedy_text_is_generates(tiny: Pair, drafter: Drafter) -> None:
+    for prompt in ([7], list(range(20, 50))):
+        assert Decoder(tiny, drafter).generate(prompt, 60).tokens == generated(tiny, prompt, 60)
+
+
+def test_a_text_that_is_in_the_datastore_is_copied_from_there(tiny: Pair) -> None:
+    prompt = list(range(20, 50))
+    wanted = generated(tiny, prompt, 60)
+    text = Decoder(tiny, Datastore(SuffixArray.build([*RANDOM, prompt + wanted]), depth=9)).generate(prompt, 60)
+    assert text.tokens == wanted
+    assert max(text.accepted) == 9
+    assert len(text.accepted) <= 12
+
+
+def test_a_text_that_runs_in_a_circle_is_looked_ahead() -> None:
+    drafting = Lookahead(4, 4, 3).start(tokens_only(20), Sampling())
+    drafting.read([1], torch.empty(0))
+    drafting.commit([], [2])
+    accepted = []
+    for _ in range(40):
+        path, emitted, logits = followed(drafting.grow(100, None), lambda token: (token + 1) % 11)
+        drafting.commit(path, emitted, logits)
+        accepted.append(len(path))
+    assert min(accepted[15:]) >= 3
+
+
+def followed(draft: Draft, after: Callable[[int], int]) -> tuple[list[int], list[int], torch.Tensor]:
+    """Greedy verification by a target for which `after(token)` follows a token: (path, emitted, logits)."""
+    best = [after(token) for token in draft.tokens.tolist()]
+    path, node = [], 0
+    while child := next((c for c in draft.draws[node] if draft.tokens[c] == best[node]), 0):
+        path.append(child)
+        node = child
+    emitted = [int(draft.tokens[child]) for child in path] + [best[node]]
+    return path, emitted, torch.nn.functional.one_hot(torch.tensor(best), 1000).float()
+
+
+@pytest.mark.parametrize(("window", "n"), [(5, 3), (4, 5), (3, 2), (1, 4)])
+def test_the_window_attends_as_in_the_paper(window: int, n: int) -> None:
+    """Row 0 is causal; a later token sees row 0 up to its column, then its own column. All tokens here are distinct."""
+    fresh = itertools.count(100)
+    drafting = Lookahead(window, n, 1).start(tokens_only(1000), Sampling())
+    assert isinstance(drafting, LookaheadDrafting)
+    drafting.read(list(range(50)), torch.empty(0))
+    drafting.commit([], [50])
+    for _ in range(n - 2):
+        count, filling = drafting.grow(100, None).tree.budget + 1, drafting.rows
+        drafting.commit([], [next(fresh)], torch.eye(1000)[[next(fresh) for _ in range(count)]])
+        assert drafting.rows[:-1] == [row[1:] for row in filling]  # the root moved on by one, the tokens did not
+    draft, before = drafting.grow(100, None), drafting.rows
+    drafting.commit([], [next(fresh)], torch.eye(1000)[[next(fresh) for _ in draft.tokens]])
+    assert [len(row) for row in before] == [window] * (n - 1)
+    node = {token: u for u, token in enumerate(draft.tokens.tolist())}
+    sees = draft.tree.ancestor_mask()
+    for row, column in itertools.product(range(n - 1), range(window)):
+        wanted = [*before[0][: column + 1], *(before[r][column] for r in range(1, row + 1))]
+        at = node[before[row][column]]
+        assert set(np.flatnonzero(sees[at])) == {node[token] for token in wanted}
+        assert draft.tree.depth[at] == column + row
+    for i, (first, *rest) in enumerate(zip(*before, strict=True)):
+        (gram,) = drafting.pool[first]
+        assert gram[:-1] == tuple(rest)
+        assert drafting.rows[-1][i] == gram[-1]
+    assert [row[1:] for row in drafting.rows[:-1]] == [row[1:] for row in before[1:]]
+
+
+def test_the_pool_keeps_the_latest_ngrams() -> None:
+    drafting = Lookahead(3, 3, 2, prompt=True).start(tokens_only(20), Sampling())
+    assert isinstance(drafting, LookaheadDrafting)
+    drafting.read([1, 2, 3, 1, 4, 5, 1, 2, 3, 1, 6, 7, 1], torch.empty(0))
+    assert list(drafting.pool[1]) == [(2, 3), (6, 7)]
+    drafting.commit([], [1])
+    assert drafting.grow(9, None).tokens.tolist()[:5] == [1, 6, 7, 2, 3]
+    assert drafting.grow(1, None).tokens.tolist()[:3] == [1, 6, 2]
+
+
+@pytest.mark.parametrize("drafter", [*LOOKAHEADS, *DATASTORES], ids=repr)
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_drafts_are_sound_and_fit_budget_and_room(
+    tiny: Pair, drafter: Lookahead | Datastore, temperature: float
+) -> None:
+    prompt = [int(token) for token in RANDOM[:3].ravel()[:1000]]
+    room, sizes = [tiny.context - 1001], []
+
+    def look(cycle: Cycle) -> None:
+        draft = cycle.draft
+        Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
+        assert draft.tree.max_depth <= room[0]
+        sizes.append(draft.tree.budget)
+        room[0] -= len(cycle.emitted)
+
+    decoder = Decoder(tiny, drafter, Sampling(temperature))
+    text = decoder.generate(prompt, 24, *streams(tiny, 0), watch=look)
+    assert max(sizes) <= drafter.budget
+    assert max(sizes) > 0 or drafter == Lookahead(1, 2, 1)
+    if temperature == 0:
+        assert text.tokens == generated(tiny, prompt, 24)
+    else:
+        assert text.tokens == decoder.generate(prompt, 24, *streams(tiny, 0)).tokens
+
+
+def test_the_budget_of_a_lookahead_is_reached() -> None:
+    for settings_ in (Lookahead(5, 3, 5), Lookahead(3, 6, 2), Lookahead(1, 2, 1)):
+        fresh = itertools.count(100)
+        drafting = settings_.start(tokens_only(1000), Sampling())
+        assert isinstance(drafting, LookaheadDrafting)
+        drafting.read(list(range(50)), torch.empty(0))
+        drafting.commit([], [50])
+        most = 0
+        for _ in range(8):
+            for _ in range(settings_.guesses):
+                drafting._remember(drafting.root, *itertools.islice(fresh, settings_.ngram - 1))
+            draft = drafting.grow(100, None)
+            most = max(most, draft.tree.budget)
+            drafting.commit([], [next(fresh)], torch.eye(1000)[[next(fresh) % 900 for _ in draft.tokens]])
+        assert most == settings_.budget
+
+
+@pytest.mark.parametrize(
+    "drafter",
+    [Lookahead(2, 3, 2, prompt=True), Datastore(SuffixArray.build(RANDOM[:2] % 6), 8, 2, 4, 1)],
+    ids=["lookahead", "datastore"],
+)
+def test_sampled_text_has_the_targets_law(drafter: Drafter) -> None:
+    """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds; some are accepted."""
+    pair, prompt, samples = small_vocabulary(), [1, 2, 3], 1500
+    cells = list(itertools.product(range(6), repeat=3))
+    with torch.inference_mode():
+        laws = torch.softmax(pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+    steps = laws[torch.arange(216)[:, None], torch.arange(2, 5), torch.tensor(cells)]
+    expected = steps.prod(1).numpy() * samples
+    decoder = Decoder(pair, drafter, Sampling(1.0))
+    draft_rng, rng = streams(pair, 11)
+    counts, accepted = np.zeros(216), 0
+    for _ in range(samples):
+        text = decoder.generate(prompt, 3, draft_rng, rng)
+        counts[cells.index(tuple(text.tokens))] += 1
+        accepted += sum(text.accepted)
+    rare = expected < 5
+    merged = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
+    statistic = float(((merged[0] - merged[1]) ** 2 / merged[1]).sum())
+    assert statistic < chi2.ppf(1 - 1e-4, len(merged[0]) - 1)
+    assert accepted > samples / 4
+
+
+def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
+    with pytest.raises(ValueError, match="ngram at least 2, got window=5, ngram=1, guesses=5"):
+        Lookahead(ngram=1)
+    with pytest.raises(ValueError, match="longest must be at least shortest, and at most 32 with depth, got 30"):
+        Datastore(CORPUS, longest=30)
+    with pytest.raises(ValueError, match="texts must be at least one row of token ids"):
+        SuffixArray.build([])
+    with pytest.raises(ValueError, match="corpus has token 300, the models have 300: use their own tokenizer"):
+        Datastore(SuffixArray.build([[300]])).start(tiny, Sampling())

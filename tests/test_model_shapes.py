@@ -1,0 +1,279 @@
+"""Stock architectures with tiny random weights: Llama, Qwen3 and GPT-2, eager and SDPA, each precision and device."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from itertools import accumulate
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Generator
+from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, LlamaConfig, PreTrainedConfig, Qwen3Config
+
+from reference.cached import CachedModel, additive_mask
+from reference.decode import Cycle, Decoder
+from reference.drafters import Datastore, Drafter, Drawn, Lookahead, Searched, StaticTree, SuffixArray
+from reference.models import Pair, load_pair
+from reference.parting import parting
+from reference.sampling import Sampling
+from reference.streams import streams
+from spectheory import Eagle2, SpecExec, Tree
+from spectheory.otlp import NSS, RRS, Naive
+from spectheory.verify import TopDown, Verifier
+from spectheory.world import Levels, Paths
+from tests.conftest import restless
+
+VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
+TIE = 1e-4
+"""As in test_shipped_pair: float32 logits closer than this tie."""
+DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
+PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
+
+GREEDY = [
+    StaticTree(Tree.chain(0)),
+    StaticTree(Tree.chain(1)),
+    StaticTree(Tree.chain(4)),
+    StaticTree(Tree.k_ary(3, 3)),
+    Searched(Eagle2(4, 5, 20)),
+    Searched(SpecExec(1)),
+    Lookahead(3, 4, 3),
+    Datastore(SuffixArray.build(np.random.default_rng(1).integers(VOCABULARY, size=(10, 500))), 16, shortest=1),
+]
+SAMPLED: list[tuple[Drafter, Verifier]] = [
+    (StaticTree(Tree.chain(1)), TopDown(Naive())),
+    (StaticTree(Tree.k_ary(2, 3)), TopDown(RRS())),
+    (Searched(SpecExec(12, 4)), TopDown(NSS())),
+    (Drawn(Paths(3, 3, trunk=1)), TopDown(NSS())),
+    (Drawn(Levels((2, 1, 1, 1))), TopDown(RRS())),
+]
+
+
+ARCHITECTURES = ("llama", "qwen3", "gpt2")
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where and how a pair runs."""
+
+    architecture: str
+    attention: str = "sdpa"
+    dtype: torch.dtype = torch.float64
+    device: str = "cpu"
+
+
+def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConfig:
+    """Two layers: grouped queries in Llama, heads wider than the model in Qwen3, learned positions in GPT-2."""
+    ends: dict[str, Any] = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0}
+    if architecture == "gpt2":
+        return GPT2Config(n_positions=CONTEXT, n_embd=64, n_layer=2, n_head=4, **ends)
+    shape: dict[str, Any] = {
+        "hidden_size": 64,
+        "intermediate_size": 128,
+        "num_hidden_layers": 2,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 2,
+        "max_position_embeddings": CONTEXT,
+        "tie_word_embeddings": True,
+    }
+    return LlamaConfig(**shape, **ends) if architecture == "llama" else Qwen3Config(**shape, **ends, head_dim=24)
+
+
+def model_of(architecture: str, noise: float, attention: str = "sdpa", vocabulary: int = VOCABULARY) -> Any:
+    """A model whose text does not settle; those of one architecture differ by noise."""
+    torch.manual_seed(0)
+    config = config_of(architecture, vocabulary)
+    model: Any = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
+    restless(model, seed=1, scale=0.3)
+    restless(model, seed=2, scale=noise)
+    return model.eval().requires_grad_(False)
+
+
+@pytest.fixture(scope="module")
+def pair_at() -> Callable[[Place], Pair]:
+    """The pair of a place, made once."""
+
+    @cache
+    def made(place: Place) -> Pair:
+        models = [model_of(place.architecture, noise, place.attention) for noise in (0.0, 0.02)]
+        target, draft = (model.to(place.device, place.dtype) for model in models)
+        assert target.config._attn_implementation == place.attention
+        return Pair(target, draft, tokenizer=None, names=("random", "random"))  # type: ignore[arg-type]
+
+    return made
+
+
+@pytest.fixture(params=DEVICES)
+def device(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=ARCHITECTURES)
+def architecture(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture(params=["eager", "sdpa"])
+def attention(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def pair(pair_at: Callable[[Place], Pair], architecture: str, attention: str, device: str) -> Pair:
+    """In float64, where equal texts are equal (norms and rotary embedding stay in float32 inside transformers)."""
+    return pair_at(Place(architecture, attention, torch.float64, device))
+
+
+def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
+    """What transformers' own greedy decoding gives, in the precision and on the device of the pair."""
+    return _generated(pair.target, tuple(prompt), new_tokens, stop)
+
+
+@cache
+def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int | None) -> list[int]:
+    text = target.generate(
+        torch.tensor([prompt], device=target.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=target.device),
+        do_sample=False,
+        max_new_tokens=new_tokens,
+        eos_token_id=stop,
+        pad_token_id=0,
+    )
+    return text[0, len(prompt) :].tolist()
+
+
+@pytest.mark.parametrize("drafter", GREEDY, ids=repr)
+def test_greedy_text_is_generates(pair: Pair, drafter: Drafter) -> None:
+    for prompt in PROMPTS:
+        text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS)
+        assert text.tokens == generated(pair, prompt, NEW_TOKENS)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_greedy_texts_part_at_ties_only(
+    pair_at: Callable[[Place], Pair],
+    architecture: str,
+    attention: str,
+    dtype: torch.dtype,
+    device: str,
+    record_property: Callable[[str, object], None],
+) -> None:
+    """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in bfloat16."""
+    pair = pair_at(Place(architecture, attention, dtype, device))
+    texts = identical = 0
+    for prompt in PROMPTS:
+        wanted = generated(pair, prompt, NEW_TOKENS)
+        for drafter in GREEDY:
+            text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS).tokens
+            assert len(text) == NEW_TOKENS
+            where = parting(pair, prompt, wanted, text)
+            texts, identical = texts + 1, identical + (where is None)
+            if where is not None:
+                print(f"{drafter!r:.40}: {where}")
+                record_property("tie", str(where))
+                coarse = 4 * torch.finfo(dtype).eps * max(map(abs, where.logits))
+                assert where.margin <= (TIE if dtype == torch.float32 else coarse), where
+    print(f"{identical} of {texts} texts are generate's")
+
+
+def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
+    """The tests above would not see a broken cache if nothing were accepted, or rank 0 alone."""
+    chain, tree = (Decoder(pair, StaticTree(tree)) for tree in (Tree.chain(3), Tree.k_ary(3, 3)))
+    kept = [sum(sum(one.generate(prompt, NEW_TOKENS).accepted[:10]) for prompt in PROMPTS) for one in (chain, tree)]
+    assert kept[1] > kept[0] > 0
+
+
+@pytest.mark.parametrize(("drafter", "verifier"), SAMPLED, ids=repr)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+def test_sampled_text_obeys_length_and_stop(
+    pair_at: Callable[[Place], Pair],
+    architecture: str,
+    attention: str,
+    dtype: torch.dtype,
+    device: str,
+    drafter: Drafter,
+    verifier: Verifier,
+) -> None:
+    pair, stop, ended = pair_at(Place(architecture, attention, dtype, device)), frozenset(range(0, 300, 10)), 0
+    decoder = Decoder(pair, drafter, Sampling(1.0, top_k=60), verifier, stop)
+    for seed, prompt in enumerate(PROMPTS * 2):
+        cycles: list[Cycle] = []
+        text = decoder.generate(prompt, 30, *streams(pair, seed), watch=cycles.append)
+        emitted = [cycle.emitted for cycle in cycles]
+        assert text.tokens[1:] == [token for tokens in emitted for token in tokens][: len(text.tokens) - 1]
+        assert [len(tokens) - 1 for tokens in emitted] == text.accepted
+        assert stop.isdisjoint(text.tokens[:-1])
+        assert len(text.tokens) == 30 or text.tokens[-1] in stop
+        assert sum(map(len, emitted[:-1])) < 30
+        ended += len(text.tokens) < 30
+    assert ended
+
+
+def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
+    """As `generate` ends there, although drafted tokens behind it were accepted."""
+    cycles: list[Cycle] = []
+    decoder = Decoder(pair, StaticTree(Tree.k_ary(3, 3)))
+    free = decoder.generate(PROMPTS[1], NEW_TOKENS, watch=cycles.append).tokens
+    at = accumulate((len(cycle.emitted) for cycle in cycles), initial=1)
+    long = ((i, cycle.emitted[0]) for i, cycle in zip(at, cycles, strict=False) if len(cycle.path) >= 2)
+    stop = next(token for i, token in long if token not in free[:i])
+    text = Decoder(pair, StaticTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(PROMPTS[1], NEW_TOKENS)
+    assert text.tokens == free[: free.index(stop) + 1] == generated(pair, PROMPTS[1], NEW_TOKENS, stop)
+    assert 1 + sum(text.accepted) + len(text.accepted) > len(text.tokens)
+
+
+@pytest.mark.parametrize("drafter", GREEDY, ids=repr)
+def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None:
+    """GPT-2 has no position behind its last one, so that a tree that stands out would raise."""
+    prompt = [int(token) for token in np.random.default_rng(2).integers(VOCABULARY, size=CONTEXT - 12)]
+    deepest: list[int] = []
+
+    def look(cycle: Cycle) -> None:
+        deepest.append(CONTEXT - 1 - len(prompt) - cycle.draft.tree.max_depth)
+
+    text = Decoder(pair, drafter).generate(prompt, 12, watch=look)
+    assert text.tokens == generated(pair, prompt, 12)
+    left = np.array(deepest) - np.cumsum([0, *(1 + n for n in text.accepted[:-1])])
+    assert left.min() >= 0
+    assert Decoder(pair, drafter).generate(prompt[:1] * (CONTEXT - 1), 1).accepted == []
+    with pytest.raises(ValueError, match="these models have 128: shorten the prompt"):
+        Decoder(pair, drafter).generate(prompt, 13)
+
+
+def test_tree_logits_are_path_logits(pair: Pair) -> None:
+    """Positions are depths, whatever the order of the nodes; with those of a row of tokens the logits are others."""
+    tree = Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6])
+    tokens = torch.randint(0, VOCABULARY, (tree.budget + 1,), generator=Generator().manual_seed(0)).to(pair.device)
+    depth = torch.as_tensor(tree.depth, dtype=torch.long, device=pair.device)
+    seen = tree.ancestor_mask()
+    with torch.inference_mode():
+        rows = []
+        for positions in (depth, torch.arange(len(tokens), device=pair.device)):
+            model = CachedModel(pair.target, pair.vocab_size)
+            model.forward(torch.tensor(PROMPTS[1], device=pair.device))
+            mask = additive_mask(seen, pair.target)
+            rows.append(model.forward_tree(tokens, positions, mask, len(PROMPTS[1])))
+        for node in range(tree.budget + 1):
+            path = PROMPTS[1] + tokens[torch.as_tensor(seen[node])].tolist()
+            alone = pair.target(torch.tensor([path], device=pair.device)).logits[0, -1].float()
+            torch.testing.assert_close(rows[0][node], alone, atol=1e-5, rtol=1e-5)
+    assert (rows[1] - rows[0]).abs().amax(1)[-1] > 0.01
+
+
+@pytest.mark.parametrize(("target", "draft"), [*((name, name) for name in ARCHITECTURES), ("gpt2", "llama")])
+def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: str, draft: str) -> None:
+    """Weights, stop tokens and context come from the folder; a padded output layer is cut to the other's."""
+    tokenizer = AutoTokenizer.from_pretrained(tiny_folders / "target")
+    for role, architecture, vocabulary in (("target", target, 300), ("draft", draft, 300 if draft == target else 320)):
+        model_of(architecture, 0.02 * (role == "draft"), vocabulary=vocabulary).save_pretrained(tmp_path / role)
+        tokenizer.save_pretrained(tmp_path / role)
+    pair = load_pair(tmp_path / "target", tmp_path / "draft", dtype=torch.float64)
+    assert (pair.vocab_size, pair.context, pair.stop_tokens) == (300, CONTEXT, {0})
+    for drafter in (StaticTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))):
+        text = Decoder(pair, drafter).generate(PROMPTS[1], NEW_TOKENS)
+        assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
+        assert target != draft or sum(text.accepted) > 0
