@@ -13,11 +13,6 @@ from transformers import PreTrainedModel
 from reference.rows import RowCache
 
 
-def additive_mask(attend: np.ndarray, like: PreTrainedModel) -> Tensor:
-    """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
-    return torch.from_numpy(np.where(attend, 0.0, torch.finfo(like.dtype).min)).to(like.device, like.dtype)
-
-
 class CachedModel:
     """One sequence in one model. `length` tokens lie in the cache; `seconds` adds up the time of its forwards.
 
@@ -27,6 +22,8 @@ class CachedModel:
     def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
         self.model = model
         self.device = model.device
+        self.dtype = model.dtype
+        self.lowest = np.float32(max(torch.finfo(model.dtype).min, torch.finfo(torch.float32).min))
         self.vocab_size = vocab_size
         self.cache = RowCache(model.config.num_hidden_layers)
         self.length = 0
@@ -35,6 +32,10 @@ class CachedModel:
     def forward(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (n,) one after another; logits (n, V) in float32."""
         return self._call(tokens, torch.arange(self.length, self.length + len(tokens), device=self.device)[None], None)
+
+    def mask(self, attend: np.ndarray) -> Tensor:
+        """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
+        return torch.from_numpy(np.where(attend, np.float32(0), self.lowest)).to(self.device, self.dtype)
 
     def forward_tree(self, tokens: Tensor, depth: Tensor, mask: Tensor, committed: int) -> Tensor:
         """Append nodes of a tree that hangs below the first `committed` cached tokens; logits (n, V) in float32.

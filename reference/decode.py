@@ -8,15 +8,16 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from reference.cached import CachedModel, additive_mask
+from reference.cached import CachedModel
 from reference.drafters import Drafter
 from reference.models import Pair
-from reference.sampling import Sampling
+from reference.sampling import Sampling, handed
 from spectheory import Draft, Tree
 from spectheory.chance import draw
 from spectheory.otlp import NSS
@@ -113,15 +114,15 @@ class Laws:
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
         self.sampling = sampling
-        self.known: dict[int, Tensor] = {}
+        self.known: dict[int, Any] = {}
 
     def __len__(self) -> int:
         return len(self.logits)
 
-    def __getitem__(self, node: int) -> Tensor:
+    def __getitem__(self, node: int) -> Any:
         """(V,) float32; IndexError behind the last node, so that it can be listed."""
         if node not in self.known:
-            self.known[node] = self.sampling.law(self.logits[node])
+            self.known[node] = handed(self.sampling.law(self.logits[node]))
         return self.known[node]
 
 
@@ -182,7 +183,7 @@ class Shape:
     def __init__(self, tree: Tree, target: CachedModel) -> None:
         self.tree = tree
         self.depth = torch.as_tensor(tree.depth, dtype=torch.long, device=target.device)
-        self.mask = additive_mask(tree.ancestor_mask(), target.model)
+        self.mask = target.mask(tree.ancestor_mask())
 
     def forward(self, tokens: Tensor, target: CachedModel) -> Tensor:
         """Root and tree behind the text: tokens (n + 1,) to logits (n + 1, V)."""

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from reference.cached import CachedModel, additive_mask
+from reference.cached import CachedModel
 from reference.decode import Decoder
 from reference.drafters import StaticTree
 from reference.models import Pair
@@ -100,7 +100,7 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     if tokens == 1:
         model.forward(drawn)
     else:
-        mask = additive_mask(np.tri(tokens, dtype=bool), model.model)
+        mask = model.mask(np.tri(tokens, dtype=bool))
         model.forward_tree(drawn, torch.arange(tokens, device=model.device), mask, context)
     model.keep(context, [])
     return model.seconds - before

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from reference.models import SHIPPED, Pair
+from reference.train.corpus import standard_library
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
 
@@ -44,3 +45,9 @@ def encode_prompts(pair: Pair, texts: list[str], length: int) -> list[list[int]]
         if len(row) < length:
             raise ValueError(f"prompt {index} has {len(row)} tokens, {length} are needed: use longer prompts")
     return rows
+
+
+def training_texts(pair: Pair) -> list[list[int]]:
+    """What the shipped pair was trained on, file by file, as tokens of `pair`: the corpus of a datastore."""
+    files = [file.text for file in standard_library() if not file.is_held_out]
+    return [list(row) for row in pair.tokenizer(files, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]

@@ -17,17 +17,16 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.candidates import candidates
 from reference.models import Pair
+from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
-from spectheory import Acceptance, DrawRule, Provenance, Tree
+from spectheory import Acceptance, DrawRule, Tree
 from spectheory.otlp import Naive
-from spectheory.records import write_whole
 
 COLUMNS = pa.schema(
     [
@@ -43,14 +42,6 @@ COLUMNS = pa.schema(
     ]
 )
 """One row a position. `target_rank` is -1 where the token is not among the candidates; logarithms are natural."""
-
-
-STAMP = "provenance.json"
-"""In the folder of a trace: its settings, versions and date."""
-
-
-class ForeignTraceError(ValueError):
-    """The folder holds a trace of other models, prompts or settings."""
 
 
 @dataclass(frozen=True)
@@ -98,32 +89,13 @@ def record(
     if settings.top_k > pair.vocab_size:
         raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
-    _claim(folder, {**asdict(settings), **inputs})
+    claim(folder, "trace", {**asdict(settings), **inputs})
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
         rows = prompts[first : first + settings.batch]
         if not part.exists():
-            table = pa.Table.from_pylist(list(_rows(pair, rows, settings, first)), schema=COLUMNS)
-            partial = part.with_suffix(".partial")
-            pq.write_table(table, partial)
-            partial.replace(part)
+            write_part(part, _rows(pair, rows, settings, first), COLUMNS)
         done(first + len(rows), len(prompts))
-
-
-def _claim(folder: Path, settings: dict[str, Any]) -> None:
-    """Make `folder` this trace's own; refuse one that belongs to another."""
-    folder.mkdir(parents=True, exist_ok=True)
-    if (folder / STAMP).exists():
-        stamp = Provenance(**json.loads((folder / STAMP).read_text()))
-        found = {**stamp.details, "seed": str(stamp.seed)}
-        differing = sorted(key for key in settings if str(settings[key]) != found.get(key))
-        if differing:
-            raise ForeignTraceError(
-                f"{folder} holds a trace with another {', '.join(differing)}: name an empty folder or remove this one"
-            )
-        return
-    stamp = Provenance.now("spectheory trace", packages=("torch", "transformers"), **settings)
-    write_whole(folder / STAMP, json.dumps(asdict(stamp), indent=1) + "\n")
 
 
 @torch.inference_mode()
@@ -194,13 +166,10 @@ def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100, poli
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
-    stamp = Provenance(**json.loads((folder / STAMP).read_text()))
+    stamp = stamp_of(folder)
     texts = []
     for part in parts:
-        try:
-            table = pq.read_table(part, columns=["request_id", "target_rank"])
-        except pa.ArrowInvalid as error:
-            raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error
+        table = read_part(part, ["request_id", "target_rank"])
         request, rank = (table[name].to_numpy() for name in ("request_id", "target_rank"))
         texts += [rank[request == r] for r in np.unique(request)]
     return Acceptance.from_ranks(

@@ -37,8 +37,9 @@ def draw(law: Vector, rng: Any) -> int:
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]
         return possible[rng.fork([law[token] for token in possible])]
-    weights = np.asarray(law.cpu() if hasattr(law, "cpu") else law, dtype=np.float64)
-    return int(rng.choice(len(weights), p=weights / weights.sum()))
+    edges = np.cumsum(np.asarray(law.cpu() if hasattr(law, "cpu") else law), dtype=np.float64)
+    token = int(edges.searchsorted(edges[-1] * rng.random(), side="right"))
+    return min(token, int(edges.searchsorted(edges[-1])))  # the product may round up to the whole
 
 
 def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:

@@ -9,6 +9,16 @@ from importlib.resources import files
 
 from spectheory.near_names import unknown
 
+DRIVER_NAMES = {
+    "NVIDIA H100 80GB HBM3": "h100_sxm",
+    "NVIDIA H200": "h200_sxm",
+    "NVIDIA B200": "b200",
+    "NVIDIA A100-SXM4-80GB": "a100_80_sxm",
+    "NVIDIA A100-SXM4-40GB": "a100_40",
+    "NVIDIA A100-PCIE-40GB": "a100_40",
+}
+"""What a driver calls a GPU where the maker's name is another."""
+
 
 @dataclass(frozen=True)
 class Gpu:
@@ -40,7 +50,7 @@ class Gpu:
 
 
 def gpu(name: str | Gpu) -> Gpu:
-    """The GPU of that key or full name, in any case; a `Gpu` of your own is returned as it is.
+    """The GPU of that key, full name or driver's name, in any case; a `Gpu` of your own is returned as it is.
 
     >>> gpu("h100_sxm").bandwidth_bytes_per_second
     3350000000000.0
@@ -51,6 +61,7 @@ def gpu(name: str | Gpu) -> Gpu:
     if isinstance(name, Gpu):
         return name
     wanted = _plain(name)
+    wanted = next((key for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
     for known in _table().values():
         if wanted in (_plain(known.name), _plain(known.full_name)):
             return known

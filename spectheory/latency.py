@@ -11,6 +11,7 @@ import numpy as np
 
 from spectheory.hardware import Gpu
 from spectheory.hardware import gpu as gpu_of
+from spectheory.measured import find
 from spectheory.models import ModelConfig
 from spectheory.models import model as model_of
 from spectheory.records import UNKNOWN, Provenance, Record
@@ -93,6 +94,8 @@ class Latency(Record):
     ) -> Self:
         """Computed, not measured, for `batch` sequences that run together: see `spectheory.roofline`.
 
+        Where `measured` has a record of the same, that overrides this one.
+
         Its `tokens` count those of one sequence in a forward, of which there are `batch` times as many; the default
         goes up to 256. A model is a shipped name, a config.json (path, folder or contents) or a `ModelConfig`.
 
@@ -116,6 +119,24 @@ class Latency(Record):
             provenance=place.provenance(*both),
         )
 
+    @classmethod
+    def measured(cls, *, gpu: str, target: str, draft: str, batch: int = 1, folder: Path | None = None) -> Self:
+        """The record measured on that GPU for `batch` sequences that run together, by names: see `spectheory.measured`.
+
+        Args:
+            gpu: a known key or name, or what the driver calls one that is not known.
+            target: the name that it was measured under.
+            draft: likewise.
+            batch: as in `roofline`.
+            folder: of records; the default is those that come with the package.
+
+        Raises:
+            ValueError: there is no such record (those that there are are listed).
+            RecordError: it is damaged.
+        """
+        text, where = find(gpu, target, draft, batch, folder)
+        return cls.from_text(text, where)
+
     def smoothed(self) -> Self:
         """The nearest curves that do not fall as tokens are added (least squares, context by context)."""
         from scipy.optimize import isotonic_regression
@@ -132,11 +153,35 @@ class Latency(Record):
 
     def target(self, tokens: int, context: int) -> float:
         """Seconds of one target forward of `tokens` behind `context` cached tokens."""
-        return self._at(self.target_seconds, tokens, context)
+        return float(self._at(self.target_seconds, np.array(tokens), context))
 
     def draft(self, tokens: int, context: int) -> float:
         """Seconds of one draft forward of `tokens` behind `context` cached tokens."""
-        return self._at(self.draft_seconds, tokens, context)
+        return float(self._at(self.draft_seconds, np.array(tokens), context))
+
+    def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
+        """Each (most,): seconds of draft and of target forwards of 1, ..., `most` tokens behind `context` cached."""
+        tokens = np.arange(1, most + 1)
+        return self._at(self.draft_seconds, tokens, context), self._at(self.target_seconds, tokens, context)
+
+    def context_of(self, context: int | None) -> int:
+        """`context` to plan for, checked; None is the middle of the measured contexts.
+
+        Raises:
+            ValueError: it is not a whole number of at least 0, or outside the measured contexts. That the nearest one
+                holds beyond them is meant for a cycle that runs over the edge, not for a plan of another context.
+        """
+        if context is None:
+            return int(self.contexts[len(self.contexts) // 2])
+        if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
+            raise ValueError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
+        nearest = int(np.clip(context, self.contexts[0], self.contexts[-1]))
+        if nearest != context:
+            raise ValueError(
+                f"context must be within the measured {self.contexts[0]:,} to {self.contexts[-1]:,} cached tokens, got "
+                f"{context:,}: measure there, or plan for the nearest, context={nearest}"
+            )
+        return int(context)
 
     def draft_levels(self, tree: Tree, context: int) -> float:
         """Seconds of the draft forwards that grow `tree`: one for each level, as wide as its inner nodes."""
@@ -157,10 +202,8 @@ class Latency(Record):
         """Seconds per token of plain autoregressive decoding."""
         return self.cycle(Tree.chain(0), context)
 
-    def _at(self, seconds: np.ndarray, tokens: int, context: int) -> float:
+    def _at(self, seconds: np.ndarray, tokens: np.ndarray, context: int) -> np.ndarray:
         row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])
-        beyond = tokens - self.tokens[-1]
-        if beyond > 0 and len(row) > 1:
-            slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2])
-            return float(row[-1] + max(0.0, slope) * beyond)
-        return float(np.interp(tokens, self.tokens, row))
+        slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
+        beyond = (tokens - self.tokens[-1]).clip(0)
+        return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond

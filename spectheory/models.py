@@ -153,10 +153,25 @@ def model_names() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
 
 
+def repository(name: str) -> str | None:
+    """The Hugging Face repository of a shipped model, `owner/name`, by its data; None for a name that is not shipped.
+
+    >>> repository("eagle3-llama-3.1-8b")
+    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
+    """
+    if name.lower() not in model_names():
+        return None
+    source = json.loads(_text(name.lower()))["source"]
+    return source.removeprefix("huggingface.co/").split()[0]
+
+
 @cache
 def _shipped(name: str) -> ModelConfig:
-    text = (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
-    return ModelConfig.from_hf(json.loads(text), name=name)
+    return ModelConfig.from_hf(json.loads(_text(name)), name=name)
+
+
+def _text(name: str) -> str:
+    return (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:

@@ -107,12 +107,20 @@ class Record:
     def load(cls, path: str | Path) -> Self:
         """Read a record of this kind. Raises RecordError for a file that is damaged, newer, or another kind."""
         try:
-            data = json.loads(Path(path).read_text(encoding="utf-8"))
+            text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise RecordError(f"there is no file {path}") from None
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except UnicodeDecodeError as error:
             raise RecordError(f"{path} is damaged: not JSON ({error})") from error
-        return cls.from_dict(data, str(path))
+        return cls.from_text(text, str(path))
+
+    @classmethod
+    def from_text(cls, text: str, where: str) -> Self:
+        """The record that JSON describes; `where` names it in messages. Raises RecordError as `load` does."""
+        try:
+            return cls.from_dict(json.loads(text), where)
+        except json.JSONDecodeError as error:
+            raise RecordError(f"{where} is damaged: not JSON ({error})") from error
 
 
 def write_whole(path: Path, text: str) -> None:

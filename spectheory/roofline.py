@@ -39,9 +39,11 @@ class Derates:
         layer_overhead_seconds: of each layer of a forward, whatever its size: three element-wise kernels (two norms, an
             activation) of 3 us each.
         step_overhead_seconds: of each step outside the forwards (scheduling, sampling), speculative or plain.
-        level_overhead_seconds: of each drafted level outside the draft's forward. No source tells it apart, so it is 0,
-            which flatters deep drafts: the fit has 2.135e-3 s for all drafting of a step, by an unstated number of
-            levels of an EAGLE head whose forward is 0.33e-3 s here.
+        level_overhead_seconds: of each drafted level outside the draft's forward. An assumption: no source tells it
+            apart. The fit has 2.135e-3 s for all drafting of a step, whatever its length, by an unstated number of
+            levels of an EAGLE head whose forward is 0.33e-3 s here; taken as three, FIXED_3 being the middle setting
+            of that simulator, they leave 0.38e-3 s a level. A guess from above for engines that capture the whole
+            drafting loop in one CUDA graph. A measured `Latency` overrides it.
 
     Source: aiconfigurator for bandwidth_share and the 3 us; the fit of SpecDecode-Bench, rounded, for the others;
     memory_share is vLLM's gpu_memory_utilization.
@@ -53,7 +55,7 @@ class Derates:
     memory_share: float = 0.9
     layer_overhead_seconds: float = 9e-6
     step_overhead_seconds: float = 1.207e-3
-    level_overhead_seconds: float = 0.0
+    level_overhead_seconds: float = 0.38e-3
 
     def __post_init__(self) -> None:
         for field in fields(self):

@@ -21,6 +21,8 @@ from spectheory.yields import block_efficiency_interval
 class Schedule(Record):
     """The fastest tree, chain, or nothing, for each batch size, and what it is predicted to do.
 
+    Fastest of the trees of highest block efficiency for each budget, depth and width of a level: see `plan.Candidates`.
+
     Attributes:
         acceptance: the rates that the predictions rest on.
         context: tokens in the KV cache of each sequence.
@@ -73,9 +75,14 @@ class Schedule(Record):
 
     @property
     def break_even(self) -> int | None:
-        """The smallest batch size at which nothing beats plain decoding; None if something does at each."""
-        off = [int(batch) for batch, i in zip(self.batches, self.choice, strict=True) if self.trees[i].budget == 0]
-        return off[0] if off else None
+        """The planned batch size from which on nothing beats plain decoding; None if something does at the last.
+
+        Below it something mostly does, not always: a few more tokens take many more experts of a mixture, as long as
+        batches are small. `ranges` has every one.
+        """
+        pays = np.flatnonzero([self.trees[i].budget for i in self.choice])
+        start = int(pays[-1]) + 1 if len(pays) else 0
+        return int(self.batches[start]) if start < len(self.batches) else None
 
     def ranges(self) -> list[tuple[int, int, Tree]]:
         """(first batch, last batch, tree) with one choice in a row."""
@@ -109,25 +116,29 @@ def schedule(
         acceptance: rates by depth and rank.
         latency_at: batch size -> seconds of a forward of n tokens for each of its sequences.
         batches: increasing batch sizes.
-        context: tokens in the KV cache of each sequence.
+        context: tokens in the KV cache of each sequence, among the contexts of every latency.
         max_budget: most drafted nodes of a sequence.
         max_depth: deepest drafted node.
         max_fanout: most children of a node.
 
     Raises:
-        ValueError: `batches` is empty or not increasing from 1 on, or a limit is below 1.
+        ValueError: `batches` is empty or not increasing whole numbers from 1 on, `context` is outside the measured
+            ones, or a limit is below 1.
     """
-    if not len(batches) or batches[0] < 1 or (np.diff(batches) <= 0).any():
+    whole = np.asarray(batches).dtype.kind in "iu"
+    if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
         raise ValueError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
     candidates = Candidates(acceptance, max_budget, max_depth, max_fanout)
     latencies = [latency_at(int(batch)) for batch in batches]
+    for latency in latencies:
+        latency.context_of(context)
     speedups = np.array([candidates.speedups(latency, context) for latency in latencies])
     chains = np.unique(candidates.chains)
     best = np.array([candidates.fastest(row) for row in speedups])
     best_chain = np.array([candidates.fastest(row, chains) for row in speedups])
     used, index = np.unique([best, best_chain], return_inverse=True)
     choice, chain_choice = index.reshape(2, -1)
-    trees = tuple(candidates.trees[i] for i in used)
+    trees = tuple(candidates.tree(i) for i in used)
     low, high = _intervals(trees, acceptance)
     rows, chosen = np.arange(len(batches)), [trees[i] for i in choice]
     return Schedule(

@@ -132,10 +132,50 @@ def test_the_interval_of_a_yield_carries_the_counts() -> None:
     assert width(1) / width(100) == pytest.approx(10, rel=0.1)
     rates = st.Acceptance.from_counts(np.array([[600]]), np.array([1000]))
     found = st.block_efficiency_interval(st.Tree.chain(1), rates, draws=20_000)
-    # the quantiles of 20,000 draws lie within 1.5e-3 (5 standard errors) of those of 1 + Beta(600, 400)
-    assert found == pytest.approx(1 + beta.ppf([0.025, 0.975], 600, 400), abs=1.5e-3)
+    # the quantiles of 20,000 draws lie within 1.5e-3 (5 standard errors) of those of 1 + Beta(600.5, 400.5)
+    assert found == pytest.approx(1 + beta.ppf([0.025, 0.975], 600.5, 400.5), abs=1.5e-3)
     with pytest.raises(ValueError, match="needs counts"):
         st.block_efficiency_interval(st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
+
+
+@pytest.mark.parametrize(("hits", "end", "other"), [(100, 4.0, 3.9), (0, 1.0, 1.005)])
+def test_an_interval_is_not_empty_where_all_or_nothing_was_accepted(hits: int, end: float, other: float) -> None:
+    rates = st.Acceptance.from_counts(np.array([[hits]]), np.array([100]))
+    found = st.block_efficiency_interval(st.Tree.chain(3), rates)
+    assert end in found
+    assert found[0] <= other <= found[1]
+    assert st.block_efficiency(st.Tree.chain(3), rates) == end
+
+
+def test_ranks_that_were_never_hit_do_not_add_up_to_a_rate() -> None:
+    """1 + Beta(16/17, 100 + 1/17), not half an observation for each of 16 ranks, whose mean would be 1.074."""
+    rates = st.Acceptance.from_counts(np.zeros((1, 16), np.int64), np.array([100]))
+    _, high = st.block_efficiency_interval(st.Tree.k_ary(16, 1), rates, draws=20_000)
+    assert high == pytest.approx(1 + beta.ppf(0.975, 16 / 17, 100 + 1 / 17), abs=2e-3)
+
+
+COVERED = {
+    "chain": ([[0.97]], [100], st.Tree.chain(3)),
+    "rarely": ([[0.01, 0.003, 0.001]], [100], st.Tree.k_ary(3, 1)),
+    "levels": ([[0.7, 0.15, 0.02], [0.5, 0.1, 0.01]], [1000, 150], st.Tree.k_ary(3, 2)),
+    "ranks": ([0.4 * 0.6 ** np.arange(16)], [100], st.Tree.k_ary(16, 1)),
+}
+
+
+@pytest.mark.parametrize("name", COVERED)
+def test_intervals_cover_the_yield_that_gave_the_counts(name: str) -> None:
+    """400 intervals of level 0.95: at least 0.95 less 4 binomial deviations, 0.906, hold it; level 3e-5 a case."""
+    table, trials, tree = COVERED[name]
+    rates = st.Acceptance.by_depth_and_rank(np.array(table))
+    truth, rng, covered = st.block_efficiency(tree, rates), np.random.default_rng(0), 0
+    for seed in range(400):
+        rows = zip(trials, rates.table, strict=True)
+        hits = np.array([rng.multinomial(n, [*row, max(0, 1 - row.sum())])[:-1] for n, row in rows])
+        counted = st.Acceptance.from_counts(hits, np.array(trials))
+        low, high = st.block_efficiency_interval(tree, counted, draws=400, seed=seed)
+        assert low <= st.block_efficiency(tree, counted) <= high
+        covered += low <= truth <= high
+    assert covered >= 400 * 0.95 - 4 * np.sqrt(400 * 0.95 * 0.05)
 
 
 def test_reach_is_the_product_of_rates() -> None:

@@ -16,6 +16,7 @@ from spectheory import engines
 from spectheory.cli import app
 from spectheory.cli.exporting import ENGINES
 from spectheory.cli.importing import SOURCES
+from spectheory.models import model_names, repository
 from spectheory.schedule import Schedule
 from tests.engines.test_llama_cpp import OLD_SERVER, SERVER
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
@@ -132,7 +133,8 @@ def test_measured_points_are_a_table(run: Run) -> None:
         ("vllm", PROMETHEUS, "SOURCE must be one of vllm-metrics, vllm-log, "),
         ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
         ("vllm-metrics", "", "the metrics has none of vllm:spec_decode_num_drafts"),
-        ("vllm-log", LOG + "\n" + LOG, "line must be a single one, got 2"),
+        ("vllm-log", LOG + LOG, "line must be a single one, got 2"),
+        ("vllm-log", LOG + "\n" + LOG, "trials[0] is 74, fewer than min_trials=100"),
         ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
         ("sglang-response", '{"id": 1}\n{"id": }', "- must hold JSON: Expecting value: line 2 column 8"),
         ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
@@ -159,6 +161,11 @@ HEAD = ("--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "eagle3-llam
 MODEL = (*HEAD[:5], "llama-3.2-1b")
 
 
+def schedule_of(file: str) -> Schedule:
+    """The saved schedule."""
+    return Schedule.load(file)
+
+
 @pytest.fixture
 def plan(run: Run) -> Run:
     """Plan with rates for which a tree is best, within 16 nodes."""
@@ -181,7 +188,11 @@ def test_heads_are_told_to_the_engines_that_draft_with_them(plan: Run) -> None:
     schedule = Schedule.load("out/schedule.json")
     tree, chain = schedule.ranges()[0][2], schedule.chain_ranges()[0][2].budget
     assert schedule.answer(0) == "tree"
-    assert f'"method": "eagle3", "model": "eagle3-llama-3.1-8b", "num_speculative_tokens": {chain}' in result.stdout
+    repository = "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"
+    assert f'"method": "eagle3", "model": "{repository}", "num_speculative_tokens": {chain}' in result.stdout
+    assert f"--speculative-draft-model-path {repository}" in result.stdout
+    assert f'speculative_model: "{repository}"' in Path("out/speculative_config.yaml").read_text()
+    assert f"--spec-type draft-eagle3 -md {repository}" in result.stdout
     assert "--speculative-algorithm EAGLE3" in result.stdout
     assert f"--spec-draft-n-max {chain} " in result.stdout
     assert f"medusa_num_heads of at least {tree.max_depth}" in result.stdout
@@ -197,7 +208,8 @@ def test_models_are_told_to_the_engines_that_draft_with_them(plan: Run) -> None:
     assert result.exit_code == 0, result.output
     chain = Schedule.load("schedule.json").chain_ranges()[0][2].budget
     assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == chain
-    assert f"--draft-model llama-3.2-1b --num-draft-tokens {chain}" in result.stdout
+    assert f"--draft-model meta-llama/Llama-3.2-1B --num-draft-tokens {chain}" in result.stdout
+    assert f"--spec-type draft-simple -md meta-llama/Llama-3.2-1B --spec-draft-n-max {chain} " in result.stdout
     assert '"method": "draft_model"' in result.stdout
 
 
@@ -208,10 +220,12 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
         "vllm@0.9: version must be one of vLLM",
         "hf: the draft must be a whole model, got the EAGLE head eagle3-llama-3.1-8b",
         "mlx-lm: the draft must be a whole model",
-        "trtllm@1.2: plan must be ranges or a static tree for TensorRT-LLM 1.2, got an envelope",
     )
-    files = {path.name for path in Path().iterdir()}
-    assert files == {"acceptance.json", "latency.json", "slow.json", "schedule.json", "from_pretrained.json"}
+    files = {path.name for path in Path().iterdir()} - {"acceptance.json", "latency.json", "slow.json", "schedule.json"}
+    assert files == {"from_pretrained.json", "speculative_config.yaml"}
+    assert "TensorRT-LLM 1.2 takes, the longest at batch size 1: " in result.stdout
+    lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
+    assert f"{lost:.1%} slower at batch size 1 than the plan" in result.stdout
     refused(plan(*MODEL, "--engine", "trtllm"), "trtllm: the draft must be an EAGLE-3 head, with eagle3 in its name")
 
 
@@ -234,15 +248,90 @@ def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, plac
     assert set(Path().iterdir()) == before
 
 
-def test_where_nothing_pays_every_engine_says_so(plan: Run) -> None:
+def test_where_nothing_pays_every_engine_is_told_so(plan: Run) -> None:
     result = plan("--latency", "slow.json", "--draft", "small", "--engine", "vllm,sglang,eagle,medusa,hf,llama.cpp")
-    refused(
-        result,
-        *(f"{name}: no chain beats plain decoding at any batch size" for name in ("vllm", "sglang")),
-        *(f"{name}: nothing beats plain decoding at batch size 1" for name in ("eagle", "medusa")),
-        *(f"{name}: no chain beats plain decoding at batch size 1" for name in ("hf", "llama.cpp")),
-    )
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    notes = [line for line in result.stdout.splitlines() if line.startswith("  ")]
+    assert notes[-7:] == [
+        *["  note: no chain beats plain decoding at any batch size: start it without speculation"] * 2,
+        *["  note: nothing beats plain decoding at batch size 1: start it without speculation"] * 2,
+        "  note: no chain beats plain decoding at batch size 1: start it without speculation",
+        "  --spec-type none",
+        "  note: no chain beats plain decoding at batch size 1: start it without speculation",
+    ]
     assert "Do not speculate" in result.stdout
+    refused(plan("--latency", "slow.json", "--engine", "vllm@0.9"), "vllm@0.9: version must be one of vLLM")
+
+
+def chain_plan(*arguments: object) -> tuple[object, ...]:
+    """Options for which 1:64 has several ranges of chains."""
+    return (*MODEL, "--batch", "1:64", "--max-fanout", 1, *arguments)
+
+
+def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
+    result = plan(*chain_plan("--engine", "sglang,vllm@0.23", "--out", "schedule.json"))
+    assert result.exit_code == 0, result.output
+    assert len(schedule_of("schedule.json").chain_ranges()) > 1
+    assert "fastest chains that SGLang 0.5.23 takes with STANDALONE, one length for all batch sizes: " in result.stdout
+    assert "fastest chains that vLLM 0.23 takes, one length for all batch sizes: " in result.stdout
+    assert "--speculative-eagle-topk 1" in result.stdout
+    assert "--speculative-adaptive" not in result.stdout
+    assert "per_batch_size" not in result.stdout
+
+
+def test_a_chain_longer_than_an_engine_verifies_is_cut(plan: Run) -> None:
+    st.Acceptance.by_rank([0.9999]).save("sure.json")
+    st.Latency.constant(draft_seconds=1e-4).save("cheap.json")
+    result = plan(
+        *("--acceptance", "sure.json", "--latency", "cheap.json", "--max-budget", 200, "--draft", "d"),
+        *("--engine", "vllm,hf"),
+    )
+    assert result.exit_code == 0, result.output
+    assert '"num_speculative_tokens": 128' in result.stdout
+    assert "fastest chains that vLLM verifies, of up to 128 tokens: " in result.stdout
+    assert json.loads(Path("generation_config.json").read_text())["num_assistant_tokens"] == 200
+
+
+def test_a_mixture_is_told_to_an_engine_that_wants_the_longest_chain_first(plan: Run) -> None:
+    mixture = (
+        "--gpu",
+        "h100_sxm",
+        "--gpus",
+        8,
+        "--target",
+        "gpt-oss-120b",
+        "--draft",
+        "eagle3.json",
+        "--batch",
+        "1:96",
+    )
+    head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
+    Path("eagle3.json").write_text(json.dumps(head))
+    result = plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json")
+    assert result.exit_code == 0, result.output
+    lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
+    assert lengths[0] < max(lengths), "the plan is one that the engine cannot run"
+    text = Path("speculative_config.yaml").read_text()
+    assert "  draft_len_schedule: {" in text
+    assert 'speculative_model: "."' in text, "the folder of the config"
+    assert "TensorRT-LLM 1.4 takes, the longest at batch size 1: " in result.stdout
+
+
+def test_engines_are_told_names_that_they_can_load(plan: Run) -> None:
+    head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
+    Path("my/eagle3-head").mkdir(parents=True)
+    Path("my/eagle3-head/config.json").write_text(json.dumps(head))
+    refused(
+        plan("--latency", "latency.json", "--draft", "my/EAGLE-head", "--engine", "llama.cpp"),
+        "llama.cpp: the draft must be a whole model or an EAGLE-3 head, got my/EAGLE-head",
+    )
+    for draft in ("my/eagle3-head/config.json", "my/eagle3-head"):
+        result = plan(*HEAD[:5], draft, "--engine", "vllm")
+        assert '"model": "my/eagle3-head"' in result.stdout
+    named = plan("--latency", "latency.json", "--draft", "EAGLE3-llama-3.1-8b", "--engine", "vllm")
+    assert '"model": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B"' in named.stdout
+    assert all((repository(name) or "").count("/") == 1 for name in model_names())
 
 
 def test_a_measured_plan_is_told_to_engines_under_the_name_that_was_measured(plan: Run) -> None:

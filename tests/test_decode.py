@@ -12,7 +12,7 @@ from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from reference.cached import CachedModel, additive_mask
+from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, Searched, StaticTree
@@ -73,7 +73,7 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     model = CachedModel(tiny.target, tiny.vocab_size)
     with torch.inference_mode():
         model.forward(torch.tensor(prompt))
-        mask = additive_mask(tree.ancestor_mask(), tiny.target)
+        mask = model.mask(tree.ancestor_mask())
         logits = model.forward_tree(tokens, torch.as_tensor(tree.depth, dtype=torch.long), mask, len(prompt))
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])
@@ -109,7 +109,7 @@ def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> N
             for node in np.unique(draft.tree.parent[1:]):
                 path = [tokens[u] for u in np.flatnonzero(draft.tree.ancestor_mask()[node])]
                 alone = pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float().softmax(-1)
-                torch.testing.assert_close(draft.q[node], alone, atol=1e-5, rtol=1e-4)
+                torch.testing.assert_close(torch.as_tensor(draft.q[node]), alone, atol=1e-5, rtol=1e-4)
             end = int(rng.integers(draft.tree.budget + 1))
             path = [int(u) for u in np.flatnonzero(draft.tree.ancestor_mask()[end])][1:]
             emitted = [tokens[u] for u in path] + [int(rng.integers(300))]

@@ -188,6 +188,27 @@ def test_algorithm_1() -> None:
     assert goose.spine_tree(0.5, 0.3, 60, 5, branch_depth=0).tree == Tree.chain(5)
 
 
+def test_without_a_match_there_is_no_spine_token_to_fail_first() -> None:
+    one = goose.spine_tree(0.5, 0.3, 2, 0, top_k=1)
+    assert one.tree == Tree.chain(2)
+    assert one.block_efficiency == pytest.approx(1 + 0.3 + 0.3**2, **close)
+    assert one.block_efficiency == goose.spine_tree(0.9, 0.3, 2, 0, top_k=1).block_efficiency
+
+
+@pytest.mark.parametrize(("siblings", "widest"), [("sequential", 4), ("exclusive", 3)])
+def test_min_score_is_a_rate_off_the_spine(siblings: Siblings, widest: int) -> None:
+    """0.3, 0.21, 0.147, 0.1029, 0.07 where siblings are sequential, 0.3 each, up to a sum of 1, where exclusive."""
+    made = goose.spine_tree(0.5, 0.3, 60, 0, min_score=0.1, siblings=siblings)
+    assert made.tree.rank.max() + 1 == widest
+
+
+def test_rates_above_a_third_by_rounding_leave_room_for_three() -> None:
+    third = 1 / 3 + 1e-10
+    assert int(1 / third) == 2
+    assert sibling_law(third, "exclusive") == (1.0, 3)
+    assert goose.optimal_tree(0, third, 3, siblings="exclusive").block_efficiency == pytest.approx(2)
+
+
 @fixed
 @given(p_spine=rates, p_branch=rates, budget=st.integers(0, 60), match=st.integers(0, 30), siblings=both)
 def test_algorithm_1_is_no_better_than_the_optimum(

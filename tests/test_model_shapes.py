@@ -15,7 +15,7 @@ import torch
 from torch import Generator
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, LlamaConfig, PreTrainedConfig, Qwen3Config
 
-from reference.cached import CachedModel, additive_mask
+from reference.cached import CachedModel
 from reference.decode import Cycle, Decoder
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, Searched, StaticTree, SuffixArray
 from reference.models import Pair, load_pair
@@ -255,7 +255,7 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
         for positions in (depth, torch.arange(len(tokens), device=pair.device)):
             model = CachedModel(pair.target, pair.vocab_size)
             model.forward(torch.tensor(PROMPTS[1], device=pair.device))
-            mask = additive_mask(seen, pair.target)
+            mask = model.mask(seen)
             rows.append(model.forward_tree(tokens, positions, mask, len(PROMPTS[1])))
         for node in range(tree.budget + 1):
             path = PROMPTS[1] + tokens[torch.as_tensor(seen[node])].tolist()

@@ -123,6 +123,19 @@ def test_every_family_has_the_parameters_and_windows_of_transformers(change: dic
     assert ours.shape.sliding_layers == types.count("sliding_attention")
 
 
+def test_latent_attention_computes_with_the_latent_twice() -> None:
+    """Scores against latent and rotary key, then the mix of the latents: a multiply and an add each, 128 heads."""
+    deepseek = model("deepseek-v3")
+    assert deepseek.flops_per_token(1001) - deepseek.flops_per_token(1000) == 61 * 128 * 2 * ((512 + 64) + 512)
+    assert model("llama-3.1-8b").flops_per_token(1) - model("llama-3.1-8b").flops_per_token(0) == 32 * 32 * 4 * 128
+
+
+def test_an_eagle_head_fuses_three_features_of_the_targets_width() -> None:
+    head = LLAMA | {"draft_vocab_size": 50, "num_hidden_layers": 1}
+    own, wide = ModelConfig.from_hf(head), ModelConfig.from_hf(head | {"target_hidden_size": 200})
+    assert wide.parameters - own.parameters == 3 * (200 - 64) * 64
+
+
 def test_cached_tokens_stop_at_the_window() -> None:
     sliding = ModelConfig.from_hf({**LLAMA, "model_type": "mistral", "sliding_window": 7})
     full = ModelConfig.from_hf(LLAMA)

@@ -111,6 +111,64 @@ def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
     assert st.plan(acceptance, latency, max_budget=5).speedup == pytest.approx(best, rel=1e-9)
 
 
+@given(
+    rates=hs.lists(hs.floats(0, 0.33), min_size=1, max_size=3),
+    slope=hs.floats(0, 0.2),
+    draft=hs.lists(hs.floats(0.01, 0.5), min_size=6, max_size=6),
+)
+@settings(deadline=None, derandomize=True, max_examples=40)
+def test_steep_drafts_lose_little_to_the_fastest_of_all_trees(
+    rates: list[float], slope: float, draft: list[float]
+) -> None:
+    """Up to 5 nodes at most one level is wider than 1, so that limits of depth and of width find the fastest."""
+    tokens = np.arange(1, 7)
+    latency = st.Latency(tokens, np.array([0]), (1 + slope * tokens)[None], np.cumsum(draft)[None])
+    acceptance = st.Acceptance.by_rank(sorted(rates, reverse=True))
+    speeds = [st.block_efficiency(tree, acceptance) / latency.cycle(tree, 0) for tree in all_trees(5)]
+    found = st.plan(acceptance, latency, max_budget=5)
+    assert found.speedup == pytest.approx(max(speeds) * latency.plain(0), rel=1e-9)
+    assert found.tree_speedup.max() == pytest.approx(max(found.speedup, 1), rel=1e-12)
+
+
+def test_a_narrow_tree_is_found_where_wide_levels_cost_much() -> None:
+    """The best 5 nodes have two parents below the root, and 2.19 tokens; with one parent a level they have 2.114."""
+    tokens = np.arange(1, 7)
+    latency = st.Latency(tokens, np.array([0]), np.ones((1, 6)), np.array([[0.01, 1, 1, 1, 1, 1]]))
+    found = st.plan(st.Acceptance.by_rank([0.4, 0.35]), latency, max_budget=5)
+    assert found.tree_block_efficiency[5] == pytest.approx(2.19)
+    assert (max(found.tree.level_widths()), found.block_efficiency) == (1, pytest.approx(2.114))
+    assert found.tree_speedup[5] == found.speedup == pytest.approx(2.114 * 1.0 / 1.03)
+
+
+def test_every_level_is_charged_its_overhead() -> None:
+    latency = dataclasses.replace(CURVE, level_overhead_seconds=1e-3, plain_overhead_seconds=1e-4)
+    plan = st.plan(RATES, latency, max_budget=16)
+    assert plan.tree.max_depth > 1
+    assert plan.speedup == pytest.approx(plan.block_efficiency * latency.plain(100) / latency.cycle(plan.tree, 100))
+    assert plan.chain_speedup[3] == pytest.approx(
+        plan.chain_block_efficiency[3] * latency.plain(100) / latency.cycle(st.Tree.chain(3), 100)
+    )
+
+
+@pytest.mark.parametrize(
+    ("context", "message"),
+    [
+        (-5, "context must be a whole number of at least 0 cached tokens, got -5"),
+        (1.5, "context must be a whole number of at least 0 cached tokens, got 1.5"),
+        (
+            100_000,
+            "measured 100 to 100 cached tokens, got 100,000: measure there, or plan for the nearest, context=100",
+        ),
+        (99, "context must be within the measured 100 to 100 .* context=100"),
+    ],
+)
+def test_a_context_that_was_not_measured_is_refused(context: int, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        st.plan(RATES, CURVE, context=context)
+    with pytest.raises(ValueError, match=message):
+        st.schedule(RATES, lambda _: CURVE, [1, 2], context=context)
+
+
 @pytest.mark.parametrize("budget", [0, -3])
 def test_a_budget_below_one_is_refused(budget: int) -> None:
     with pytest.raises(ValueError, match=f"budget must be at least 1, got {budget}"):

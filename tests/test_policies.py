@@ -28,6 +28,8 @@ from spectheory.search import (
     best_tree,
     distance_to_optimum,
 )
+from spectheory.search.frontier import Frontier
+from spectheory.search.opt_tree import layers, most_gain
 from spectheory.tree import Tree
 from spectheory.yields import block_efficiency
 from tests.test_search import tables
@@ -246,6 +248,31 @@ def test_gains_never_grow_and_the_marginal_stop_is_exact(draft: MarkovDraft, bud
     assert found.expected == pytest.approx(1 + best[steps], **close)
     assert max(speed[steps - 1], speed[steps]) == pytest.approx(speed.max(), **close)
     assert steps == 1 or speed[steps - 1] > speed[steps - 2] - 1e-12
+    falls = np.flatnonzero(~(speed[1:] > speed[:-1] + 1e-12))
+    blind = 1 + int(falls[0]) if len(falls) else budget  # paying for the first layer that does not raise it
+    assert steps <= blind
+    assert speed[steps] >= speed[blind] * (1 - 1e-12)
+
+
+@fixed
+@given(draft=drafts(), budget=budgets)
+@example(CERTAIN, 6)
+@example(UNIFORM, 6)
+def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) -> None:
+    frontier, most, before = Frontier(draft, budget), inf, 0.0
+    for depth, found in layers(frontier, budget):
+        assert found - before <= most + 1e-12
+        most, before = most_gain(frontier, budget, depth), found
+
+
+def test_a_layer_that_cannot_pay_is_not_drafted() -> None:
+    """Four of 0.25 are kept; below each lie 0.0625, so that no place would change hands."""
+    even = MarkovDraft(np.full((4, 4), 0.25))
+    assert OptTree(4).grow(even).draft_calls == 2
+    found = OptTreeAtCost(4, 0.1).grow(even)
+    assert (found.draft_calls, found.expected) == (1, 2)
+    certain = OptTreeAtCost(6, 0.1).grow(CERTAIN)
+    assert (certain.draft_calls, certain.expected) == (6, 7)
 
 
 @fixed

@@ -74,6 +74,15 @@ def test_only_the_cache_can_tell_a_batch_from_a_tree(name: str) -> None:
         assert eight[part] == pytest.approx(one[part])
 
 
+def test_the_overhead_of_a_level_is_what_three_of_them_leave_of_the_fit() -> None:
+    """2.135e-3 s for the drafting of a step, as three levels of the EAGLE head and what is outside its forward."""
+    forward = H100.forward_seconds(model("eagle3-llama-3.1-8b"), [1])[0]
+    latency = st.Latency.roofline(**PAIR)
+    assert 3 * (forward + latency.level_overhead_seconds) == pytest.approx(2.135e-3, rel=0.01)
+    assert latency.overhead(st.Tree.chain(5)) == pytest.approx(1.207e-3 + 5 * 0.38e-3)
+    assert "0.00038" in latency.provenance.details.values()
+
+
 def test_provenance_says_that_nothing_was_measured() -> None:
     details = st.Latency.roofline(**PAIR, batch=4, derates=Derates(bandwidth_share=0.7)).provenance.details
     assert details["measured"].startswith("no")

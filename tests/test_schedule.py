@@ -12,7 +12,9 @@ from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.cli import app
+from spectheory.report.schedule import schedule_rows
 from spectheory.schedule import Schedule, schedule
+from spectheory.search.envelope import EnvelopePlan
 
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
 TOKENS = np.array([1, 2, 4, 8, 16, 32, 64])
@@ -82,7 +84,46 @@ def test_intervals_come_from_the_counts() -> None:
     assert (planned.block_efficiency < planned.block_efficiency_high)[drafted].all()
 
 
-@pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1]])
+def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
+    """A second token takes up to twice the experts at batch 1, and none that are not taken already at batch 30."""
+
+    def mixtral(batch: int) -> st.Latency:
+        return st.Latency.roofline(gpu="h200_sxm", target="mixtral-8x7b", draft="eagle3-llama-3.1-8b", batch=batch)
+
+    rates = st.Acceptance.by_rank([0.5])
+    planned = schedule(rates, mixtral, range(1, 41), context=1024, max_budget=8)
+    assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
+    (first, last, _), *_ = planned.ranges()
+    note = schedule_rows(planned, _any_envelopes(planned)).note
+    assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding, at all others speculation pays.")
+    once = schedule(rates, mixtral, [1, 2], context=1024, max_budget=8)
+    assert once.break_even == 1
+
+
+def _any_envelopes(planned: Schedule) -> list[EnvelopePlan]:
+    return [EnvelopePlan(1, 1, st.Tree.chain(1), 1.0, 1.0)] * len(planned.ranges())
+
+
+@pytest.mark.parametrize(
+    ("pays", "at", "words"),
+    [
+        ("1111", None, "Speculation pays at every batch size."),
+        ("1100", 3, "From batch 3 on nothing beats plain decoding."),
+        ("0000", 1, "From batch 1 on nothing beats plain decoding."),
+        ("0100", 3, "At batch 1 and from batch 3 on nothing beats plain decoding, at all others speculation pays."),
+        ("0101", None, "At batch 1 and at batch 3 nothing beats plain decoding, at all others speculation pays."),
+    ],
+)
+def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int | None, words: str) -> None:
+    def at_batch(batch: int) -> st.Latency:
+        return st.Latency.constant(draft_seconds=0.01 if pays[batch - 1] == "1" else 9.0)
+
+    planned = schedule(RATES, at_batch, range(1, 5), context=0, max_budget=2)
+    assert planned.break_even == at
+    assert schedule_rows(planned, _any_envelopes(planned)).note.startswith(words + " Fastest")
+
+
+@pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])
 def test_batches_must_increase(batches: list[int]) -> None:
     with pytest.raises(ValueError, match="batches must be increasing whole numbers from 1 on"):
         schedule(RATES, latency_at, batches, context=512)

@@ -10,7 +10,7 @@ from reference.candidates import candidates
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting
 from reference.models import Pair
-from reference.sampling import Sampling
+from reference.sampling import Sampling, handed
 from spectheory import Draft, DrawRule
 from spectheory.world import Growth, Policy
 
@@ -55,6 +55,8 @@ class _DrawnDrafting(PathDrafting):
             drawn = candidates(laws, max(counts.values()), self.policy.rule, rng)
             possible = (laws.gather(1, drawn) > 0).sum(1).tolist()
             level = []
-            for (node, count), law, tokens, few in zip(counts.items(), laws, drawn.tolist(), possible, strict=True):
+            for (node, count), law, tokens, few in zip(
+                counts.items(), handed(laws), drawn.tolist(), possible, strict=True
+            ):
                 level += growth.hang(node, law, tokens[: min(count, few)])
         return growth.draft()

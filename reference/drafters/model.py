@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached import CachedModel, additive_mask
+from reference.cached import CachedModel
 from reference.drafters.drafter import Drafting
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -77,4 +77,4 @@ class PathDrafting(ModelDrafting):
             self.slots[path] = (*self.slots.get(path[:-1], ()), known + row)
             attend[row, self.slots[path]] = True
         tokens, depth = torch.tensor([[path[-1], len(path) - 1] for path in paths], device=self.model.device).T
-        return self.model.forward_tree(tokens, depth, additive_mask(attend, self.model.model), self.committed)
+        return self.model.forward_tree(tokens, depth, self.model.mask(attend), self.committed)

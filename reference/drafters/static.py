@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from transformers import PreTrainedModel
 
-from reference.cached import additive_mask
+from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import ModelDrafting
 from reference.models import Pair
-from reference.sampling import Sampling
+from reference.sampling import Sampling, handed
 from spectheory import Draft, DrawRule, Tree
 
 
@@ -62,7 +62,7 @@ def _inner(tree: Tree) -> np.ndarray:
     return inner[np.argsort(tree.depth[inner], kind="stable")]
 
 
-def _levels(tree: Tree, model: PreTrainedModel) -> list[_Level]:
+def _levels(tree: Tree, model: CachedModel) -> list[_Level]:
     ancestors, inner = tree.ancestor_mask(), _inner(tree)
     levels = []
     for depth in range(tree.max_depth):
@@ -71,7 +71,7 @@ def _levels(tree: Tree, model: PreTrainedModel) -> list[_Level]:
         children = np.flatnonzero(tree.depth == depth + 1)
         indices = (nodes, children, np.searchsorted(nodes, tree.parent[children]), tree.rank[children])
         tensors = [torch.as_tensor(index, dtype=torch.long, device=model.device) for index in indices]
-        mask = additive_mask(ancestors[np.ix_(nodes, cached)], model)
+        mask = model.mask(ancestors[np.ix_(nodes, cached)])
         levels.append(
             _Level(
                 depth=torch.full((len(nodes),), depth - 1, device=model.device),
@@ -94,7 +94,7 @@ class StaticDrafting(ModelDrafting):
         super().__init__(pair, sampling)
         self.tree = tree
         self.rule = rule
-        self.levels = _levels(tree, self.model.model)
+        self.levels = _levels(tree, self.model)
         self.offset = {int(node): row for row, node in enumerate(n for n in _inner(tree) if n > 0)}
         self.nodes: list[int] | None = None
 
@@ -116,7 +116,7 @@ class StaticDrafting(ModelDrafting):
         size = self.tree.budget + 1
         tokens = torch.zeros(size, dtype=torch.long, device=self.model.device)
         tokens[0] = self.pending[-1]
-        drawn_from: list[Tensor | None] = [None] * size
+        drawn_from: list[Any] = [None] * size
         possible = torch.ones(size, dtype=torch.bool, device=self.model.device)
         for level in self.levels[:room]:
             first = level is self.levels[0]
@@ -126,7 +126,7 @@ class StaticDrafting(ModelDrafting):
             tokens[level.children] = drawn
             if not self.sampling.greedy:
                 possible[level.children] = law[level.parent_row, drawn] > 0
-                for node, row in zip(level.nodes, law.unbind(), strict=True):
+                for node, row in zip(level.nodes, handed(law), strict=True):
                     drawn_from[node] = row
         draft = Draft.unchecked(self.tree, tokens, drawn_from, self.tree.child_lists, self.rule)
         self.nodes = None

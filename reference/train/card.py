@@ -23,7 +23,7 @@ PROMPT_TOKENS, NEW_TOKENS = 64, 128
 def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -> str:
     """The card of the pair in `folder`, as Markdown, from the weights as stored, in float32."""
     pair = load_pair(folder / "target", folder / "draft")
-    losses, overlap = _on_text(pair, held_out, recipe.length)
+    losses, overlap = on_text(pair, held_out, recipe.length)
     greedy, sampled = (_on_own_text(pair, folder, recipe, work, temperature) for temperature in (0.0, 1.0))
     latency = profile(pair, tokens=(1,), contexts=(256,) if recipe.length > 256 else (16,), rounds=50)
     ratio = float(latency.target_seconds[0, 0] / latency.draft_seconds[0, 0])
@@ -54,10 +54,10 @@ def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -
 
 
 @torch.inference_mode()
-def _on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, float], float]:
+def on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, float], float]:
     """Held-out losses per token in nats by role, and the mean of sum min(p, q)."""
     rows = min(ROWS, len(held_out) // length)
-    text = torch.from_numpy(held_out[: rows * length].astype(np.int64)).view(rows, length)
+    text = torch.from_numpy(held_out[: rows * length].astype(np.int64)).view(rows, length).to(pair.device)
     sums = np.zeros(3)
     for row in text:
         laws: list[Tensor] = [model(row[None]).logits[0, :-1].float() for model in (pair.target, pair.draft)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sysconfig
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,16 +37,19 @@ def standard_library() -> list[SourceFile]:
     is followed by no small draft.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    files = []
-    for path in sorted(root.rglob("*.py")):
+    return list(source_files(root, sorted(root.rglob("*.py"))))
+
+
+def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
+    """Those of `paths` below `root` that are readable, not too large and not left out, read one at a time."""
+    for path in paths:
         name = path.relative_to(root).as_posix()
         if LEFT_OUT.intersection(name.split("/")) or path.stat().st_size > LARGEST_FILE_BYTES:
             continue
         try:
-            files.append(SourceFile(name, path.read_text(encoding="utf-8")))
+            yield SourceFile(name, path.read_text(encoding="utf-8"))
         except UnicodeDecodeError:
             continue
-    return files
 
 
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:

@@ -14,7 +14,15 @@ from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
 from reference.train.card import model_card
-from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, standard_library, train_tokenizer
+from reference.train.corpus import (
+    SEPARATOR,
+    SourceFile,
+    batch,
+    encode,
+    held_out_prompts,
+    standard_library,
+    train_tokenizer,
+)
 from reference.train.loop import Schedule, fit
 from reference.train.recipe import Recipe, Shape
 from spectheory.records import write_whole
@@ -30,13 +38,16 @@ class Corpus:
     split: dict[str, list[str]]
 
 
-def prepare_corpus(recipe: Recipe, work: Path) -> Corpus:
-    """Read, split and tokenize the standard library; what is found in `work` is used again."""
+Files = Callable[[], list[SourceFile]]
+
+
+def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Corpus:
+    """Read, split and tokenize `files`, by default the standard library; what is found in `work` is used again."""
     tokenizer_file, tokens_file, split_file = (work / name for name in ("tokenizer.json", "tokens.npz", "split.json"))
     if not tokens_file.exists():
-        files = standard_library()
-        train = [f for f in files if not f.is_held_out]
-        held_out = [f for f in files if f.is_held_out]
+        found = (files or standard_library)()
+        train = [f for f in found if not f.is_held_out]
+        held_out = [f for f in found if f.is_held_out]
         tokenizer = train_tokenizer([f.text for f in train], recipe.vocab_size)
         tokenizer.save(str(tokenizer_file))
         split = {"train": [f.name for f in train], "held_out": [f.name for f in held_out]}
@@ -74,7 +85,7 @@ def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
 
 def logits(model: LlamaForCausalLM, tokens: Tensor) -> Tensor:
     """Next-token logits in float32, the forward pass itself in bfloat16. Shape (rows, length, V)."""
-    with torch.autocast("cpu", torch.bfloat16):
+    with torch.autocast(tokens.device.type, torch.bfloat16):
         return model(tokens, use_cache=False).logits.float()
 
 
@@ -83,13 +94,13 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
     return torch.minimum(p, q).sum(-1).mean()
 
 
-def train_target(recipe: Recipe, corpus: Corpus, work: Path) -> LlamaForCausalLM:
+def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu") -> LlamaForCausalLM:
     """The target: next-token cross-entropy on the training files."""
     torch.manual_seed(recipe.seed)
-    model = new_model(recipe.target, recipe)
+    model = new_model(recipe.target, recipe).to(device)  # type: ignore[arg-type]
 
     def loss(step: int) -> Tensor:
-        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed, step))
+        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed, step)).to(device)
         predicted = logits(model, tokens)[:, :-1].flatten(0, 1)
         return torch.nn.functional.cross_entropy(predicted, tokens[:, 1:].flatten())
 
@@ -97,7 +108,9 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path) -> LlamaForCausalLM
     return model
 
 
-def train_draft(recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path) -> LlamaForCausalLM:
+def train_draft(
+    recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path, device: str = "cpu"
+) -> LlamaForCausalLM:
     """The draft: the total variation between the two models' next-token laws on the training files.
 
     Total variation is what one draft token is rejected with at temperature 1. It hardly moves a law that is far off, so
@@ -105,12 +118,12 @@ def train_draft(recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: 
     embedding starts as the target's.
     """
     torch.manual_seed(recipe.seed + 1)
-    model = new_model(recipe.draft, recipe)
+    model = new_model(recipe.draft, recipe).to(device)  # type: ignore[arg-type]
     if recipe.draft.width == recipe.target.width:
         model.model.embed_tokens.weight.data.copy_(target.model.embed_tokens.weight.data)
 
     def loss(step: int) -> Tensor:
-        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed + 1, step))
+        tokens = torch.from_numpy(batch(corpus.train, recipe.rows, recipe.length, recipe.seed + 1, step)).to(device)
         with torch.no_grad():
             p = logits(target, tokens).softmax(-1)
         q = logits(model, tokens).log_softmax(-1)
@@ -134,19 +147,33 @@ def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Call
     `work` holds the checkpoints: an interrupted call with the same recipe continues where it stopped.
     """
     recipe = recipe or Recipe()
+    corpus = train_pair(folder, work, recipe, say=say)
+    write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
+    say(f"wrote {folder}")
+
+
+def train_pair(
+    folder: Path,
+    work: Path,
+    recipe: Recipe,
+    *,
+    files: Files | None = None,
+    device: str = "cpu",
+    say: Callable[[str], None] = print,
+) -> Corpus:
+    """All of `build_pair` but the card, of any files, on any device; the corpus that it was trained on."""
     work.mkdir(parents=True, exist_ok=True)
     remember = work / "recipe.json"
     if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):
         raise ValueError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
     write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
-    corpus = prepare_corpus(recipe, work)
+    corpus = prepare_corpus(recipe, work, files)
     say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")
-    target = train_target(recipe, corpus, work)
-    draft = train_draft(recipe, corpus, target, work)
+    target = train_target(recipe, corpus, work, device)
+    draft = train_draft(recipe, corpus, target, work, device)
     export(target, corpus.tokenizer, folder / "target")
     export(draft, corpus.tokenizer, folder / "draft")
     write_whole(folder / "split.json", json.dumps(corpus.split, indent=0) + "\n")
     prompts = held_out_prompts(corpus.tokenizer, corpus.held_out, recipe.prompts, recipe.seed)
     write_whole(folder / "held_out.jsonl", "".join(json.dumps({"text": text}) + "\n" for text in prompts))
-    write_whole(folder / "README.md", model_card(folder, corpus.held_out, recipe, work))
-    say(f"wrote {folder}")
+    return corpus

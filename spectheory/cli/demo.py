@@ -67,6 +67,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     """Trace on some held-out prompts, plan, decode others, simulate."""
     import simulate
     from reference import trace
+    from reference.parts import ForeignFolderError
     from spectheory.report.page import Run
 
     prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
@@ -81,7 +82,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     with progress("trace") as done:
         try:
             trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
-        except trace.ForeignTraceError:  # an earlier demo, with other models or another seed
+        except ForeignFolderError:  # an earlier demo, with other models or another seed
             shutil.rmtree(folder / "trace")
             trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
     latency = _at_temperature(pair, latency, temperature, seed).smoothed()

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from itertools import pairwise
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import typer
 
+from spectheory.cli.offer import Offer, PlainIsFastestError, at_most, first_is_longest, one_length
 from spectheory.cli.output import console, errors
 from spectheory.engines import (
-    ChainRange,
-    Envelope,
     Export,
     eagle,
     hugging_face,
@@ -20,112 +18,53 @@ from spectheory.engines import (
     medusa,
     mlx_lm,
     sglang,
+    sglang_flags,
     tensorrt_llm,
     vllm,
+    vllm_config,
 )
 from spectheory.engines.exported import release
-from spectheory.latency import Latency
 from spectheory.records import write_whole
-from spectheory.schedule import Schedule
-from spectheory.search.envelope import Envelopes
-from spectheory.tree import Tree
-
-
-@dataclass(frozen=True)
-class Offer:
-    """What was planned, for each engine to take what it can run.
-
-    Attributes:
-        schedule: the fastest tree and the fastest chain at each batch size.
-        envelopes: what engines that grow trees can verify, under the same rates.
-        latency: that of the first batch size.
-        draft: the draft model, empty where it has no name.
-    """
-
-    schedule: Schedule
-    envelopes: Envelopes
-    latency: Latency
-    draft: str
-
-    @property
-    def tree(self) -> Tree:
-        """The fastest tree at the first batch size, a chain also. Raises ValueError where there is none."""
-        return self._drafted("nothing", self.schedule.ranges()[0][2])
-
-    @property
-    def chain(self) -> int:
-        """The length of the fastest chain at the first batch size. Raises ValueError where there is none."""
-        return self._drafted("no chain", self.schedule.chain_ranges()[0][2]).budget
-
-    @property
-    def chains(self) -> list[ChainRange]:
-        """The fastest chain of each batch size from 1 to the largest; between two planned ones that of the smaller.
-
-        Raises:
-            ValueError: there is none at any.
-        """
-        found = self.schedule.chain_ranges()
-        if not any(tree.budget for _, _, tree in found):
-            raise ValueError("no chain beats plain decoding at any batch size: leave speculation out")
-        starts = [1, *(first for first, _, _ in found[1:]), found[-1][1] + 1]
-        return [
-            ChainRange(first, end - 1, tree.budget)
-            for (first, end), (_, _, tree) in zip(pairwise(starts), found, strict=True)
-        ]
-
-    def envelope(self, most_nodes: Callable[[int, int], int] | None = None) -> Envelope:
-        """The fastest envelope at the first batch size within a bound on its nodes, by (levels, branching)."""
-        found = self.envelopes.fastest(self.latency, self.schedule.context, most_nodes)
-        return Envelope(found.levels, found.branching, found.nodes)
-
-    def envelope_or_chains(self, most_nodes: Callable[[int, int], int] | None = None) -> Envelope | list[ChainRange]:
-        """For one batch size that takes a tree its envelope, else the chains."""
-        if len(self.schedule.batches) > 1 or self.schedule.answer(0) != "tree":
-            return self.chains
-        found = self.envelope(most_nodes)
-        return found if found.branching > 1 else self.chains
-
-    @property
-    def model(self) -> str:
-        """The draft model. Raises ValueError where it has no name."""
-        if not self.draft:
-            raise ValueError("the latency record does not name the draft model: give its name with --draft")
-        return self.draft
-
-    @property
-    def family(self) -> str:
-        """`eagle3`, `eagle` or `model`: what the draft is, by its name."""
-        name = self.draft.lower().replace("-", "")
-        return next((family for family in ("eagle3", "eagle") if family in name), "model")
-
-    def _drafted(self, what: str, tree: Tree) -> Tree:
-        if tree.budget == 0:
-            first = self.schedule.batches[0]
-            raise ValueError(f"{what} beats plain decoding at batch size {first}: leave speculation out")
-        return tree
 
 
 def _vllm(plan: Offer, version: str) -> Export:
     method = {"model": "draft_model"}.get(plan.family, plan.family)
-    return vllm.export(plan.chains, version=version, method=method, model=plan.model)
+    most = vllm_config.MAX_SPEC_LEN
+    ranges, notes = plan.chains(at_most(most), f"vLLM verifies, of up to {most} tokens")
+    if len(ranges) > 1 and not vllm.VERSIONS[version].schedule:
+        ranges, notes = plan.chains(one_length(most), f"vLLM {version} takes, one length for all batch sizes")
+    return _noting(vllm.export(ranges, version=version, method=method, model=plan.model), notes)
 
 
 def _sglang(plan: Offer, version: str) -> Export:
     algorithm = {"model": "STANDALONE"}.get(plan.family, plan.family.upper())
-    return sglang.export(plan.envelope_or_chains(), version=version, algorithm=algorithm, model=plan.model)
+    envelope, notes = plan.tree_envelope(), ()
+    if envelope is None:
+        shape, notes = plan.chains(at_most(plan.longest), "SGLang takes by batch size")
+        by_batch = sglang.VERSIONS[version] and algorithm in sglang_flags.ADAPTIVE_ALGORITHMS
+        if len(shape) > 1 and not by_batch:
+            what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
+            shape, notes = plan.chains(one_length(plan.longest), what)
+    else:
+        shape = envelope
+    return _noting(sglang.export(shape, version=version, algorithm=algorithm, model=plan.model), notes)
 
 
 def _tensorrt_llm(plan: Offer, version: str) -> Export:
     model = plan.model
     if plan.family != "eagle3":
         raise ValueError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
-    shape = plan.envelope_or_chains(lambda levels, branching: levels * branching)
-    return tensorrt_llm.export(shape, version=version, model=model)
+    grows = tensorrt_llm.VERSIONS[version].dynamic_tree
+    envelope = plan.tree_envelope(lambda levels, branching: levels * branching) if grows else None
+    if envelope is not None:
+        return tensorrt_llm.export(envelope, version=version, model=model)
+    ranges, notes = plan.chains(first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1")
+    return _noting(tensorrt_llm.export(ranges, version=version, model=model), notes)
 
 
 def _eagle(plan: Offer, version: str) -> Export:
-    tree, (_, kind) = plan.tree, release("EAGLE", version, eagle.VERSIONS, parts=1)
-    return eagle.export(tree if kind == "static" else plan.envelope(), version=version)
+    tree = plan.tree
+    return eagle.export(tree if eagle.VERSIONS[version] == "static" else plan.envelope(), version=version)
 
 
 def _medusa(plan: Offer, version: str) -> Export:
@@ -137,7 +76,10 @@ def _hugging_face(plan: Offer, version: str) -> Export:
 
 
 def _llama_cpp(plan: Offer, version: str) -> Export:
-    return llama_cpp.export(plan.chain, version=version)
+    spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(plan.family)
+    if spec_type is None:
+        raise ValueError(f"the draft must be a whole model or an EAGLE-3 head, got {plan.draft}")
+    return llama_cpp.export(plan.chain, version=version, model=plan.model, spec_type=spec_type)
 
 
 def _mlx_lm(plan: Offer, version: str) -> Export:
@@ -151,28 +93,55 @@ def _whole_model(plan: Offer) -> Offer:
     return plan
 
 
+def _noting(export: Export, notes: tuple[str, ...]) -> Export:
+    return replace(export, notes=(*notes, *export.notes))
+
+
 @dataclass(frozen=True)
 class Engine:
-    """What an exporter makes of a plan for a version, and the versions that it was written against, newest last."""
+    """What an exporter makes of a plan for a version.
 
+    Attributes:
+        title: the engine's name in errors.
+        versions: those that it was written against, newest last.
+        parts: numbers of a version that tell them apart.
+        export: a plan and one of the versions -> the export.
+        off: arguments that turn speculation off, where leaving it out is not enough.
+    """
+
+    title: str
     versions: Mapping[str, object]
+    parts: int
     export: Callable[[Offer, str], Export]
+    off: tuple[str, ...] = ()
 
     @property
     def newest(self) -> str:
         """The last of the versions."""
         return list(self.versions)[-1]
 
+    def of(self, plan: Offer, version: str) -> Export:
+        """The plan for `version`, or for the newest; without speculation where none pays.
+
+        Raises:
+            ValueError: the version is unknown, or cannot run the plan.
+        """
+        key, _ = release(self.title, version or self.newest, self.versions, self.parts)
+        try:
+            return self.export(plan, key)
+        except PlainIsFastestError as reason:
+            return Export(self.title, key, self.off, {}, (f"{reason}: start it without speculation",))
+
 
 ENGINES = {
-    "vllm": Engine(vllm.VERSIONS, _vllm),
-    "sglang": Engine(sglang.VERSIONS, _sglang),
-    "trtllm": Engine(tensorrt_llm.VERSIONS, _tensorrt_llm),
-    "eagle": Engine(eagle.VERSIONS, _eagle),
-    "medusa": Engine(medusa.VERSIONS, _medusa),
-    "hf": Engine(hugging_face.VERSIONS, _hugging_face),
-    "llama.cpp": Engine(llama_cpp.VERSIONS, _llama_cpp),
-    "mlx-lm": Engine(mlx_lm.VERSIONS, _mlx_lm),
+    "vllm": Engine("vLLM", vllm.VERSIONS, 2, _vllm),
+    "sglang": Engine("SGLang", sglang.VERSIONS, 3, _sglang),
+    "trtllm": Engine("TensorRT-LLM", tensorrt_llm.VERSIONS, 2, _tensorrt_llm),
+    "eagle": Engine("EAGLE", eagle.VERSIONS, 1, _eagle),
+    "medusa": Engine("Medusa", medusa.VERSIONS, 2, _medusa),
+    "hf": Engine("transformers", hugging_face.VERSIONS, 2, _hugging_face),
+    "llama.cpp": Engine("llama.cpp", llama_cpp.VERSIONS, 1, _llama_cpp, ("--spec-type", "none")),
+    "mlx-lm": Engine("mlx-lm", mlx_lm.VERSIONS, 2, _mlx_lm),
 }
 """Engines by the name that `--engine` gives them."""
 
@@ -200,7 +169,7 @@ class Exports:
         refused: dict[str, str] = {}
         for name, engine, version in asked:
             try:
-                export = ENGINES[engine].export(plan, version or ENGINES[engine].newest)
+                export = ENGINES[engine].of(plan, version)
                 _check_files(export, taken)
                 taken[name] = export
             except ValueError as error:

@@ -49,7 +49,7 @@ def _vector(file: str) -> Statistics:
 
 SOURCES: dict[str, Callable[[str, int], Statistics | list[BenchPoint]]] = {
     "vllm-metrics": lambda file, least: vllm.from_prometheus(_text(file), min_trials=least),
-    "vllm-log": lambda file, least: vllm.from_log_line(_text(file), min_trials=least),
+    "vllm-log": lambda file, least: vllm.from_log(_text(file), min_trials=least),
     "vllm-response": lambda file, least: vllm.from_request_metrics(_json(file), min_trials=least),
     "sglang-response": lambda file, least: sglang.from_meta_info(_json(file), min_trials=least),
     "sglang-metrics": lambda file, _: sglang.from_metrics(_text(file)),
@@ -64,7 +64,9 @@ SOURCES: dict[str, Callable[[str, int], Statistics | list[BenchPoint]]] = {
 
 def import_(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {', '.join(SOURCES)}.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Its report, of a log one line; - is standard input.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="Its report, of llama.cpp's log one line; - is standard input.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
     min_trials: Annotated[int, typer.Option(min=1, help="Depths that were reached less often are left out.")] = 100,
     as_json: Json = False,

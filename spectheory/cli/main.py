@@ -9,7 +9,7 @@ from typing import NoReturn
 
 import typer
 
-from spectheory.cli import certifying, comparing, demo, importing, measuring, planning
+from spectheory.cli import calibrating, certifying, clocking, comparing, demo, importing, measuring, planning
 
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
@@ -29,7 +29,7 @@ def in_one_line() -> Iterator[None]:
     try:
         yield
     except KeyboardInterrupt:
-        _end("interrupted: every file written so far is whole; trace and train go on from theirs", 130)
+        _end("interrupted: every file written so far is whole; trace, compare, clock and train go on from theirs", 130)
     except ModuleNotFoundError as error:
         package = (error.name or "").split(".")[0]
         if package not in EXTRAS:
@@ -52,7 +52,8 @@ for command in (
     planning.plan,
     planning.simulate,
     measuring.decode,
-    planning.compare,
+    clocking.clock,
+    calibrating.compare,
     comparing.policies,
     certifying.certify,
     demo.demo,

@@ -1,4 +1,4 @@
-"""Commands that need no model: plan, simulate, compare."""
+"""Commands that need no model: plan, simulate."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import Annotated, Any
 import typer
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.exporting import ENGINES, Exports, Offer
-from spectheory.cli.output import Json, Seed, console, show
-from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, show_schedule
+from spectheory.cli.exporting import ENGINES, Exports
+from spectheory.cli.offer import Offer
+from spectheory.cli.output import Json, Seed, show
+from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
 from spectheory.latency import Latency
 from spectheory.plan import Plan
 from spectheory.plan import plan as make_plan
 from spectheory.schedule import schedule
-from spectheory.tally import Tally
 
 
 def plan(
@@ -85,7 +85,8 @@ def plan(
 def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
     """What engines can take of a measured plan: that of batch size 1."""
     planned = schedule(chosen.acceptance, lambda _: seconds, [1], context=chosen.context, **limits)
-    return Offer(planned, envelopes_of(chosen.acceptance, limits), seconds, draft)
+    envelopes = envelopes_of(chosen.acceptance, limits)
+    return Offer(planned, envelopes, lambda _: seconds, longest_of(limits), draft)
 
 
 def simulate(
@@ -103,23 +104,3 @@ def simulate(
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
     show(tally, comparison_table(lay(planned, tally, None)), as_json=as_json, out=out)
-
-
-def compare(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan that predicted.")],
-    simulated: Annotated[Path | None, typer.Option(help="Tally of `spectheory simulate`.")] = None,
-    measured: Annotated[Path | None, typer.Option(help="Tally of `spectheory decode`.")] = None,
-    as_json: Json = False,
-) -> None:
-    """Lay theory, simulation and measurement side by side."""
-    import json
-
-    from spectheory.report.compare import compare as lay
-    from spectheory.report.terminal import comparison_table
-
-    tallies = [path and Tally.load(path) for path in (simulated, measured)]
-    comparison = lay(Plan.load(plan), *tallies)
-    if as_json:
-        print(json.dumps(comparison.to_dict(), indent=1))
-    else:
-        console.print(comparison_table(comparison))

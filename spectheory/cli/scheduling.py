@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.exporting import Exports, Offer
+from spectheory.cli.exporting import Exports
+from spectheory.cli.offer import Offer
 from spectheory.cli.output import console, progress, show
 from spectheory.latency import Latency
 from spectheory.records import write_whole
@@ -61,6 +62,11 @@ def envelopes_of(rates: Acceptance, limits: Mapping[str, int | None]) -> Envelop
     return Envelopes(rates, **{name: value for name, value in most.items() if value is not None})
 
 
+def longest_of(limits: Mapping[str, Any]) -> int:
+    """The longest chain within the limits of a plan."""
+    return min(limits["max_budget"], limits["max_depth"] or limits["max_budget"])
+
+
 def show_schedule(
     rates: Acceptance, place: Deployment, limits: dict[str, Any], out: Path | None, report: Path | None, as_json: bool
 ) -> None:
@@ -72,7 +78,7 @@ def show_schedule(
         planned = schedule(rates, place.latency, place.batches, context=place.context, **limits)
     envelopes = envelopes_of(rates, limits)
     fastest = [envelopes.fastest(place.latency(first), place.context) for first, _, _ in planned.ranges()]
-    offer = Offer(planned, envelopes, place.latency(int(planned.batches[0])), place.draft or "")
+    offer = Offer(planned, envelopes, place.latency, longest_of(limits), place.draft or "")
     exports = Exports.of(offer, place.engines)
     if report is not None:
         curves = (_yields(rates, limits), _yields(rates, limits | {"max_fanout": 1}), envelopes.yields())

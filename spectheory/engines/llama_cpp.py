@@ -1,8 +1,15 @@
 """llama.cpp: statistics from its log; a chain as flags.
 
-Builds b9085 (2026-05-08) to b11382 (2026-10-04). PR #22397 (2026-04) replaced `--draft-max` by `--spec-draft-n-max`:
-older builds refuse the new name. Log lines: PR #24536 (2026-06), with vLLM's definitions, and those before it, whose
-tau is ours: 1 + accepted tokens / generated drafts. The root is not counted.
+Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
+`--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13); the build that first has these names was
+not found, b9235 has them (#23544). `--spec-type` is `none` unless given: `-md` alone loads a draft and never uses it
+(https://github.com/ggml-org/llama.cpp/issues/25345). The root is not counted.
+
+Log lines of a request, by tools/server/server-context.cpp, the rates by position always in parentheses:
+`draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
+acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
+trace level. Rates without parentheses, of no build that was found, are read too. tau is ours in all of them: 1 +
+accepted tokens / drafts.
 """
 
 from __future__ import annotations
@@ -11,20 +18,26 @@ import re
 
 from spectheory.engines import statistics
 from spectheory.engines.exported import Export, release
-from spectheory.engines.names import agree, missing
+from spectheory.engines.names import agree, missing, within
 from spectheory.engines.shapes import check_length
-from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Statistics
 
-VERSIONS = dict.fromkeys(map(str, range(9085, 11383)), "--spec-draft-n-max")
+VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
+TYPES = ("draft-simple", "draft-eagle3")
+"""What `--spec-type` calls a whole model and an EAGLE-3 head."""
 
-_RATES = r"(?:acceptance rate per position|#acc rate/pos)\s*=\s*\(([\d.,\s]+)\)"
-_TAU = r"(?:mean acceptance length|#mean acc len)\s*=\s*([\d.]+)"
+_RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
+_TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
+ROUNDED_SHARE = 0.5e-5 + 1e-7
+"""`draft acceptance` is a quotient in single precision with five decimals."""
 _SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
 _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
 
 
 def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of one line, of a request (`draft acceptance = ...`) or of the server (`statistics draft: ...`).
+
+    The line `acc per pos = ...` that follows that of a request may stand with it.
 
     Raises:
         ValueError: no line of a known form is there or several are, or the figures contradict each other.
@@ -37,12 +50,12 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
         raise missing("the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names))
     accepted, drafted = (int(n) for n in (slots[0][1:] if slots else (totals[0][3], totals[0][2])))
     if slots and drafted:
-        agree("draft acceptance", float(slots[0][0]), accepted / drafted, "accepted / generated", 2e-5)
+        agree("draft acceptance", float(slots[0][0]), accepted / drafted, "accepted / generated", ROUNDED_SHARE)
     if totals:
         _check_drafts(*(int(n) for n in totals[0]))
     rates, tau = re.search(_RATES, text), re.search(_TAU, text)
     if rates and tau:
-        found = [float(rate) for rate in rates.group(1).split(",") if rate.strip()]
+        found = [float(rate) for rate in rates.group(1).split(",")]
         return statistics.from_rounded(
             "llama_cpp",
             "log line",
@@ -54,11 +67,25 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
         )
     if totals:
         drafts = int(totals[0][0])
+        if tau and drafts:  # by the drafts that were judged, of which #acc drafts are a part
+            low, high = (1 + accepted / max(1, n) for n in (drafts, int(totals[0][1])))
+            within("#mean acc len", float(tau.group(1)), low, high, "1 + #acc tokens / drafts", ROUNDED_TAU)
         return statistics.from_totals(
             "llama_cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
         )
+    if tau:
+        length = float(tau.group(1))
+        _check_length(length, drafted, accepted)
+        sentences = (TOTALS_ONLY, "the line does not say how many cycles there were")
+        return Statistics("llama_cpp", "log line", None, length, None, drafted, accepted, sentences)
     sentences = (TOTALS_ONLY, "the line does not say how many cycles there were: tau is unknown")
     return Statistics("llama_cpp", "log line", None, None, None, drafted, accepted, sentences)
+
+
+def _check_length(tau: float, drafted: int, accepted: int) -> None:
+    """`tau` is 1 + accepted / drafts with two decimals, of drafts of a token each at least."""
+    most = 1 + accepted if accepted else 1
+    within("mean acceptance length", tau, 1 + accepted / max(drafted, 1), most, f"{accepted} of {drafted}", ROUNDED_TAU)
 
 
 def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
@@ -70,14 +97,25 @@ def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
         )
 
 
-def export(length: int, *, version: str) -> Export:
+def export(length: int, *, version: str, model: str, spec_type: str = "draft-simple") -> Export:
     """A chain of `length` tokens, the same for every cycle, as flags of llama-server and llama-cli.
 
     Args:
         length: drafted tokens, at least 1.
         version: the build, such as "b11000".
+        model: the draft, a GGUF file.
+        spec_type: "draft-simple" for a whole model, "draft-eagle3" for an EAGLE-3 head.
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
-    args = (flag, str(length), "--spec-draft-p-min", "0")
-    return Export("llama_cpp", f"b{key}", args, {}, ("with p-min 0 no draft is cut short where the draft is unsure",))
+    if spec_type not in TYPES:
+        raise ValueError(f"spec_type must be one of {', '.join(TYPES)}, got {spec_type!r:.60}")
+    if not model or not isinstance(model, str):
+        raise ValueError(f"model must name the draft's GGUF file, got {model!r:.60}")
+    notes = ["with p-min 0 no draft is cut short where the draft is unsure"]
+    if not model.endswith(".gguf"):
+        notes.append(f"-md takes a GGUF file: convert {model} and name the file, or give a GGUF repository with -hfd")
+    if spec_type == "draft-eagle3":
+        notes.append("draft-eagle3 drafts since PR #18039 (merged 2026-06); builds before know the name alone")
+    args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
+    return Export("llama_cpp", f"b{key}", args, {}, tuple(notes))

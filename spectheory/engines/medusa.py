@@ -27,8 +27,10 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
         heads: the model's number of heads, `medusa_num_heads`; None to be told how many the tree needs.
 
     Raises:
-        ValueError: the tree is deeper than there are heads, or wider than what a head drafts.
+        ValueError: it is no tree, is deeper than there are heads, or wider than what a head drafts.
     """
+    if not isinstance(tree, Tree):
+        raise ValueError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")
     key, _ = release("Medusa", version, VERSIONS)
     if heads is not None and tree.max_depth > heads:
         raise ValueError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")

@@ -60,7 +60,21 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
     return there[0][1] if there else None
 
 
+EXACT = 1e-6
+"""How far a quotient in full precision may be off: it is printed with six digits at least."""
+FLOAT = 1e-9
+"""Room for binary fractions, beside half a unit of the last digit that is printed."""
+
+
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
     """Refuse `given` that is further than `tolerance` from what the other figures make of it."""
-    if abs(given - expected) > tolerance:
-        raise ValueError(f"{name} is {given:g}, but {why} makes it {expected:.6g}: these contradict each other")
+    within(name, given, expected, expected, why, tolerance)
+
+
+def within(name: str, given: float, low: float, high: float, why: str, tolerance: float) -> None:
+    """Refuse `given` that is further than `tolerance` outside the bounds that the other figures give it."""
+    if not low - tolerance <= given <= high + tolerance:
+        bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
+        raise ValueError(
+            f"{name} is {given:g}, but {why} makes it {bounds}: these contradict each other, pass figures of one report"
+        )

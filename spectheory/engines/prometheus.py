@@ -21,7 +21,12 @@ class Metrics:
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read an exposition; lines that are no samples are skipped."""
+        """Read an exposition; lines that are no samples are skipped.
+
+        Raises:
+            ValueError: a series, a name with its labels, is there twice.
+        """
+        seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         plain: dict[str, list[tuple[dict[str, str], float]]] = {}
         total: dict[str, list[tuple[dict[str, str], float]]] = {}
         for line in text.splitlines():
@@ -34,6 +39,13 @@ class Metrics:
                 sample = (dict(_LABEL.findall(labels or "")), float(value))
             except ValueError:
                 continue
+            series = name, frozenset(sample[0].items())
+            if series in seen:
+                raise ValueError(
+                    f"text must hold each series once, got {name}{{{labels or ''}}} twice: pass a single scrape of a "
+                    "server, and give several servers a label that tells them apart"
+                )
+            seen.add(series)
             into.setdefault(name.removesuffix("_total"), []).append(sample)
         return cls(plain | total)
 
@@ -61,11 +73,22 @@ class Metrics:
         return [found[position] for position in range(len(found))]
 
     def gauge(self, name: str) -> float | None:
-        """The mean over all label sets, None when there is no sample or one is not finite."""
+        """The mean over all label sets that are not 0, as they are of idle ranks.
+
+        0 when all are, None when there is no sample or one is not finite.
+        """
         values = [value for _, value in self.samples.get(name, [])]
         if not values or not all(math.isfinite(value) for value in values):
             return None
-        return sum(values) / len(values)
+        busy = [value for value in values if value]
+        return sum(busy) / len(busy) if busy else 0.0
+
+    def gauge_notes(self, name: str) -> list[str]:
+        """What has to be said of `gauge`: how many ranks were idle, and how many the mean is over."""
+        values = [value for _, value in self.samples.get(name, [])]
+        busy, idle = sum(value != 0 for value in values), values.count(0)
+        notes = [f"{idle} of {len(values)} gauges are 0, of idle ranks, and left out"] if idle and busy else []
+        return [*notes, f"tau is the mean of {busy} gauges, whatever each rank had to do"] if busy > 1 else notes
 
     def label_sets(self, name: str) -> list[dict[str, str]]:
         """The different label sets of `name`, the position left out."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spectheory.engines import statistics
-from spectheory.engines.names import agree, count, counts, mapping, missing, number, pick
+from spectheory.engines.names import EXACT, FLOAT, agree, count, counts, mapping, missing, number, pick, within
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.sglang_flags import VERSIONS, export
 from spectheory.engines.shapes import Envelope
@@ -25,6 +25,11 @@ ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_toke
 DRAFTED = ("spec_num_proposed_drafts", "spec_proposed_drafts", "spec_draft_token_num")
 HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 LENGTH = ("spec_accept_length",)
+RATE = ("spec_accept_rate",)
+LONGEST = 32
+"""Tokens that a cycle accepts at most where nothing is said of what was drafted; defaults are below 20."""
+ROUNDED = 0.0005 + FLOAT
+"""`acc_length` of the benchmark has three decimals."""
 BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
@@ -94,13 +99,27 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
         raise missing("meta_info", wanted, info)
     cycles, accepted = count(CYCLES[0], cycles), count(ACCEPTED[0], accepted)
     drafted = None if drafted is None else count(DRAFTED[0], drafted)
-    if (
-        cycles and pick(info, LENGTH) is not None
-    ):  # completion tokens by cycle: one more from the prefill, the last cycle cut off
-        slack = (2 + (drafted / cycles if drafted else accepted)) / cycles
-        length = number(LENGTH[0], pick(info, LENGTH))
-        agree(LENGTH[0], length, 1 + accepted / cycles, "1 + accepted / cycles, give or take one cycle,", slack)
+    rate, length = pick(info, RATE), pick(info, LENGTH)
+    if rate is not None and drafted and drafted >= accepted:
+        agree(RATE[0], number(RATE[0], rate), accepted / drafted, f"accepted={accepted} of drafted={drafted}", EXACT)
+    if length is not None and cycles:
+        _check_length(info, number(LENGTH[0], length), cycles, accepted, _longest(cycles, accepted, drafted, histogram))
     return cycles, accepted, drafted, histogram
+
+
+def _longest(cycles: int, accepted: int, drafted: int | None, histogram: list[int] | None) -> int:
+    """Tokens that the last cycle can have accepted."""
+    if histogram is not None:
+        return max(j for j, n in enumerate(histogram) if n)
+    return min(accepted, LONGEST if drafted is None else drafted // cycles)
+
+
+def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted: int, longest: int) -> None:
+    """The length is tokens of the answer by cycle: the prefill adds one, each retraction too, the end may cut some."""
+    retractions = count("num_retractions", info.get("num_retractions") or 0)
+    most = cycles + accepted + 1 + retractions
+    why = f"{cycles} cycles with {accepted} accepted, one token from the prefill and at most {longest} cut at the end,"
+    within(LENGTH[0], length, (cycles + accepted - longest) / cycles, most / cycles, why, EXACT)
 
 
 def from_metrics(text: str) -> Statistics:
@@ -114,11 +133,12 @@ def from_metrics(text: str) -> Statistics:
     if not tau:
         raise ValueError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
     nodes = metrics.gauge("sglang:spec_num_draft_tokens")
-    if nodes and tau > nodes + 1e-6:
+    if nodes and tau > nodes + EXACT:
         raise ValueError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: these contradict")
     drafts = metrics.counter("sglang:spec_verify_calls")
-    sentences = (TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start")
-    return Statistics("sglang", "metrics", None, tau, drafts or None, None, None, sentences)
+    sentences = [TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start"]
+    sentences += metrics.gauge_notes(length)
+    return Statistics("sglang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
 
 
 def from_bench_speculative(text: str) -> list[BenchPoint]:
@@ -141,6 +161,9 @@ def _point(line: str, where: str) -> BenchPoint:
         raise ValueError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
     rounding = 0.002 + 1e-5 / seconds
     agree(f"{where}: speed", speed, tau / seconds, "acc_length / step_time", rounding * tau / seconds + 1e-3)
+    tokens_out = number(f"{where}: completion_tokens", record.get("completion_tokens", 1))
+    most = (steps + 1) / (1 - 1 / tokens_out) if steps and tokens_out > 1 else steps + 1
+    within(f"{where}: acc_length", tau, 1, most, f"steps={steps}, one token from the prefill of each answer,", ROUNDED)
     envelope = None if steps == 0 else Envelope(steps, topk, steps if topk == 1 else tokens - 1)
     return BenchPoint(batch, envelope, tau, seconds, speed)
 

@@ -9,10 +9,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectheory.acceptance import Acceptance
-from spectheory.engines.names import agree
+from spectheory.engines.names import FLOAT, agree, within
 from spectheory.records import Provenance
 
+RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
+ROUNDED_TAU, ROUNDED_RATE, ROUNDED_PERCENT = 0.005 + FLOAT, 0.0005 + FLOAT, 0.05 + FLOAT
+"""Half a unit of the last digit of what log lines print: tau has two decimals, rates three, a percentage one."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 
 
@@ -54,7 +57,7 @@ class Statistics:
         if self.tau is not None and self.tau < 1:
             raise ValueError(f"tau must be at least 1, the token of the target itself, got {self.tau:g}")
         if self.tau is not None and self.drafts and self.accepted is not None:
-            agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", 0.01 * self.tau)
+            agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", ROUNDED_TAU)
 
 
 def from_totals(
@@ -139,34 +142,56 @@ def from_rounded(
     accepted: int | None,
     drafted: int | None,
     min_trials: int,
+    percent: float | None = None,
 ) -> Statistics:
-    """Statistics of a log line: tau with two decimals and, with three, how often the first d + 1 were all accepted."""
+    """Statistics of a log line: tau with two decimals and, with three, how often the first d + 1 were all accepted.
+
+    `percent` of the drafted tokens were accepted, where the line says so.
+    """
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
             limit = f"that of position {d - 1}, {rates[d - 1]:g}" if d else "1"
             raise ValueError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
-    agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", 0.006 + 0.0006 * len(rates))
+    slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
+    agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
+    if percent is not None:
+        _check_percent(percent, rates, accepted, drafted)
     if accepted is None or drafted is None:
         table = [[rate / before if before else 0.0] for rate, before in zip(rates, [1, *rates], strict=False)]
         sentences = (RANK_0_ONLY, "the line has no counts: the rates come without intervals")
         return Statistics(engine, kind, Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
-    drafts, found = _counts_behind(rates, tau, accepted, drafted)
+    drafts, found = counts_behind(rates, tau, accepted, drafted)
     hits, trials = from_prefix_counts(found, drafts)
-    assumed = ["the line rounds its rates: cycles and counts by position are recovered from them"]
+    assumed = [RECOVERED]
     made = from_positions(
         engine, kind, hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
     return Statistics(engine, kind, made.acceptance, tau, drafts, drafted, accepted, made.assumed)
 
 
-def _counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
+def _check_percent(percent: float, rates: Sequence[float], accepted: int | None, drafted: int | None) -> None:
+    """Accepted of drafted tokens, by their counts; else a draft has a token at least and one for each accepted.
+
+    Without counts the least is that of drafts of full length, the most that of drafts as long as what was accepted.
+    """
+    name = "Avg Draft acceptance rate in %"
+    if accepted is not None and drafted:
+        agree(name, percent, 100 * accepted / drafted, f"Accepted={accepted} / Drafted={drafted}", ROUNDED_PERCENT)
+        return
+    low, high = (max(0.0, sum(rates) + sign * ROUNDED_RATE * len(rates)) for sign in (-1, 1))
+    most = min(1.0, high / max(1.0, 1 + sum(rates[1:]) - ROUNDED_RATE * len(rates)))
+    shown = ", ".join(f"{rate:g}" for rate in rates)
+    within(name, percent, 100 * low / len(rates), 100 * most, f"the rates {shown}", ROUNDED_PERCENT)
+
+
+def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
     """(cycles, counts by position) that round to all figures of a log line, drafts of full length preferred."""
     total, slack = sum(rates), 0.0005 * len(rates)
     guess = accepted / total if total else drafted / len(rates)
     low, high = guess * total / (total + slack), guess * total / (total - slack) if total > slack else drafted
     near = range(max(1, int(low)), min(drafted, int(high) + 1) + 1)
     for n in [drafted // len(rates), *sorted(near, key=lambda n: abs(n - guess))[:20_000]]:
-        found = _fitting(rates, n, accepted) if n and abs(1 + accepted / n - tau) <= 0.005 + 1e-9 else None
+        found = _fitting(rates, n, accepted) if n and abs(1 + accepted / n - tau) <= ROUNDED_TAU else None
         if found is not None:
             return n, found
     raise ValueError(

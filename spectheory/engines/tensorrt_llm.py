@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.engines import statistics
-from spectheory.engines.names import agree, count, mapping, missing, number, pick
+from spectheory.engines.names import EXACT, agree, count, mapping, missing, number, pick
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, export
@@ -59,13 +59,22 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
     if drafted == 0:
         return 0, 0, 0
+    length = None if length is None else number(LENGTH[0], length)
+    if requests is None and (length is None or accepted == 0):
+        if length is not None:
+            agree(LENGTH[0], length, 1, "numAcceptedTokens=0", EXACT)
+        return drafted, accepted, None
+    named = REQUESTS[0] if requests is not None else f"the number of requests, by {LENGTH[0]}={length:g},"
     if requests is None:
-        over = 0.0 if length is None else number(LENGTH[0], length) - 1
-        return drafted, accepted, round(accepted / over) if over > 0 else None
+        requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
     requests = count(REQUESTS[0], requests)
-    if length is not None and requests:
-        expected = 1 + accepted / requests
-        agree(LENGTH[0], number(LENGTH[0], length), expected, "1 + numAcceptedTokens / requests", 0.01 * expected)
+    if not 1 <= requests <= drafted:
+        raise ValueError(
+            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each drafted a token, got {requests}: these "
+            "contradict each other"
+        )
+    if length is not None:
+        agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
     return drafted, accepted, requests
 
 
@@ -80,4 +89,5 @@ def from_metrics(text: str) -> Statistics:
     sentences = [TOTALS_ONLY, "the counters do not say how many cycles there were"]
     if tau is not None:
         sentences.append("tau is a gauge of the last iteration, not a mean since the start")
+        sentences += metrics.gauge_notes(prefix + "acceptance_length")
     return Statistics("tensorrt_llm", "metrics", None, tau or None, None, drafted, accepted, tuple(sentences))

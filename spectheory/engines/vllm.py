@@ -8,17 +8,27 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
 from typing import Any
 
 from spectheory.engines import statistics
-from spectheory.engines.names import agree, count, counts, mapping, missing, number
+from spectheory.engines.names import EXACT, agree, count, counts, mapping, missing, number
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.statistics import Statistics
+from spectheory.engines.statistics import RECOVERED, Statistics
 from spectheory.engines.vllm_config import VERSIONS, export
 
-__all__ = ["VERSIONS", "export", "from_log_line", "from_prometheus", "from_request_metrics"]
+__all__ = ["VERSIONS", "export", "from_log", "from_log_line", "from_prometheus", "from_request_metrics"]
 
 PREFIX = "vllm:spec_decode_num_"
+FORMS = {
+    "Mean acceptance length": r"Mean acceptance length:\s*([\d.]+)",
+    "Per-position acceptance rate": r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)",
+    "Accepted": r"\bAccepted:\s*(\d+) tokens",
+    "Drafted": r"\bDrafted:\s*(\d+) tokens",
+    "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
+}
+"""What a line of the log says, by what it calls it."""
 
 
 def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
@@ -49,32 +59,75 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
     )
 
 
+@dataclass(frozen=True)
+class _Line:
+    """The figures of one line of the log, those that are there."""
+
+    tau: float
+    rates: list[float]
+    accepted: int | None
+    drafted: int | None
+    percent: float | None
+
+    @classmethod
+    def parse(cls, line: str) -> _Line:
+        found = {name: re.findall(form, line) for name, form in FORMS.items()}
+        for name in list(FORMS)[:2]:
+            if len(found[name]) != 1:
+                if not found[name]:
+                    raise missing("the line", list(FORMS)[:2], re.findall(r"([A-Za-z][\w -]*):", line))
+                raise ValueError(f"line must be a single one, got {len(found[name])} of {name}: use from_log")
+        tau, rates, accepted, drafted, percent = found.values()
+        return cls(
+            tau=float(tau[0]),
+            rates=[float(rate) for rate in rates[0].split(",")],
+            accepted=int(accepted[0]) if accepted and drafted else None,
+            drafted=int(drafted[0]) if accepted and drafted else None,
+            percent=float(percent[0]) if percent else None,
+        )
+
+    def statistics(self, min_trials: int) -> Statistics:
+        return statistics.from_rounded("vllm", "log line", min_trials=min_trials, **vars(self))
+
+
 def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of a line `SpecDecoding metrics: Mean acceptance length: ...`: the interval since the line before."""
-    forms = {
-        "Mean acceptance length": r"Mean acceptance length:\s*([\d.]+)",
-        "Per-position acceptance rate": r"Per-position acceptance rate:\s*\[?([\d.]+(?:,\s*[\d.]+)*)",
-        "Accepted": r"\bAccepted:\s*(\d+) tokens",
-        "Drafted": r"\bDrafted:\s*(\d+) tokens",
-        "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
-    }
-    found = {name: re.findall(form, line) for name, form in forms.items()}
-    for name in list(forms)[:2]:
-        if len(found[name]) != 1:
-            if not found[name]:
-                raise missing("the line", list(forms)[:2], re.findall(r"([A-Za-z][\w -]*):", line))
-            raise ValueError(
-                f"line must be a single one, got {len(found[name])} of {name}: pass one interval at a time"
-            )
-    accepted, drafted = (int(found[name][0]) if found[name] else None for name in ("Accepted", "Drafted"))
-    if accepted is not None and drafted and found["Avg Draft acceptance rate"]:
-        given = float(found["Avg Draft acceptance rate"][0])
-        agree("Avg Draft acceptance rate in %", given, 100 * accepted / drafted, "Accepted / Drafted", 0.06)
-    rates = [float(rate) for rate in found["Per-position acceptance rate"][0].split(",")]
-    tau = float(found["Mean acceptance length"][0])
-    return statistics.from_rounded(
-        "vllm", "log line", tau=tau, rates=rates, accepted=accepted, drafted=drafted, min_trials=min_trials
+    return _Line.parse(line).statistics(min_trials)
+
+
+def from_log(text: str, *, min_trials: int = 100) -> Statistics:
+    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are passed over.
+
+    Intervals in which nothing was drafted, whose mean is nan, add nothing. Drafts may be longer in one interval than in
+    another: a position counts in those that have it.
+
+    Raises:
+        ValueError: there is no line, one contradicts itself, or there are several and one has no counts.
+    """
+    lines = [line for line in text.splitlines() if "Mean acceptance length: nan" not in line]
+    found = [line for line in lines if re.search(FORMS["Mean acceptance length"], line)]
+    if len(found) < 2:
+        return from_log_line(found[0] if found else text, min_trials=min_trials)
+    hits: list[int] = []
+    trials: list[int] = []
+    drafts = drafted = 0
+    for i, line in enumerate(found, 1):
+        part = _Line.parse(line)
+        part.statistics(1)
+        if part.accepted is None or part.drafted is None:
+            raise ValueError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
+        cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
+        more = statistics.from_prefix_counts(counted, cycles)
+        hits, trials = (_added(*rows) for rows in zip((hits, trials), more, strict=True))
+        drafts, drafted = drafts + cycles, drafted + part.drafted
+    assumed = [f"{len(found)} lines of the log are added", RECOVERED]
+    return statistics.from_positions(
+        "vllm", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
+
+
+def _added(row: list[int], other: list[int]) -> list[int]:
+    return [a + b for a, b in zip_longest(row, other, fillvalue=0)]
 
 
 def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
@@ -90,43 +143,73 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
     if histogram is None:
         raise missing("the response", ["acceptance_histogram"], inner)
     histogram = counts("acceptance_histogram", histogram)
-    drafts = sum(histogram)
-    by_length = _by_length(inner) or {len(histogram) - 1: histogram}
-    hits, trials = statistics.from_histograms(by_length)
-    accepted = sum(j * n for j, n in enumerate(histogram))
+    drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
+    by_length = _by_length(inner)
+    hits, trials = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
     agree("the sum of acceptance_histogram_by_draft_length", sum(hits), accepted, "acceptance_histogram", 0)
-    drafted = inner.get("num_draft_tokens")
-    for name, expected in (("num_spec_steps", drafts), ("num_accepted_draft_tokens", accepted)):
+    for name, expected in (
+        ("num_spec_steps", drafts),
+        ("num_accepted_draft_tokens", accepted),
+        ("num_spec_tokens", len(histogram) - 1),
+    ):
         if inner.get(name) is not None:
             agree(name, count(name, inner[name]), expected, "acceptance_histogram", 0)
     if inner.get("mean_acceptance_length") is not None and drafts:
         tau = number("mean_acceptance_length", inner["mean_acceptance_length"])
-        agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", 1e-3)
+        agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", EXACT)
     return statistics.from_positions(
         "vllm",
         "request metrics",
         hits=hits,
         trials=trials,
         drafts=drafts,
-        drafted=None if drafted is None else count("num_draft_tokens", drafted),
+        drafted=_drafted(inner, by_length, drafts * (len(histogram) - 1), accepted),
         min_trials=min_trials,
     )
 
 
+def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
+    """num_draft_tokens, checked: at most the longest draft in every step, or as many as the steps by length say."""
+    if inner.get("num_draft_tokens") is None:
+        return None
+    drafted = count("num_draft_tokens", inner["num_draft_tokens"])
+    if drafted < accepted:
+        raise ValueError(
+            f"num_draft_tokens={drafted} must be at least accepted={accepted}: these contradict each other"
+        )
+    if by_length:
+        said = sum(k * sum(row) for k, row in by_length.items())
+        agree("num_draft_tokens", drafted, said, "the steps by draft length", 0)
+    elif drafted > most:
+        raise ValueError(
+            f"num_draft_tokens must be at most {most}, the longest draft in every step of acceptance_histogram, got "
+            f"{drafted}: these contradict each other"
+        )
+    if inner.get("draft_acceptance_rate") is not None and drafted:
+        rate = number("draft_acceptance_rate", inner["draft_acceptance_rate"])
+        agree("draft_acceptance_rate", rate, accepted / drafted, f"{accepted} accepted of {drafted} drafted", EXACT)
+    return drafted
+
+
 def _by_length(inner: Mapping[str, Any]) -> dict[int, list[int]]:
     """Histograms by draft length, as reported or from the steps; empty where neither is there."""
-    rows = inner.get("acceptance_histogram_by_draft_length")
+    name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
-    for k, row in (rows or {}).items():
-        made[int(k)] = counts(f"acceptance_histogram_by_draft_length[{k}]", row)
+    for k, row in mapping(name, inner.get(name) or {}).items():
+        if not str(k).isdecimal():
+            raise ValueError(f"{name} must have draft lengths as keys, such as '3', got {k!r:.40}")
+        made[int(k)] = counts(f"{name}[{k}]", row)
         if len(row) != int(k) + 1:
-            raise ValueError(
-                f"acceptance_histogram_by_draft_length[{k}] must have {int(k) + 1} entries, got {len(row)}"
-            )
+            raise ValueError(f"{name}[{k}] must have {int(k) + 1} entries, got {len(row)}")
     if made:
         return made
-    accepted, drafted = inner.get("per_step_accepted") or [], inner.get("per_step_drafted") or []
-    for j, k in zip(counts("per_step_accepted", accepted), counts("per_step_drafted", drafted), strict=True):
+    accepted, drafted = (counts(key, inner.get(key) or []) for key in ("per_step_accepted", "per_step_drafted"))
+    if len(accepted) != len(drafted):
+        raise ValueError(
+            f"per_step_accepted and per_step_drafted must be equally long, got {len(accepted)} and {len(drafted)}: "
+            "pass both as the response has them"
+        )
+    for j, k in zip(accepted, drafted, strict=True):
         if j > k:
             raise ValueError(f"per_step_accepted must be at most per_step_drafted={k}, got {j}")
         made.setdefault(k, [0] * (k + 1))[j] += 1

@@ -6,8 +6,13 @@ Versions: 0.11 to 0.32, by the sources below, read 2026-11-21. 0.33.0 was out by
 - `synthetic_acceptance_rates`: PR #40662 (2026-04), counted from 0.21 on.
 - `num_speculative_tokens_per_batch_size`: PR #32374 (merged 2026-06-14), first in the release notes of 0.24.0.
 
-Keys and bounds: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN` is 32 in the V1 rejection sampler. vLLM counts
-drafted tokens without the root, as we do.
+Methods, by vllm/config/speculative.py and v1/worker/gpu_model_runner.py of the source distributions of 0.11.0, 0.11.2,
+0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0: see `FIRST`. `mlp_speculator` is a name that the
+config knows and the V1 runner refuses, in 0.11.0 as in 0.32.0, and is refused here. Which `*_mtp` came when is not
+checked: each release adds some, and `mtp` stands for all of them.
+
+Keys: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN`, of v1/sample/rejection_sampler.py, is 128 in each of those
+distributions. vLLM counts drafted tokens without the root, as we do.
 """
 
 from __future__ import annotations
@@ -21,8 +26,17 @@ from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import ChainRange, Shape, is_ranges, paths, schedule
 from spectheory.tree import Tree
 
-MAX_SPEC_LEN = 32
-WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "mlp_speculator", "dflash", "dspark")
+MAX_SPEC_LEN = 128
+WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
+FIRST = {"suffix": 12, "draft_model": 15, "ngram_gpu": 18, "dflash": 20, "dspark": 25}
+"""The 0.minor with which a method came, where that is after 0.11.
+
+- suffix: in 0.11.2, not in 0.11.0, counted from 0.12 on.
+- draft_model: PR #24322; up to 0.14 NotImplementedError (https://github.com/vllm-project/vllm/issues/31883).
+- ngram_gpu: PR #29184, not in 0.17.0.
+- dflash: not in 0.19.0.
+- dspark: PR #46995, not in 0.24.0.
+"""
 WITHOUT_MODEL = ("mtp", "suffix", "ngram", "ngram_gpu")
 
 
@@ -61,7 +75,7 @@ def export(
     """
     number_of_version, keys = release("vLLM", version, VERSIONS)
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
-    _check_method(method, model)
+    _check_method(method, model, number_of_version)
     if isinstance(plan, Tree):
         added, notes = _tree_keys(plan, number_of_version, keys, method)
     elif is_ranges(plan):
@@ -80,10 +94,16 @@ def export(
     return Export("vllm", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
 
 
-def _check_method(method: str, model: str | None) -> None:
+def _check_method(method: str, model: str | None, version: str) -> None:
     without = method in WITHOUT_MODEL or method.endswith("_mtp")
     if method not in WITH_MODEL and not without:
         raise ValueError(f"method must be one of {', '.join(WITH_MODEL + WITHOUT_MODEL)} or *_mtp, got {method!r}")
+    if int(version.split(".")[1]) < FIRST.get(method, 0):
+        others = [name for name in WITH_MODEL + WITHOUT_MODEL if int(version.split(".")[1]) >= FIRST.get(name, 0)]
+        raise ValueError(
+            f"method must be one that vLLM {version} runs ({', '.join(others)}), got {method!r}: it came with "
+            f"0.{FIRST[method]}"
+        )
     if model is None and not without:
         raise ValueError(f"model must name the draft for method={method!r}, got None")
 

@@ -43,7 +43,8 @@ def spine_tree(
         root_ratio: the source's spine-branch ratio.
         max_spine: longest spine.
         top_k: most branches at a node.
-        min_score: branches whose rate given that all before them failed or are excluded is lower are left out.
+        min_score: branches whose rate off the spine is lower are left out: p_branch (1 - p_branch)^j for branch j where
+            siblings are sequential, p_branch where they are exclusive.
         branch_depth: longest path of branches.
         bypass_length: a match of so many tokens is drafted as a chain, None for never.
         siblings: `sequential` or `exclusive`, (2) and (3) of `spectheory.goose`.

@@ -52,6 +52,8 @@ class OptimalTransport(Solver):
         Raises:
             ValueError: there are more sets of drafts than can be listed.
         """
+        if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose law can only be p
+            return p * 1
         exact = p.dtype == object
         coupled = _coupling(tuple(p.tolist()), tuple(q.tolist()), len(drafts), self.drawn, exact)
         row = coupled.get(frozenset(drafts))

@@ -45,16 +45,26 @@ def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> Text
                 f"{1 - envelope.speedup / schedule.speedup[at]:.1%}" if tree.budget else MISSING,
             )
         )
-    at = schedule.break_even
-    note = (
-        "Speculation pays at every batch size." if at is None else f"From batch {at} on nothing beats plain decoding."
-    )
     return TextTable(
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
         header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{note} Figures at the first batch of a row, ± half the 95% interval. Envelope: levels, branching, nodes "
-        "of an engine with EAGLE-2 trees, and the speed it loses.",
+        note=f"{_where_it_pays(schedule)} Fastest: of the best trees of each budget, depth and width. Figures at the "
+        "first batch of a row, ± half the 95% interval. Envelope: levels, branching, nodes of an engine with EAGLE-2 "
+        "trees, and the speed it loses.",
+    )
+
+
+def _where_it_pays(schedule: Schedule) -> str:
+    """One sentence on the batch sizes at which nothing beats plain decoding, those below the break-even too."""
+    at, ranges = schedule.break_even, zip(_named_ranges(schedule), schedule.ranges(), strict=True)
+    below = [batches for (batches, tree), (first, *_) in ranges if tree.budget == 0 and first != at]
+    trailing = [] if at is None else [f"from batch {at} on"]
+    if not below and not trailing:
+        return "Speculation pays at every batch size."
+    plain = " and ".join([f"at batch {batches}" for batches in below] + trailing)
+    return (
+        f"{plain[0].upper()}{plain[1:]} nothing beats plain decoding{', at all others speculation pays' * bool(below)}."
     )
 
 

@@ -29,6 +29,21 @@ def layers(frontier: Frontier, budget: int) -> Iterator[tuple[int, float]]:
             return
 
 
+def most_gain(frontier: Frontier, budget: int, depth: int) -> float:
+    """What the layer below `depth`, the last one drafted, can add to E_sub at most.
+
+    It is the largest, over k, of the sum of the k best probabilities of the last layer less that of the k least of the
+    best tree so far, an empty place counting 0. For if k nodes of the next layer enter, they have k parents or fewer,
+    and sum to at most what these do, since siblings exclude each other; and k nodes or empty places make way for them.
+    """
+    probability = frontier.nodes.probability
+    best = np.zeros(budget)
+    kept = probability[1 : budget + 1]
+    best[: len(kept)] = kept
+    last = probability[frontier.nodes.depth == depth][:budget]
+    return float((last - best[::-1][: len(last)]).cumsum().max(initial=0.0))
+
+
 @dataclass(frozen=True)
 class OptTree:
     """Algorithm 1 of OPT-Tree.
@@ -78,9 +93,10 @@ class OptTreeAtCost:
 
     What is done here: with s layers a cycle takes 1 + mu s target forwards and gives 1 + E_sub tokens. Increments of
     E_sub never grow, so that this ratio rises up to some s and then never again: the first layer that does not raise
-    it is the last. That layer is paid for and kept, for nothing seen before tells: a gain may stay as it was. At
-    least one layer is drafted. This takes the context as if all were like it; over a mixture of contexts the fastest
-    rule is `OptTree(budget, threshold=mu * speed)`, speed being the tokens per target time of the whole run.
+    it is the last. Where `most_gain` shows beforehand that it cannot, that layer is not drafted; where it does not, the
+    layer is paid for and kept. At least one layer is drafted. This takes the context as if all were like it; over a
+    mixture of contexts the fastest rule is `OptTree(budget, threshold=mu * speed)`, speed being the tokens per target
+    time of the whole run.
 
     Attributes:
         budget: most drafted nodes.
@@ -101,7 +117,8 @@ class OptTreeAtCost:
         frontier, before = Frontier(draft, self.budget), 1.0
         for depth, worth in layers(frontier, self.budget):
             speed = (1 + worth) / (1 + self.draft_over_target * depth)
-            if not speed > before:
+            most = 1 + worth + most_gain(frontier, self.budget, depth)
+            if not speed > before or not most / (1 + self.draft_over_target * (depth + 1)) > speed:
                 break
             before = speed
         return frontier.drafted()

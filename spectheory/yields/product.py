@@ -13,16 +13,7 @@ def reach(tree: Tree, acceptance: Acceptance) -> np.ndarray:
 
     Source: Sequoia (arXiv 2402.12374), Section 3.1; OPT-Tree, Eq. (2), with rates in place of draft probabilities.
     """
-    row = np.minimum(tree.depth[1:] - 1, acceptance.depths - 1)
-    rank = tree.rank[1:]
-    inside = rank < acceptance.ranks
-    rate = np.where(inside, acceptance.table[row, np.where(inside, rank, 0)], 0.0)
-    value = np.concatenate([[1.0], rate])
-    ancestor = np.maximum(tree.parent, 0)
-    while ancestor.any():  # pointer doubling: log2(depth) rounds
-        value *= value[ancestor]
-        ancestor = ancestor[ancestor]
-    return value
+    return _reach(tree, acceptance.table)
 
 
 def block_efficiency(tree: Tree, acceptance: Acceptance) -> float:
@@ -33,10 +24,14 @@ def block_efficiency(tree: Tree, acceptance: Acceptance) -> float:
 def block_efficiency_interval(
     tree: Tree, acceptance: Acceptance, *, level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> tuple[float, float]:
-    """Interval of the block efficiency that carries the counts behind the rates.
+    """Interval of the block efficiency that carries the counts behind the rates, and holds the predicted one.
 
-    Each row of rates is redrawn `draws` times from a Dirichlet law with the expected counts as its parameters (the
-    Bayesian bootstrap of the recorded positions, taken as independent), and the quantiles of the yields are returned.
+    A Bayesian credible interval, equal-tailed: each row of rates is redrawn `draws` times from a Dirichlet law whose
+    parameters are the expected counts of the ranks that the tree uses and of everything else, with one observation more
+    shared out evenly among these cells, and the quantiles of the yields are returned. For a chain that is Jeffreys'
+    half for accepted and half for not; in general Perks' prior, which weighs one observation however many the cells, so
+    that sparse ranks stay sparse. Positions are taken as independent. The prior does not enter the prediction, which an
+    end of the interval is moved to where it lies outside: at 0 or all of n accepted.
 
     Raises:
         ValueError: the rates carry no counts.
@@ -44,10 +39,25 @@ def block_efficiency_interval(
     if acceptance.trials is None:
         raise ValueError("block_efficiency_interval needs counts: make the Acceptance with from_counts, or measure it")
     rng = np.random.default_rng(seed)
-    missed = 1 - acceptance.table.sum(1, keepdims=True)
-    counts = np.hstack([acceptance.table, missed.clip(0)]) * acceptance.trials[:, None]
+    used = acceptance.table[:, : max(1, int(tree.rank.max()) + 1)]
+    cells = np.hstack([used, (1 - used.sum(1, keepdims=True)).clip(0)])
+    counts = cells * acceptance.trials[:, None] + 1 / cells.shape[1]
     gamma = rng.standard_gamma(counts, size=(draws, *counts.shape))
     tables = (gamma / gamma.sum(-1, keepdims=True))[..., :-1]
-    yields = [block_efficiency(tree, Acceptance(table)) for table in tables]
-    low, high = np.quantile(yields, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    low, high = np.quantile(_reach(tree, tables).sum(-1), [(1 - level) / 2, (1 + level) / 2])
+    predicted = block_efficiency(tree, acceptance)
+    return min(float(low), predicted), max(float(high), predicted)
+
+
+def _reach(tree: Tree, tables: np.ndarray) -> np.ndarray:
+    """(..., budget + 1) for rates (..., D, R)."""
+    depths, ranks = tables.shape[-2:]
+    row, rank = np.minimum(tree.depth[1:] - 1, depths - 1), tree.rank[1:]
+    inside = rank < ranks
+    rate = np.where(inside, tables[..., row, np.where(inside, rank, 0)], 0.0)
+    value = np.concatenate([np.ones((*rate.shape[:-1], 1)), rate], axis=-1)
+    ancestor = np.maximum(tree.parent, 0)
+    while ancestor.any():  # pointer doubling: log2(depth) rounds
+        value *= value[..., ancestor]
+        ancestor = ancestor[ancestor]
+    return value

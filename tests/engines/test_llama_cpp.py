@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from spectheory.engines import llama_cpp
@@ -9,12 +11,29 @@ from tests.engines.examples import acceptance
 
 
 def test_golden_llama_cpp() -> None:
-    assert llama_cpp.export(6, version="b9085").command == "--spec-draft-n-max 6 --spec-draft-p-min 0"
+    made = llama_cpp.export(6, version="b9235", model="draft.gguf")
+    assert made.command == ("--spec-type draft-simple -md draft.gguf --spec-draft-n-max 6 --spec-draft-p-min 0"), (
+        "without --spec-type a draft is loaded and never used (#25345)"
+    )
+    assert len(made.notes) == 1
+    head = llama_cpp.export(3, version="b11000", model="owner/head", spec_type="draft-eagle3")
+    assert head.args[:4] == ("--spec-type", "draft-eagle3", "-md", "owner/head")
+    assert "-md takes a GGUF file: convert owner/head" in head.notes[1]
+    assert "since PR #18039" in head.notes[2]
 
 
-def test_llama_cpp_refuses_what_it_cannot_run() -> None:
-    with pytest.raises(ValueError, match=r"of llama.cpp .* \(9085 to 11382\), got 'b8000'"):
-        llama_cpp.export(3, version="b8000")
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"version": "b9234"}, r"of llama.cpp .* \(9235 to 11382\), got 'b9234'"),
+        ({"spec_type": "draft"}, "spec_type must be one of draft-simple, draft-eagle3, got 'draft'"),
+        ({"model": ""}, "model must name the draft's GGUF file, got ''"),
+        ({"length": 0}, "length must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_llama_cpp_refuses_what_it_cannot_run(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        llama_cpp.export(**{"length": 3, "version": "b11000", "model": "d.gguf", **arguments})
 
 
 SLOT = (
@@ -29,7 +48,18 @@ SERVER = (
 OLD_SERVER = "statistics draft: #calls = 10, #gen drafts = 10, #acc drafts = 10, #gen tokens = 110, #acc tokens = 98"
 
 
-@pytest.mark.parametrize("line", [SLOT, SERVER], ids=["request", "server"])
+NEWER = SLOT.split(", mean acceptance")[0] + ", mean len =  2.92"
+BARE = SLOT.replace("(0.805", "0.805").replace("0.483)", "0.483")
+LINES = {
+    "request": SLOT,
+    "server": SERVER,
+    "no parentheses": BARE,
+    "server, no parentheses": SERVER.replace("(0.805", "0.805").replace("0.483)", "0.483"),
+    "trace": NEWER + "\n0.06.9 T slot print_timing: id  1 | task 0 |      acc per pos = (0.805, 0.632, 0.483)",
+}
+
+
+@pytest.mark.parametrize("line", LINES.values(), ids=LINES)
 def test_llama_cpp_log(line: str) -> None:
     found = llama_cpp.from_log_line(line, min_trials=1)
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (87, 259, 167, 2.92)
@@ -42,11 +72,18 @@ def test_llama_cpp_log_before_positions() -> None:
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (10, 110, 98, 10.8)
     slot = llama_cpp.from_log_line("draft acceptance rate = 0.57576 (  171 accepted /   297 generated)")
     assert (slot.drafts, slot.drafted, slot.accepted, slot.tau) == (None, 297, 171, None)
+    newer = llama_cpp.from_log_line(NEWER)
+    assert (newer.drafts, newer.drafted, newer.accepted, newer.tau) == (None, 259, 167, 2.92)
+    assert newer.assumed[1] == "the line does not say how many cycles there were"
     for text, message in [
         (OLD_SERVER.replace("#acc drafts = 10", "#acc drafts = 11"), "#gen drafts=10, #acc drafts=11, .* contradict"),
         (SLOT.replace("0.64479", "0.7"), "draft acceptance is 0.7, but accepted / generated makes it 0.644788"),
         (SLOT.replace("0.632", "0.9"), "rate of position 1 is 0.9, but must be at most that of position 0, 0.805"),
         (SLOT.replace("2.92", "3.92"), "mean acceptance length is 3.92, but"),
+        (NEWER.replace("2.92", "1.2"), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
+        (NEWER.replace("2.92", "1690"), "mean acceptance length is 1690, but"),
+        (OLD_SERVER + ", #mean acc len = 9.0", "#mean acc len is 9, but 1 . #acc tokens / drafts makes it 10.8"),
+        (SLOT.replace("0.64479", "0.64481"), "draft acceptance is 0.64481, but"),
         (SLOT + "\n" + SERVER, "text must hold one line of statistics, got 2"),
         ("draft acceptance ratio = 0.5", "the log has none of draft acceptance, .* found are draft acceptance ratio"),
     ]:

@@ -53,7 +53,7 @@ def test_one_plan_in_the_counting_of_each_engine() -> None:
         json.loads(hugging_face.export(4, version="5.23.0").files["generation_config.json"])["num_assistant_tokens"]
         == 4
     )
-    assert flag(llama_cpp.export(4, version="b11000"), "--spec-draft-n-max") == "4"
+    assert flag(llama_cpp.export(4, version="b11000", model="d"), "--spec-draft-n-max") == "4"
     assert flag(mlx_lm.export(4, version="0.32.2", model="d"), "--num-draft-tokens") == "4"
     static = sglang.export(chain, version="0.5.12", algorithm="EAGLE", model=None)
     assert static.args[2:] == (

@@ -66,11 +66,11 @@ def test_sglang_refuses_what_it_cannot_run(call: Any, message: str) -> None:
 
 NEW = {
     "id": "a",
-    "completion_tokens": 252,
+    "completion_tokens": 251,
     "spec_verify_ct": 100,
     "spec_num_correct_drafts": 150,
     "spec_num_proposed_drafts": 300,
-    "spec_accept_length": 2.52,
+    "spec_accept_length": 2.51,
     "spec_accept_rate": 0.5,
     "spec_correct_drafts_histogram": [20, 40, 10, 30],
 }
@@ -108,6 +108,19 @@ def test_sglang_trees_and_single_tokens() -> None:
     assert acceptance(sglang.from_meta_info(mtp)).table.tolist() == [[0.75]]
 
 
+BARE = {"spec_verify_ct": 10, "spec_num_correct_drafts": 50, "spec_accept_length": 2.0}
+"""Totals with a length that they contradict."""
+
+
+def test_the_length_counts_the_token_of_each_prefill_and_not_those_cut_at_the_end() -> None:
+    for length, info in [
+        (6.1, BARE),
+        (6.2, BARE | {"num_retractions": 1}),
+        (5.5, BARE | {"spec_num_proposed_drafts": 60}),
+    ]:
+        assert sglang.from_meta_info(info | {"spec_accept_length": length}).tau == 6
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -115,7 +128,11 @@ def test_sglang_trees_and_single_tokens() -> None:
         ({"spec_verify_ct": 99}, "spec_verify_ct is 99, but the histogram makes it 100"),
         ({"spec_accepted_drafts": 140}, "spec_num_correct_drafts=150 and spec_accepted_drafts=140 are one statistic"),
         ({"spec_num_proposed_drafts": 100}, "accepted=150 must be at most drafted=100"),
-        ({"spec_accept_length": 3.5}, "spec_accept_length is 3.5, but 1 . accepted / cycles, .* makes it 2.5"),
+        ({"spec_accept_length": 2.52}, "spec_accept_length is 2.52, but 100 cycles with 150 .* makes it 2.47 to 2.51"),
+        ({"spec_accept_length": 2.46}, "at most 3 cut at the end, makes it 2.47 to 2.51"),
+        ({"spec_accept_rate": 0.1}, "spec_accept_rate is 0.1, but accepted=150 of drafted=300 makes it 0.5"),
+        (dict.fromkeys(NEW) | BARE | {"spec_accept_length": 2.0}, "at most 32 cut at the end, makes it 2.8 to 6.1"),
+        (dict.fromkeys(NEW) | BARE | {"spec_num_proposed_drafts": 60}, "at most 6 cut at the end, makes it 5.4 to 6.1"),
         ({"spec_verify_ct": 0, "spec_correct_drafts_histogram": None}, "sglang has drafted nothing yet"),
         ({"spec_verify_ct": None, "spec_correct_drafts_histogram": None}, "meta_info has none of spec_verify_ct"),
     ],
@@ -145,7 +162,15 @@ def test_sglang_metrics() -> None:
     found = sglang.from_metrics(SGLANG_METRICS)
     assert (found.tau, found.drafts, found.acceptance, found.accepted) == (2.5, 40, None, None)
     assert "gauge of the last batches" in found.assumed[1]
+    ranks = SGLANG_METRICS + 'sglang:spec_accept_length{tp_rank="1"} 0.0\nsglang:spec_accept_length{tp_rank="2"} 3.5\n'
+    several = sglang.from_metrics(ranks)
+    assert several.tau == 3.0, "the mean of the ranks that are not idle"
+    assert several.assumed[2:] == (
+        "1 of 3 gauges are 0, of idle ranks, and left out",
+        "tau is the mean of 2 gauges, whatever each rank had to do",
+    )
     for old, new, message in [
+        ("2.5", "0.0", "must be a finite number above 0, got 0.0: nothing has been verified yet"),
         ("2.5", "4.5", "accept_length is 4.5, more than sglang:spec_num_draft_tokens=4"),
         ("2.5", "0", "nothing has been verified yet"),
         ("2.5", "0.4", "tau must be at least 1, the token of the target itself, got 0.4"),
@@ -163,6 +188,9 @@ BENCH = """\
 """  # noqa: E501
 
 
+NINE = '"acc_length": 9.0, "step_time": 0.02, "speed": 450.0'
+
+
 def test_sglang_bench_speculative() -> None:
     plain, tree, chain = sglang.from_bench_speculative(BENCH)
     assert (plain.envelope, plain.tau, plain.tokens_per_second) == (None, 1.0, 100.0)
@@ -173,6 +201,12 @@ def test_sglang_bench_speculative() -> None:
         ('"acc_length": 2.5', '"accept_length": 2.5', "line 2 has none of acc_length; the nearest found are accept_l"),
         ('"step_time": 0.0125', '"step_time": 0', "line 2 must have batch_size >= 1, step_time > 0"),
         ('"num_draft_tokens": 8', '"num_draft_tokens": 64', "nodes must be at most"),
+        (
+            '"acc_length": 2.2, "step_time": 0.02, "speed": 110.0',
+            NINE,
+            "line 4: acc_length is 9, but steps=3, .* 4.00783",
+        ),
+        ('"acc_length": 1.0, "step_time": 0.01, "speed": 100.0', NINE, "line 1: acc_length is 9, but steps=0"),
     ]:
         with pytest.raises(ValueError, match=message):
             sglang.from_bench_speculative(BENCH.replace(old, new))

@@ -138,7 +138,27 @@ def test_tensorrt_llm_iterations() -> None:
     assert acceptance(single).table.tolist() == [[0.5]]
     for data, message in [
         (iteration(numAcceptedTokens=25), "numAcceptedTokens=25 must be at most numDraftTokens=24"),
-        (iteration(acceptanceLength=3.5), "acceptanceLength is 3.5, but 1 . numAcceptedTokens / requests makes it 2.5"),
+        (
+            iteration(acceptanceLength=3.5),
+            "acceptanceLength is 3.5, but 1 . numAcceptedTokens / 8 requests makes it 2.5",
+        ),
+        (iteration(acceptanceLength=2.51), "acceptanceLength is 2.51, but"),
+        (
+            iteration(numRequestsWithDraftTokens=25, acceptanceLength=None),
+            "numRequestsWithDraftTokens must be from 1 to numDraftTokens=24, as each drafted a token, got 25",
+        ),
+        (
+            iteration(numDraftTokens=10, numAcceptedTokens=9, numRequestsWithDraftTokens=None, acceptanceLength=1.001),
+            "number of requests, by acceptanceLength=1.001, must be from 1 to numDraftTokens=10, .* got 9000",
+        ),
+        (
+            iteration(numRequestsWithDraftTokens=None, acceptanceLength=2.6),
+            "acceptanceLength is 2.6, but 1 . numAcceptedTokens / 8 requests makes it 2.5",
+        ),
+        (
+            iteration(numRequestsWithDraftTokens=None, numAcceptedTokens=0),
+            "acceptanceLength is 2.5, but numAcceptedTokens=0 makes it 1",
+        ),
         (
             iteration(numDraftTokens=None),
             "specDecodingStats has none of numDraftTokens, .* found are .*numAcceptedTokens",
@@ -157,6 +177,9 @@ def test_tensorrt_llm_metrics() -> None:
     found = tensorrt_llm.from_metrics(text)
     assert (found.drafted, found.accepted, found.tau, found.drafts) == (300, 150, 2.5, None)
     assert "do not say how many cycles" in found.assumed[1]
+    ranks = text + 'trtllm_spec_decode_acceptance_length{model="m",rank="1"} 0.0\n'
+    assert tensorrt_llm.from_metrics(ranks).tau == 2.5
+    assert "1 of 2 gauges are 0, of idle ranks, and left out" in tensorrt_llm.from_metrics(ranks).assumed
     with pytest.raises(ValueError, match="accepted=350 must be at most drafted=300"):
         tensorrt_llm.from_metrics(text.replace("150.0", "350.0"))
     with pytest.raises(ValueError, match="none of trtllm_spec_decode_num_draft_tokens; the nearest"):

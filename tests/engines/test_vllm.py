@@ -66,12 +66,16 @@ def test_golden_vllm() -> None:
             "plan must be ranges of chains for vLLM, got Envelope",
         ),
         refusal(
-            lambda: vllm.export([ChainRange(1, 8, 33)], version="0.32", method="eagle3", model="d"),
-            "length must be at most MAX_SPEC_LEN=32 of vLLM's sampler, got 33",
+            lambda: vllm.export([ChainRange(1, 8, 129)], version="0.32", method="eagle3", model="d"),
+            "length must be at most MAX_SPEC_LEN=128 of vLLM's sampler, got 129",
         ),
         refusal(
-            lambda: vllm.export(st.Tree.k_ary(33, 1), version="0.20", method="eagle3", model="d"),
-            "nodes of the tree must be at most MAX_SPEC_LEN=32",
+            lambda: vllm.export(st.Tree.k_ary(129, 1), version="0.20", method="eagle3", model="d"),
+            "nodes of the tree must be at most MAX_SPEC_LEN=128",
+        ),
+        refusal(
+            lambda: vllm.export(RANGES[:1], version="0.32", method="mlp_speculator", model="d"),
+            "method must be one of eagle, .* got 'mlp_speculator'",
         ),
         refusal(
             lambda: vllm.export(RANGES, version="0.32", method="tree", model="d"),
@@ -104,6 +108,21 @@ def test_golden_vllm() -> None:
 def test_vllm_refuses_what_it_cannot_run(call: Any, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.parametrize(
+    ("method", "first"), [("suffix", 12), ("draft_model", 15), ("ngram_gpu", 18), ("dflash", 20), ("dspark", 25)]
+)
+def test_a_method_is_exported_from_the_version_on_that_runs_it(method: str, first: int) -> None:
+    plan, model = [ChainRange(1, 8, 3)], "d" if method[0] == "d" else None
+    assert f'"method": "{method}"' in vllm.export(plan, version=f"0.{first}.1", method=method, model=model).args[1]
+    message = f"vLLM 0.{first - 1} runs .*eagle3.*, got '{method}': it came with 0.{first}"
+    with pytest.raises(ValueError, match=message):
+        vllm.export(plan, version=f"0.{first - 1}.0", method=method, model=model)
+    for old in ("eagle", "eagle3", "medusa"):
+        vllm.export(plan, version="0.11.0", method=old, model="d")
+    for old in ("mtp", "ngram"):
+        vllm.export(plan, version="0.11.0", method=old, model=None)
 
 
 chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
@@ -249,15 +268,77 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
         ("Mean acceptance length", "Mean accepted length", "the line has none of Mean acceptance length"),
         ("3.49", "4.49", "mean acceptance length is 4.49, but 1 . the sum of the rates makes it 3.486"),
         ("0.622", "0.822", "rate of position 1 is 0.822, but must be at most that of position 0, 0.757"),
-        ("35.5%", "45.5%", "in % is 45.5, but Accepted / Drafted makes it 35.52"),
+        ("35.5%", "45.5%", "in % is 45.5, but Accepted=92 / Drafted=259 makes it 35.52"),
+        ("35.5%", "35.6%", "in % is 35.6, but Accepted=92 / Drafted=259 makes it 35.52"),
         ("Accepted: 92", "Accepted: 592", "in % is 35.5"),
-        ("92 tokens, Drafted: 259", "96 tokens, Drafted: 270", "accepted=96 of drafted=270, tau=3.49 .* fit no number"),
+        ("92 tokens, Drafted: 259", "92 tokens, Drafted: 260", "in % is 35.5, but"),
+        ("92 tokens, Drafted: 259", "98 tokens, Drafted: 276", "accepted=98 of drafted=276, tau=3.49 .* fit no number"),
+        (
+            "92 tokens, Drafted: 259",
+            "96 tokens, Drafted: 270",
+            "in % is 35.5, but Accepted=96 / Drafted=270 makes it 35.5556",
+        ),
         ("INFO", LOG, "must be a single one, got 2 of Mean acceptance length"),
     ],
 )
 def test_log_lines_that_contradict_themselves(old: str, new: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
         vllm.from_log_line(LOG.replace(old, new))
+
+
+SHORT = "SpecDecoding metrics: Mean acceptance length: 2.20, Per-position acceptance rate: 0.600, 0.400, 0.200"
+
+
+@pytest.mark.parametrize("percent", ["39.9", "40.0", "75.0", "75.1"])
+def test_a_percentage_that_the_rates_allow_is_taken(percent: str) -> None:
+    assert vllm.from_log_line(f"{SHORT}, Avg Draft acceptance rate: {percent}%").tau == 2.2
+
+
+@pytest.mark.parametrize("percent", ["39.8", "75.3", "95.0"])
+def test_a_percentage_that_the_rates_do_not_allow_is_refused(percent: str) -> None:
+    with pytest.raises(
+        ValueError, match=f"rate in % is {percent.removesuffix('.0')}, but the rates 0.6, 0.4, 0.2 makes"
+    ):
+        vllm.from_log_line(f"{SHORT}, Avg Draft acceptance rate: {percent}%")
+
+
+def log_line(drafts: int, counts: list[int]) -> str:
+    accepted, drafted = sum(counts), drafts * len(counts)
+    return (
+        f"INFO SpecDecoding metrics: Mean acceptance length: {1 + accepted / drafts:.2f}, Accepted: {accepted} tokens, "
+        f"Drafted: {drafted} tokens, Per-position acceptance rate: {', '.join(f'{n / drafts:.3f}' for n in counts)}, "
+        f"Avg Draft acceptance rate: {100 * accepted / drafted:.1f}%"
+    )
+
+
+def test_the_lines_of_a_log_are_added() -> None:
+    idle = "INFO SpecDecoding metrics: Mean acceptance length: nan, Accepted: 0 tokens, Drafted: 0 tokens"
+    lines = [log_line(100, [80, 50]), "INFO Engine 000: Avg prompt throughput", idle, log_line(60, [30, 20, 10])]
+    found = vllm.from_log("\n".join(lines))
+    assert (found.drafts, found.drafted, found.accepted) == (160, 380, 190)
+    counted = vllm.from_log("\n".join(lines), min_trials=1).acceptance
+    assert counted is not None
+    assert counted.hits is not None
+    assert counted.trials is not None
+    assert counted.hits[:, 0].tolist() == [110, 70, 10]
+    assert counted.trials.tolist() == [160, 110, 20], "position 2 counts in the interval that has it"
+    assert "2 lines of the log are added" in found.assumed
+    single = vllm.from_log(f"{lines[0]}\n{lines[1]}")
+    assert acceptance(single).table.tolist() == acceptance(vllm.from_log_line(lines[0])).table.tolist()
+    for text, message in [
+        (f"{lines[0]}\n{SHORT}", "line 2 of 2 must have Accepted and Drafted to be added: pass it alone"),
+        ("INFO nothing", "the line has none of Mean acceptance length"),
+        (f"{lines[0]}\n{LOG.replace('3.49', '4.49')}", "mean acceptance length is 4.49, but"),
+    ]:
+        with pytest.raises(ValueError, match=message):
+            vllm.from_log(text)
+
+
+def test_a_series_that_is_there_twice_is_refused() -> None:
+    with pytest.raises(
+        ValueError, match=r"each series once, got vllm:spec_decode_num_drafts_total\{engine=.* twice: pass"
+    ):
+        vllm.from_prometheus(PROMETHEUS * 2)
 
 
 REQUEST: dict[str, Any] = {
@@ -292,6 +373,9 @@ def test_vllm_request_metrics() -> None:
         assert table.tolist() == pytest.approx([50 / 55, 20 / 30]), "position 1 counts only where it was drafted"
 
 
+NO_LENGTHS = {"acceptance_histogram_by_draft_length": None}
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -302,7 +386,17 @@ def test_vllm_request_metrics() -> None:
         ({"num_spec_steps": 44}, "num_spec_steps is 44, but acceptance_histogram makes it 43"),
         ({"num_accepted_draft_tokens": 11}, "num_accepted_draft_tokens is 11, but acceptance_histogram makes it 10"),
         ({"mean_acceptance_length": 1.5}, "mean_acceptance_length is 1.5, but acceptance_histogram makes it 1.23256"),
-        ({"num_draft_tokens": 9}, "accepted=10 must be at most drafted=9"),
+        ({"num_draft_tokens": 9}, "num_draft_tokens=9 must be at least accepted=10"),
+        ({"num_draft_tokens": 9999}, "num_draft_tokens is 9999, but the steps by draft length makes it 129"),
+        ({"num_draft_tokens": 130, **NO_LENGTHS}, "must be at most 129, the longest draft in every step .* got 130"),
+        ({"draft_acceptance_rate": 0.9}, "draft_acceptance_rate is 0.9, but 10 accepted of 129 drafted makes it 0.07"),
+        ({"num_spec_tokens": 5}, "num_spec_tokens is 5, but acceptance_histogram makes it 3"),
+        (
+            {**NO_LENGTHS, "per_step_accepted": [0, 1], "per_step_drafted": [3]},
+            "per_step_accepted and per_step_drafted must be equally long, got 2 and 1",
+        ),
+        ({"acceptance_histogram_by_draft_length": {"x": [1]}}, "must have draft lengths as keys, such as '3', got 'x'"),
+        ({"acceptance_histogram_by_draft_length": [1]}, "by_draft_length must be a dictionary, got list"),
         ({"acceptance_histogram_by_draft_length": {"3": [39, 2, 0, 2]}}, "by_draft_length is 8, but .* makes it 10"),
         ({"acceptance_histogram": [39, -1, 0, 3]}, r"acceptance_histogram\[1\] must be a count, got -1"),
         ({"acceptance_histogram": 3}, "acceptance_histogram must be a list of counts, got 3"),

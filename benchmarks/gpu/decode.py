@@ -1,0 +1,121 @@
+"""The larger pair decoded: predicted against measured tau, and the wall clock beside transformers' own."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.place import Place
+from benchmarks.gpu.train import DRY_PACKAGE, larger_pair
+from reference.drafters import SuffixArray
+from reference.models import Pair
+from reference.prompts import encode_prompts, load_prompts
+from reference.train.corpus import standard_library
+from spectheory.records import write_whole
+from spectheory.wallclock import WallClock
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Prompts that are traced and decoded, and tokens of each; every `stride`-th combination is run."""
+
+    traced: int = 40
+    decoded: int = 16
+    prompt_tokens: int = 64
+    new_tokens: int = 64
+    rounds: int = 3
+    temperatures: tuple[float, ...] = (0.0, 0.6, 1.0)
+    stride: int = 1
+
+
+DRY_SIZES = Sizes(6, 2, 8, 24, 1, (0.0, 1.0), 20)
+
+
+def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
+    """Predicted against measured over policies, verifiers and temperatures, in float32; `compare.json`.
+
+    The combinations are run in the order of a hash, so that those finished in time are of every kind.
+    """
+    from reference.matrix import Matrix, MatrixSettings, Texts
+
+    ends, sizes = time.perf_counter() + seconds, DRY_SIZES if place.dry else Sizes()
+    pair = larger_pair(work, place, torch.float32)
+    traced, decoded = _prompts(pair, work, sizes)
+    settings = MatrixSettings("held-out prompts of the larger pair", sizes.new_tokens, seed)
+    matrix = Matrix(work / "matrix", pair, Texts(traced, decoded, _stored(pair, place)), settings)
+    every = matrix.combinations(sizes.temperatures)[:: sizes.stride]
+    finished: list[Any] = []
+    for combination in sorted(every, key=lambda one: one.key):
+        if finished and time.perf_counter() > ends:
+            say(f"compare: {len(every) - len(finished)} of {len(every)} are left: the same command goes on")
+            break
+        matrix.part(combination)
+        finished.append(combination)
+        say(f"compare: {len(finished)} of {len(every)}: {combination.name}")
+    found = matrix.run([combination for combination in every if combination in finished])
+    record = found.to_dict() | {"left": len(every) - len(finished)}
+    return _saved(folder / "compare.json", record, place.stamp("compare", seed))
+
+
+def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
+    """Tokens per second of every decoder, greedy and at temperature 1, in bfloat16; `clock-<temperature>.json`."""
+    ends, sizes = time.perf_counter() + seconds, DRY_SIZES if place.dry else Sizes()
+    pair = larger_pair(work, place, torch.float32 if place.dry else torch.bfloat16)
+    corpus = SuffixArray.build(_stored(pair, place))
+    for temperature in (0.0, 1.0):
+        record = work / f"clock-{temperature:g}.json"
+        for longer in _clocked(pair, work, record, sizes, temperature, seed, corpus):
+            longer.save(record)
+            say(f"clock: temperature {temperature:g}: {longer.prompts} of {sizes.decoded} prompts")
+            if time.perf_counter() > ends:
+                break
+        if record.exists():
+            _saved(folder / record.name, _read(record), place.stamp("clock", seed))
+    return folder / "clock-1.json"
+
+
+def _clocked(
+    pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
+) -> Iterable[WallClock]:
+    """The record after each prompt, going on from what `record` holds."""
+    from reference.clock import ClockSettings, entrants
+    from reference.clock import clock as run
+    from reference.planned import measured_plan
+
+    traced, decoded = _prompts(pair, work, sizes)
+    settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)
+    so_far = WallClock.load(record) if record.exists() else None
+    wanted = {"new_tokens": sizes.new_tokens, "temperature": temperature, "seed": seed}
+    plan = so_far.plan if so_far else measured_plan(pair, traced, **wanted, rounds=5 * sizes.rounds)
+    return run(pair, decoded, plan, entrants(pair, plan, settings, corpus), settings, so_far)
+
+
+def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], list[list[int]]]:
+    texts = load_prompts(work / "pair" / "held_out.jsonl", sizes.traced + sizes.decoded)
+    rows = encode_prompts(pair, texts, sizes.prompt_tokens)
+    return rows[: sizes.traced], rows[sizes.traced :]
+
+
+def _stored(pair: Pair, place: Place) -> list[list[int]]:
+    """What a datastore drafts from: the part of the standard library that the pair was trained on."""
+    beginning = DRY_PACKAGE if place.dry else ""
+    texts = [file.text for file in standard_library() if not file.is_held_out and file.name.startswith(beginning)]
+    return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _saved(file: Path, record: dict[str, Any], stamp: Any) -> Path:
+    """Write `record` with the device in its stamp."""
+    stamp = asdict(stamp)
+    stamp["details"] = record["provenance"]["details"] | stamp["details"]
+    write_whole(file, json.dumps(record | {"provenance": stamp}, indent=1) + "\n")
+    return file

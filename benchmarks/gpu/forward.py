@@ -1,0 +1,164 @@
+"""Forwards of a batch of sequences behind a filled cache: launched from Python, or replayed as a CUDA graph.
+
+The models are transformers' own, with random weights in bfloat16. Two things differ from what `generate` runs, so that
+what is timed is the forward and not copies that no engine makes: the cache has a fixed place and its rows are written
+into it, and attention reads each key and value once for all query heads that share it (transformers' SDPA repeats them
+in memory as soon as there is a mask).
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from importlib.resources import files
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AutoConfig, AutoModelForCausalLM, Cache
+from transformers.cache_utils import DynamicLayer
+
+from benchmarks.gpu.place import Place
+
+CONTEXT_LIMIT = 8192
+TINY = {
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 2,
+    "head_dim": 8,
+    "vocab_size": 256,
+}
+"""What replaces a model's sizes in a dry run."""
+ATTENTION = "each_key_once"
+
+
+def grouped_attention(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    scaling: float | None = None,
+    **kwargs: Any,
+) -> tuple[Tensor, None]:
+    """Query heads that share a key as further rows of one head; the mask has been repeated for them."""
+    batch, heads, tokens, size = query.shape
+    rows = query.reshape(batch, key.shape[1], -1, size)
+    out = nn.functional.scaled_dot_product_attention(rows, key, value, attn_mask=attention_mask, scale=scaling)
+    return out.reshape(batch, heads, tokens, size).transpose(1, 2).contiguous(), None
+
+
+AttentionInterface.register(ATTENTION, grouped_attention)
+
+
+def config_of(name: str, place: Place) -> dict[str, Any]:
+    """The shipped config of a model, tiny in a dry run."""
+    text = (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
+    return json.loads(text) | (TINY if place.dry else {})
+
+
+def random_model(config: dict[str, Any], place: Place, seed: int, attention: str = ATTENTION) -> Any:
+    """A model of that config with random weights in bfloat16, made where it will run."""
+    fields = {key: value for key, value in config.items() if key not in ("source", "torch_dtype")}
+    hf = AutoConfig.for_model(**fields, max_position_embeddings=CONTEXT_LIMIT)
+    torch.manual_seed(seed)
+    with torch.device(place.device):
+        model = AutoModelForCausalLM.from_config(hf, dtype=torch.bfloat16, attn_implementation=attention)
+    return model.eval().requires_grad_(False)
+
+
+class Forward:
+    """A forward of the last `tokens` tokens of each of `batch` sequences behind `context` filled rows of the cache."""
+
+    def __init__(self, model: Any, batch: int, context: int, tokens: int, generator: torch.Generator) -> None:
+        config = model.config
+        layers, heads, rows = config.num_hidden_layers, config.num_key_value_heads, context + tokens
+        size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        like = {"device": model.device, "dtype": model.dtype}
+        self.model, self.context = model, context
+        self.states = [
+            torch.empty(layers, batch, heads, rows, size, **like).normal_(generator=generator) for _ in range(2)
+        ]
+        keys, values = self.states
+        self.cache = Cache(layers=[_Layer(keys[i], values[i], context) for i in range(layers)])
+        self.tokens = torch.randint(config.vocab_size, (batch, tokens), device=model.device, generator=generator)
+        self.positions = torch.arange(context, rows, device=model.device)[None]
+        self.mask = None
+        if tokens > 1:
+            hidden = torch.ones(tokens, rows, dtype=torch.bool, device=model.device).triu(context + 1)
+            mask = torch.zeros(tokens, rows, **like).masked_fill(hidden, torch.finfo(model.dtype).min)
+            self.mask = mask.repeat(config.num_attention_heads // heads, 1)[None, None]
+
+    @torch.inference_mode()
+    def __call__(self) -> Tensor:
+        """Logits (batch, tokens, V). The rows of these tokens are written anew each time."""
+        return self.model(
+            self.tokens,
+            position_ids=self.positions,
+            attention_mask=self.mask,
+            past_key_values=self.cache,
+            use_cache=True,
+        ).logits
+
+    def captured(self) -> Callable[[], object]:
+        """The same as one CUDA graph."""
+        side = torch.cuda.Stream()
+        side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            for _ in range(3):
+                self()
+        torch.cuda.current_stream().wait_stream(side)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.output = self()
+        return graph.replay
+
+
+class _Layer(DynamicLayer):
+    """One layer's rows, all of them there from the start."""
+
+    def __init__(self, keys: Tensor, values: Tensor, context: int) -> None:
+        super().__init__()
+        self.rows = keys, values
+        self.context = context
+
+    def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
+        """Write the new states behind the context; all rows."""
+        for rows, states in zip(self.rows, (key_states, value_states), strict=True):
+            rows[:, :, self.context :] = states
+        return self.rows
+
+    def get_seq_length(self) -> int:
+        """Rows before the new ones."""
+        return self.context
+
+
+def clocked(run: Callable[[], object], place: Place, rounds: int, most_seconds: float) -> dict[str, float]:
+    """Median and interquartile range of up to `rounds` runs, fewer but five where they take longer than that."""
+    clock = _by_events if place.device == "cuda" else _by_clock
+    for _ in range(3):
+        clock(run)
+    seconds, started = [], time.perf_counter()
+    while len(seconds) < rounds and (len(seconds) < 5 or time.perf_counter() - started < most_seconds):
+        seconds.append(clock(run))
+    low, median, high = np.quantile(seconds, [0.25, 0.5, 0.75])
+    return {"median_seconds": float(median), "spread_seconds": float(high - low), "rounds": len(seconds)}
+
+
+def _by_events(run: Callable[[], object]) -> float:
+    before, after = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+    before.record()
+    run()
+    after.record()
+    after.synchronize()
+    return before.elapsed_time(after) / 1e3
+
+
+def _by_clock(run: Callable[[], object]) -> float:
+    started = time.perf_counter()
+    run()
+    return time.perf_counter() - started

@@ -1,0 +1,59 @@
+"""The device that is measured, and what a record says of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+
+import spectheory
+from spectheory import Provenance
+
+DRY_RUN = "dry run"
+"""The device's name where nothing is measured: no GPU has it."""
+DRY_BYTES = 64 * 2**20
+
+
+@dataclass(frozen=True)
+class Place:
+    """A device by its driver's name; `memory_bytes` is all that it has."""
+
+    device: str
+    name: str
+    memory_bytes: float
+
+    @classmethod
+    def found(cls, *, dry_run: bool) -> Place:
+        """The first CUDA device, or the CPU for a dry run.
+
+        Raises:
+            ValueError: there is no CUDA device.
+        """
+        if dry_run:
+            torch.set_num_threads(1)  # tiny models gain nothing from threads, and on a busy machine they wait
+            return cls("cpu", DRY_RUN, DRY_BYTES)
+        if not torch.cuda.is_available():
+            raise ValueError(
+                f"no CUDA device: torch {torch.__version__} sees none. Run this on a machine with a GPU, or add "
+                "--dry-run, which goes through the same steps with tiny shapes on the CPU and measures nothing"
+            )
+        about = torch.cuda.get_device_properties(0)
+        return cls("cuda", about.name, about.total_memory)
+
+    @property
+    def dry(self) -> bool:
+        """Whether nothing is measured."""
+        return self.name == DRY_RUN
+
+    def stamp(self, part: str, seed: int, **details: object) -> Provenance:
+        """The stamp of a record made here and now."""
+        return Provenance.now(
+            f"python -m benchmarks.gpu {part}",
+            seed=seed,
+            packages=("torch", "transformers"),
+            device=self.name,
+            memory_gb=f"{self.memory_bytes / 1e9:.1f}",
+            cuda=torch.version.cuda,
+            checkout=spectheory.__version__,
+            **details,
+        )

@@ -1,0 +1,161 @@
+"""Seconds of forwards of one model at every batch size, context and number of tokens: one file, point by point."""
+
+from __future__ import annotations
+
+import gc
+import json
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from benchmarks.gpu.forward import Forward, clocked, config_of, random_model
+from benchmarks.gpu.place import Place
+from spectheory.models import ModelConfig
+from spectheory.records import write_whole
+
+MODELS = ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b")
+SHARE = 0.95
+"""Of the device's memory that a point may need by the count below."""
+
+
+@dataclass(frozen=True)
+class Grid:
+    """What is measured. Graphs are captured up to `graph_tokens` tokens in all: beyond, no launch is waited for."""
+
+    tokens: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+    batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
+    contexts: tuple[int, ...] = (512, 4096)
+    rounds: int = 15
+    point_seconds: float = 1.5
+    graph_tokens: int = 1024
+
+    def points(self) -> Iterator[tuple[int, int, int]]:
+        """(batch, context, tokens), small batches first."""
+        return product(self.batches, self.contexts, self.tokens)
+
+
+DRY_GRID = Grid(tokens=(1, 3), batches=(1, 2), contexts=(8, 16), rounds=5, point_seconds=0.1)
+
+
+def file_of(folder: Path, model: str) -> Path:
+    """Where the points of a model are."""
+    return folder / f"profile-{model}.json"
+
+
+def profile(
+    model: str,
+    folder: Path,
+    place: Place,
+    grid: Grid,
+    *,
+    seed: int = 0,
+    seconds: float = 540,
+    say: Callable[[str], None] = print,
+) -> bool:
+    """Measure what the file lacks, the file whole after each point; whether nothing is lacking now.
+
+    Raises:
+        ValueError: an unknown model, or a file of another device, grid, seed or version.
+    """
+    if model not in MODELS:
+        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+    started = time.perf_counter()
+    config = config_of(model, place)
+    data = _begun(file_of(folder, model), model, place, grid, seed)
+    done = {(p["batch"], p["context"], p["tokens"]) for p in data["points"]}
+    left = [point for point in grid.points() if point not in done]
+    if not left:
+        say(f"{model}: all {len(done)} points are there")
+        return True
+    loaded = random_model(config, place, seed)
+    generator = torch.Generator(place.device).manual_seed(seed)
+    for number, point in enumerate(left):
+        if time.perf_counter() - started > seconds:
+            say(f"{model}: {len(left) - number} points are left: the same command goes on")
+            return False
+        data["points"].append(_point(loaded, config, place, grid, point, generator))
+        write_whole(file_of(folder, model), json.dumps(data, indent=1) + "\n")
+        say(_line(model, data["points"][-1]))
+    return True
+
+
+def read(file: Path) -> dict[str, Any]:
+    """What `profile` wrote."""
+    return json.loads(file.read_text(encoding="utf-8"))
+
+
+def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[str, Any]:
+    """What an earlier run left, or the beginning of a file."""
+    settings = json.loads(json.dumps(asdict(grid)))
+    stamp = asdict(place.stamp("profile", seed, model=model, dtype=torch.bfloat16, weights="random"))
+    if not file.exists():
+        return {"kind": "gpu-profile", "model": model, "grid": settings, "provenance": stamp, "points": []}
+    found = read(file)
+    same = {
+        "grid": found["grid"] == settings,
+        "seed": found["provenance"]["seed"] == seed,
+        "device": found["provenance"]["details"] == stamp["details"],
+        "versions": found["provenance"]["versions"] == stamp["versions"],
+    }
+    if not all(same.values()):
+        other = ", ".join(name for name, equal in same.items() if not equal)
+        raise ValueError(f"{file} is of another {other}: name an empty folder or remove it")
+    return found
+
+
+def needed_bytes(config: dict[str, Any], batch: int, context: int, tokens: int) -> float:
+    """Bytes of the weights, the cache, and of each new token the logits and what a layer works on, in bfloat16."""
+    model = ModelConfig.from_hf(config)
+    of_token = 2 * (config["vocab_size"] + 4 * config["intermediate_size"] + 8 * config["hidden_size"])
+    return model.weight_bytes + batch * (model.kv_bytes(context + tokens) + tokens * of_token)
+
+
+def _point(
+    model: Any, config: dict[str, Any], place: Place, grid: Grid, point: tuple[int, int, int], random: torch.Generator
+) -> dict[str, Any]:
+    """One point: both ways of running it, or why it was skipped."""
+    batch, context, tokens = point
+    row: dict[str, Any] = {"batch": batch, "context": context, "tokens": tokens}
+    needed = needed_bytes(config, *point)
+    if needed > SHARE * place.memory_bytes:
+        return row | {"skipped": f"needs {needed / 1e9:.1f} GB, {place.name} has {place.memory_bytes / 1e9:.1f} GB"}
+    try:
+        forward = Forward(model, batch, context, tokens, random)
+        row["launched"] = clocked(forward, place, grid.rounds, grid.point_seconds)
+        if place.device == "cuda" and batch * tokens <= grid.graph_tokens:
+            row["graph"] = _as_graph(forward, place, grid)
+    except torch.OutOfMemoryError:
+        row = row | {"skipped": f"out of memory at {needed / 1e9:.1f} GB by the count"}
+    finally:
+        forward = None
+        if place.device == "cuda":
+            gc.collect()
+            torch.cuda.empty_cache()
+    return row
+
+
+def _as_graph(forward: Forward, place: Place, grid: Grid) -> dict[str, Any]:
+    try:
+        return clocked(forward.captured(), place, grid.rounds, grid.point_seconds)
+    except torch.OutOfMemoryError:
+        raise
+    except RuntimeError as error:
+        return {"failed": f"{error}".splitlines()[0][:200]}
+
+
+def _line(model: str, point: dict[str, Any]) -> str:
+    where = "{batch:3} x {tokens:3} tokens behind {context:5,}".format(**point)
+    if "skipped" in point:
+        return f"{model}: {where}: {point['skipped']}"
+    ways = [f"{way} {1e3 * s:8.3f} ms" for way in ("launched", "graph") if (s := seconds_of(point, way)) is not None]
+    return f"{model}: {where}: {', '.join(ways)}"
+
+
+def seconds_of(point: dict[str, Any], way: str) -> float | None:
+    """The median of one way of running a point, None where it was not run so."""
+    return point.get(way, {}).get("median_seconds") if "skipped" not in point else None

@@ -1,0 +1,143 @@
+"""What the JSON records of a folder come to, as Markdown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+from benchmarks.gpu.place import DRY_RUN
+from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
+from benchmarks.gpu.reduce import error_of, records
+from spectheory import Provenance
+from spectheory.calibration import Calibrated, Calibration
+from spectheory.records import write_whole
+from spectheory.report.matrix import calibration_rows, calibration_words
+from spectheory.report.tables import TextTable
+from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.wallclock import WallClock
+
+BEGIN, END = "<!-- gpu summary -->", "<!-- end of gpu summary -->"
+"""Between these lines of a page the summary goes."""
+
+
+def summary(folder: Path) -> str:
+    """A section for each part that the folder holds.
+
+    Raises:
+        ValueError: it holds none.
+    """
+    sections = [*_profiles(folder), *_latencies(folder), *_training(folder), *_matrix(folder), *_clocks(folder)]
+    if not sections:
+        raise ValueError(f"{folder} holds no record of python -m benchmarks.gpu: run a part with --out {folder} first")
+    return "\n".join(sections)
+
+
+def put(page: Path, text: str) -> None:
+    """Replace what stands between the two lines of `page` by `text`.
+
+    Raises:
+        ValueError: the page lacks one of them.
+    """
+    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not begin or not end:
+        raise ValueError(f"{page} lacks the lines {BEGIN} and {END}, between which the summary goes")
+    write_whole(page, f"{before}{BEGIN}\n\n{text}\n{END}{after}")
+
+
+def _profiles(folder: Path) -> Iterator[str]:
+    """For each model the way it ran at one token, and the roofline's error by batch size."""
+    for profile in (read(file_of(folder, name)) for name in MODELS if file_of(folder, name).exists()):
+        rows = []
+        for batch in profile["grid"]["batches"]:
+            points = [point for point in profile["points"] if point["batch"] == batch]
+            ran = [point for point in points if "launched" in point]
+            if not ran:
+                continue
+            first, last = ran[0], max(ran, key=lambda point: (point["context"], point["tokens"]))
+            ways = [_ms(seconds_of(point, way)) for point in (first, last) for way in ("launched", "graph")]
+            size = f"{last['tokens']} behind {last['context']:,}"
+            error = error_of(profile, batch)
+            rows.append((str(batch), f"{len(ran)} of {len(points)}", *ways[:2], size, *ways[2:], str(error or "-")))
+        one = f"1 behind {profile['grid']['contexts'][0]:,}"
+        header = ("batch", "points", f"{one}: ms", "as a graph", "largest", "ms", "as a graph", "roofline's error")
+        yield _section(f"Forwards of {profile['model']}", Provenance(**profile["provenance"]), [])
+        yield _table(TextTable("", header, tuple(rows)))
+
+
+def _latencies(folder: Path) -> Iterator[str]:
+    """What 16 and 64 tokens cost in forwards of one, by pair and batch size."""
+    rows = []
+    for latency in records(folder):
+        details, context = latency.provenance.details, int(latency.contexts[0])
+        one, most = latency.target(1, context), int(latency.tokens[-1])
+        ratios = [f"{latency.target(n, context) / one:.2f}" if n <= most else "-" for n in (16, 64)]
+        pair = f"{details['target']} with {details['draft']}"
+        ratios.append(f"{one / latency.draft(1, context):.1f}")
+        rows.append((pair, details["batch"], f"{context:,}", _ms(one), *ratios))
+    if rows:
+        header = ("pair", "batch", "context", "target ms", "x for 16", "x for 64", "target over draft")
+        yield "### Latency records\n"
+        yield _table(TextTable("", header, tuple(rows)))
+
+
+def _training(folder: Path) -> Iterator[str]:
+    file = folder / "train.json"
+    if not file.exists():
+        return
+    record = _read(file)
+    recipe, losses, sizes = record["recipe"], record["held_out_loss_nats"], record["parameters"]
+    lines = [
+        f"{sum(record['files'].values()):,} Python files, {record['training_tokens']:,} tokens to train on, "
+        f"{record['held_out_tokens']:,} held out; {recipe['target_steps']:,} and {recipe['draft_steps']:,} steps of "
+        f"{recipe['rows']} x {recipe['length']:,} tokens, {record['seconds_of_last_call']:.0f} s in the last call.",
+        *(f"- {role}: {sizes[role] / 1e6:.1f} M parameters, held-out loss {losses[role]:.3f} nats" for role in sizes),
+        f"- E[sum min(p, q)] on held-out text: {record['held_out_overlap']:.3f}",
+    ]
+    yield _section("The larger pair", Provenance(**record["provenance"]), lines)
+
+
+def _matrix(folder: Path) -> Iterator[str]:
+    file = folder / "compare.json"
+    if not file.exists():
+        return
+    record = _read(file)
+    names = [field.name for field in fields(Calibrated)]
+    rows = tuple(Calibrated(**{name: row[name] for name in names}) for row in record["rows"])
+    found = Calibration(rows, record["left_out"], Provenance(**record["provenance"]))
+    left = [f"{record['left']} combinations were not run."] if record["left"] else []
+    yield _section("Predicted against measured", found.provenance, [*left, *calibration_words(found)])
+    yield from map(_table, calibration_rows(found))
+
+
+def _clocks(folder: Path) -> Iterator[str]:
+    for file in sorted(folder.glob("clock-*.json")):
+        record = WallClock.load(file)
+        temperature = record.provenance.details["temperature"]
+        yield _section(f"Wall clock at temperature {float(temperature):g}", record.provenance, clock_words(record))
+        yield _table(clock_rows(record))
+
+
+def _section(heading: str, stamp: Provenance, lines: list[str]) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in stamp.versions.items() if version != "not installed")
+    device = stamp.details["device"]
+    where = "**Dry run on a CPU: the numbers mean nothing.**" if device == DRY_RUN else f"Measured on {device}."
+    said = f"{where} {versions}, seed {stamp.seed}, {stamp.created[:10]}."
+    return "\n\n".join([f"### {heading}", said, *lines]) + "\n"
+
+
+def _table(table: TextTable) -> str:
+    rows = [table.header, ("---",) * len(table.header), *table.rows]
+    drawn = "\n".join(f"| {' | '.join(cell.replace(chr(10), ' ') for cell in row)} |" for row in rows)
+    return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
+
+
+def _ms(seconds: float | None) -> str:
+    return "-" if seconds is None else f"{1e3 * seconds:.2f}"
+
+
+def _read(file: Path) -> dict[str, Any]:
+    return json.loads(file.read_text(encoding="utf-8"))

@@ -1,0 +1,250 @@
+"""Wall clock: every decoder on the same models, prompts and machine, in random order, beside transformers' own."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import platform
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from reference import hugging_face
+from reference.decode import Decoder, Generation
+from reference.drafters import (
+    Datastore,
+    Drafter,
+    Goose,
+    Lookahead,
+    PromptLookup,
+    Searched,
+    StaticTree,
+    SuffixArray,
+    TokenRecycling,
+)
+from reference.models import Pair
+from reference.parting import parting
+from reference.sampling import Sampling
+from reference.streams import streams
+from reference.train.corpus import standard_library
+from spectheory import DrawRule, Eagle2, OptTree, Plan, Provenance, Salf, SpecExec, Tree
+from spectheory.otlp import NSS, Naive
+from spectheory.verify import TopDown
+from spectheory.wallclock import SAME, WallClock
+
+WARM_UP_TOKENS = 32
+MODEL_FREE: tuple[Drafter, ...] = (PromptLookup(), TokenRecycling(), Goose(), Lookahead())
+"""Drafters without a draft model, with their default settings; a datastore comes with its corpus."""
+
+
+@dataclass(frozen=True)
+class Entrant:
+    """A decoder on the clock. `decode` takes a prompt, the tokens wanted, and the number of the request."""
+
+    name: str
+    family: str
+    settings: str
+    decode: Callable[[list[int], int, int], Generation]
+    predicted: float | None = None
+
+
+@dataclass(frozen=True)
+class ClockSettings:
+    """What decides a clocking, beside the pair, the prompts and the plan.
+
+    Attributes:
+        new_tokens: tokens of each text; stop tokens end nothing.
+        temperature: of all decoders.
+        rounds: times that each prompt goes to each decoder; the one of median seconds counts.
+        seed: of every random stream, and of the order.
+    """
+
+    new_tokens: int = 128
+    temperature: float = 0.0
+    rounds: int = 3
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name in ("new_tokens", "rounds"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        Sampling(self.temperature)
+
+
+def library(pair: Pair) -> SuffixArray:
+    """The standard library's source without its held-out files, which the shipped pair has learned from as well."""
+    texts = [file.text for file in standard_library() if not file.is_held_out]
+    return SuffixArray.build(pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"])
+
+
+def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
+    """Those of transformers, then ours: plain, the plan's best chain, its tree, searches as large, model-free ones.
+
+    Args:
+        pair: target and draft.
+        plan: gives the chain's length, the tree, and the size of the dynamic trees.
+        settings: those of the clocking.
+        corpus: of the datastore drafter.
+    """
+    sampling = Sampling(settings.temperature)
+    chain = max(1, int(np.argmax(plan.chain_speedup)))
+
+    def theirs(name: str, **options: int) -> Entrant:
+        def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
+            seed = int(np.random.SeedSequence([settings.seed, request]).generate_state(1)[0])
+            return hugging_face.generate(pair, prompt, new_tokens, sampling, **options, seed=seed)
+
+        return Entrant(name, "HF", str(options), decode)
+
+    ours = partial(_ours, pair, sampling, settings.seed)
+    found = [
+        theirs("HF plain"),
+        theirs(f"HF assisted, {chain}", chain=chain),
+        theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
+        ours("plain", "plain", StaticTree(Tree.chain(0))),
+        ours(f"chain of {chain}", "chain", StaticTree(Tree.chain(chain)), float(plan.chain_speedup[chain])),
+    ]
+    if plan.answer == "tree":
+        found.append(ours(f"tree of {plan.tree.budget}", "static tree", StaticTree(plan.tree), plan.speedup))
+    found += [ours(name, "dynamic tree", Searched(search)) for name, search in _searches(plan, chain).items()]
+    return found + [ours(type(drafter).__name__, "model-free", drafter) for drafter in (*MODEL_FREE, Datastore(corpus))]
+
+
+def _searches(plan: Plan, chain: int) -> dict[str, Eagle2 | OptTree | SpecExec | Salf]:
+    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
+    tree = plan.tree if plan.tree.budget else Tree.chain(chain)
+    budget, widest = tree.budget, int(tree.rank.max()) + 1
+    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
+    return {
+        "EAGLE-2": Eagle2(top_k=widest, depth=tree.max_depth, budget=budget),
+        "OPT-Tree": OptTree(budget, worth),
+        "SpecExec": SpecExec(budget, batch=budget),
+        "SALF": Salf(budget, worth, batch=widest),
+    }
+
+
+def _ours(
+    pair: Pair,
+    sampling: Sampling,
+    seed: int,
+    name: str,
+    family: str,
+    drafter: Drafter,
+    predicted: float | None = None,
+) -> Entrant:
+    """With a verifier that suits the drafter: sample and match where nothing is drawn, else the one of the traces."""
+    fixed = drafter.rule(sampling) is DrawRule.TOP_K
+    decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
+
+    def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
+        return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))
+
+    return Entrant(name, family, f"{drafter} {decoder.verifier}", decode, predicted)
+
+
+def stamp(
+    pair: Pair, prompts: list[list[int]], plan: Plan, running: list[Entrant], settings: ClockSettings
+) -> Provenance:
+    """All that a speed depends on."""
+    return Provenance.now(
+        "spectheory clock",
+        packages=("torch", "transformers", "numpy"),
+        **vars(settings),
+        target=pair.names[0],
+        draft=pair.names[1],
+        weights=pair.fingerprint,
+        prompts=_hash(prompts),
+        plan=_hash(plan.to_dict()),
+        decoders=_hash([[entrant.name, entrant.settings] for entrant in running]),
+        device=pair.device,
+        dtype=pair.target.dtype,
+        threads=torch.get_num_threads(),
+        cpu=_cpu(),
+    )
+
+
+def clock(
+    pair: Pair,
+    prompts: list[list[int]],
+    plan: Plan,
+    running: list[Entrant],
+    settings: ClockSettings,
+    so_far: WallClock | None = None,
+) -> Iterator[WallClock]:
+    """Decode what `so_far` lacks of the prompts by all of `running`, and yield the whole record after each of them.
+
+    Raises:
+        ValueError: there is no prompt, or `so_far` is of other models, prompts, settings, versions or machine.
+    """
+    if not prompts:
+        raise ValueError("need at least one prompt to clock, got none")
+    here = stamp(pair, prompts, plan, running, settings)
+    families, predicted = (tuple(getattr(e, name) for e in running) for name in ("family", "predicted"))
+    record = so_far or WallClock.empty(tuple(e.name for e in running), families, predicted, plan, here)
+    check_same(record.provenance, here)
+    if record.prompts < len(prompts):
+        for entrant in running:
+            entrant.decode(prompts[-1], min(settings.new_tokens, WARM_UP_TOKENS), len(prompts))
+    for request in range(record.prompts, len(prompts)):
+        record = record.with_prompt(**_row(pair, prompts[request], request, running, settings))
+        yield record
+
+
+def check_same(found: Provenance, here: Provenance) -> None:
+    """Refuse to go on with a record that was begun elsewhere, or with other settings."""
+    theirs, ours = ({**p.details, "seed": p.seed, "machine": p.machine, **p.versions} for p in (found, here))
+    if differing := sorted(key for key in ours if theirs.get(key) != ours[key]):
+        raise ValueError(f"the record was begun with another {', '.join(differing)}: name a new file or remove it")
+
+
+def _row(
+    pair: Pair, prompt: list[int], request: int, running: Sequence[Entrant], settings: ClockSettings
+) -> dict[str, list[float]]:
+    """One prompt by every decoder: of each its run of median seconds."""
+    runs: list[list[tuple[float, Generation]]] = [[] for _ in running]
+    for turn in range(settings.rounds):
+        for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
+            started = time.perf_counter()
+            text = running[number].decode(prompt, settings.new_tokens, request)
+            runs[number].append((time.perf_counter() - started, text))
+    middle = [sorted(several, key=lambda run: run[0])[len(several) // 2] for several in runs]
+    columns = [_columns(pair, prompt, *run, middle[0][1].tokens, settings.temperature == 0) for run in middle]
+    return {name: [column[name] for column in columns] for name in columns[0]}
+
+
+def _columns(
+    pair: Pair, prompt: list[int], seconds: float, text: Generation, baseline: list[int], greedy: bool
+) -> dict[str, float]:
+    where = parting(pair, prompt, baseline, text.tokens) if greedy else None
+    runs = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
+    return {
+        "tokens": len(text.tokens),
+        "seconds": seconds,
+        "decode_seconds": text.seconds,
+        "target_seconds": text.target_seconds,
+        "draft_seconds": text.draft_seconds,
+        "cycles": len(text.accepted),
+        "emitted": sum(text.accepted) + len(text.accepted),
+        "fourgrams": len(runs),
+        "repeated_fourgrams": len(runs) - len(set(runs)),
+        "parted": SAME if where is None else where.position,
+        "margin": 0.0 if where is None else where.margin,
+    }
+
+
+def _hash(values: object) -> str:
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
+
+
+def _cpu() -> str:
+    """The processor's name, where the system tells."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

@@ -1,0 +1,154 @@
+"""transformers' own decoding on the same pair: plain, assisted, prompt lookup; timed from outside."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig
+from transformers.generation.streamers import BaseStreamer
+from transformers.utils import logging
+
+from reference.decode import Generation
+from reference.models import Pair
+from reference.sampling import Sampling
+
+LOOKUP_TOKENS = 10
+"""Tokens that prompt lookup copies, as in the published code."""
+
+
+def generate(
+    pair: Pair,
+    prompt: list[int],
+    new_tokens: int,
+    sampling: Sampling,
+    *,
+    chain: int | None = None,
+    lookup: int | None = None,
+    seed: int = 0,
+) -> Generation:
+    """`new_tokens` tokens by `target.generate`; stop tokens end nothing. Both models keep their generation settings.
+
+    Args:
+        pair: target and draft.
+        prompt: what is continued.
+        new_tokens: tokens of text.
+        sampling: made explicit, so that no default of a model's folder counts.
+        chain: assisted generation: the draft model drafts this many tokens in every cycle.
+        lookup: prompt lookup: as many are copied from where the text's end stood before.
+        seed: of torch's global generator, the only one that transformers draws from; it is set back afterwards.
+    """
+    options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
+    meter = _Meter()
+    drawing = {"do_sample": False} if sampling.greedy else {"do_sample": True, **_sampled(sampling)}
+    ours = GenerationConfig(
+        max_new_tokens=new_tokens,
+        pad_token_id=0,
+        use_cache=True,
+        prompt_lookup_num_tokens=lookup,
+        **drawing,  # type: ignore[arg-type]
+    )
+    assistant = GenerationConfig(
+        pad_token_id=0,
+        num_assistant_tokens=chain or 1,
+        num_assistant_tokens_schedule="constant",
+        assistant_confidence_threshold=0.0,
+    )
+    row, model = torch.tensor([prompt], device=pair.device), pair.target
+    with _configured(pair, ours, assistant), _seeded(pair, seed), _quiet(), meter.attached(pair):
+        text: Any = model.generate(  # type: ignore[operator]
+            row, attention_mask=torch.ones_like(row), streamer=meter, **options
+        )
+        tokens = text[0, len(prompt) :].tolist()
+        seconds = meter.clock() - meter.started
+    accepted = [emitted - 1 for emitted in meter.emitted[2:]]
+    return Generation(tokens, accepted, seconds, meter.seconds["target"], meter.seconds["draft"])
+
+
+def _sampled(sampling: Sampling) -> dict[str, float]:
+    return {"temperature": sampling.temperature, "top_k": sampling.top_k or 0, "top_p": sampling.top_p}
+
+
+@contextmanager
+def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -> Iterator[None]:
+    """Other generation settings for a while. `generate` fills gaps from the models' own, and writes into those."""
+    before = pair.target.generation_config, pair.draft.generation_config
+    pair.target.generation_config, pair.draft.generation_config = target, draft
+    try:
+        yield
+    finally:
+        pair.target.generation_config, pair.draft.generation_config = before
+
+
+@contextmanager
+def _seeded(pair: Pair, seed: int) -> Iterator[None]:
+    with torch.random.fork_rng([pair.device] if pair.device.type == "cuda" else []):
+        torch.manual_seed(seed)
+        yield
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without transformers' advice: assisted generation warns of the way in which it calls `generate` itself."""
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
+class _Meter(BaseStreamer):
+    """Told of the prompt, then of what each target call emitted; adds up the forwards behind the first of these.
+
+    Attributes:
+        emitted: tokens at a time, the prompt's number first.
+        started: when the first were there.
+        seconds: in the forwards of each model since then.
+    """
+
+    def __init__(self) -> None:
+        self.emitted: list[int] = []
+        self.started = 0.0
+        self.seconds = {"target": 0.0, "draft": 0.0}
+        self.device = torch.device("cpu")
+
+    def put(self, value: Tensor) -> None:
+        """See BaseStreamer."""
+        self.emitted.append(value.numel())
+        if len(self.emitted) == 2:
+            self.seconds = dict.fromkeys(self.seconds, 0.0)
+            self.started = self.clock()
+
+    def end(self) -> None:
+        """See BaseStreamer."""
+
+    def clock(self) -> float:
+        """Now, with nothing left to be computed."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+    @contextmanager
+    def attached(self, pair: Pair) -> Iterator[None]:
+        """See both models' forwards."""
+        self.device = pair.device
+        hooks = []
+        for role, model in (("target", pair.target), ("draft", pair.draft)):
+
+            def count(change: int, role: str = role) -> None:
+                self.seconds[role] += change * self.clock()
+
+            hooks += [
+                model.register_forward_pre_hook(lambda *_, count=count: count(-1)),
+                model.register_forward_hook(lambda *_, count=count: count(1)),
+            ]
+        try:
+            yield
+        finally:
+            for hook in hooks:
+                hook.remove()

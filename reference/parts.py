@@ -1,0 +1,63 @@
+"""Folders of Parquet parts: a folder belongs to one run's settings, each part is there whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spectheory import Provenance
+from spectheory.records import write_whole
+
+STAMP = "provenance.json"
+"""In the folder: its settings, versions and date."""
+
+
+class ForeignFolderError(ValueError):
+    """The folder holds parts of other models, prompts or settings."""
+
+
+def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
+    """Make `folder` that of `what` with these settings, and give its stamp; refuse one that belongs to another."""
+    if (folder / STAMP).exists():
+        stamp = stamp_of(folder)
+        found = {**stamp.details, "seed": str(stamp.seed)}
+        differing = sorted(key for key in settings if str(settings[key]) != found.get(key))
+        if differing:
+            raise ForeignFolderError(
+                f"{folder} holds a {what} with another {', '.join(differing)}: name an empty folder or remove this one"
+            )
+        return stamp
+    stamp = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
+    write_whole(folder / STAMP, json.dumps(asdict(stamp), indent=1) + "\n")
+    return stamp
+
+
+def stamp_of(folder: Path) -> Provenance:
+    """What `claim` wrote."""
+    return Provenance(**json.loads((folder / STAMP).read_text()))
+
+
+def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
+    """Write `rows` so that no reader and no interruption ever sees half of them."""
+    table = pa.Table.from_pylist(list(rows), schema=columns)
+    partial = part.with_suffix(".partial")
+    pq.write_table(table, partial)
+    partial.replace(part)
+
+
+def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
+    """What `write_part` wrote.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    try:
+        return pq.read_table(part, columns=columns)
+    except pa.ArrowInvalid as error:
+        raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error

@@ -1,0 +1,67 @@
+"""The two predictions of tau: by the verifier's law at each cycle, and by rates of other text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reference import trace
+from reference.decode import Cycle
+from spectheory import Acceptance, Draft, Tree, block_efficiency, block_efficiency_interval
+from spectheory.verify import Verifier
+
+LEAST_TRIALS = 30
+"""Visits that a depth of a trace needs, to have rates of its own."""
+
+Shape = Callable[[Acceptance], Tree]
+"""The tree of ranks that a policy drafts where the rates are these."""
+
+
+def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
+    """E[tau] and Var[tau] given the draft and the target's laws, in float64; greedy decoding leaves nothing to chance.
+
+    The laws are those that the cycle was verified with, in float32 as they are there.
+    """
+    if cycle.p is None:
+        return float(len(cycle.emitted)), 0.0
+    draft = cycle.draft
+    p = [_exact(law) for law in cycle.p]
+    q = [None if law is None else _exact(law) for law in draft.q]
+    exact = Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+    outcome = verifier.law_of(exact, p)
+    return float(outcome.block_efficiency), float(outcome.variance)
+
+
+def _exact(law: Any) -> np.ndarray:
+    return np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
+
+
+class Positional:
+    """Tau by the rates of a trace, by depth and rank, counted from where cycles with the policy's own tree start."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self._known: dict[Shape, tuple[float, float, float]] = {}
+
+    def settled(self, shape: Shape) -> tuple[Tree, Acceptance]:
+        """The tree by the rates at every position, then once more by those that this tree sees, and these rates."""
+        seen = self._seen_by(shape(self._everywhere))
+        return shape(seen), seen
+
+    def tau(self, shape: Shape) -> tuple[float, float, float]:
+        """Predicted tau and its 95% limits."""
+        if shape not in self._known:
+            tree, rates = self.settled(shape)
+            self._known[shape] = block_efficiency(tree, rates), *block_efficiency_interval(tree, rates)
+        return self._known[shape]
+
+    @cached_property
+    def _everywhere(self) -> Acceptance:
+        return self._seen_by(None)
+
+    def _seen_by(self, tree: Tree | None) -> Acceptance:
+        return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS).smoothed()

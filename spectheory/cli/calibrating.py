@@ -1,0 +1,110 @@
+"""The command that lays predictions beside measurements: of one plan, or of the whole matrix."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spectheory.calibration import Calibration
+from spectheory.cli.measuring import load, prompts_of
+from spectheory.cli.output import (
+    Count,
+    DraftFolder,
+    Json,
+    NewTokens,
+    PromptFile,
+    PromptTokens,
+    Seed,
+    TargetFolder,
+    console,
+    progress,
+)
+from spectheory.plan import Plan
+from spectheory.records import write_whole
+from spectheory.tally import Tally
+
+
+def compare(
+    plan: Annotated[Path | None, typer.Option("--plan", help="The plan that predicted.")] = None,
+    simulated: Annotated[Path | None, typer.Option(help="With --plan: tally of `spectheory simulate`.")] = None,
+    measured: Annotated[Path | None, typer.Option(help="With --plan: tally of `spectheory decode`.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="In place of --plan: folder for the matrix; an interrupted one is continued."),
+    ] = None,
+    temperatures: Annotated[str, typer.Option(help="With --out: comma-separated, 0 is greedy decoding.")] = "0,0.6,1",
+    only: Annotated[str, typer.Option(help="With --out: combinations whose name contains this.")] = "",
+    target: TargetFolder = None,
+    draft: DraftFolder = None,
+    prompts: PromptFile = None,
+    skip: Annotated[int, typer.Option(min=1, help="Prompts that are traced for the rates; the next are decoded.")] = 40,
+    count: Count = 16,
+    prompt_tokens: PromptTokens = 64,
+    new_tokens: NewTokens = 64,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Lay predictions beside measurements: those of a plan, or of every policy, verifier and temperature on a pair."""
+    if (plan is None) == (out is None):
+        raise ValueError("give either --plan, to lay its records side by side, or --out, to measure every policy")
+    if plan is not None:
+        _lay(plan, simulated, measured, as_json)
+        return
+    if simulated is not None or measured is not None:
+        raise ValueError("--simulated and --measured only with --plan: with --out everything is measured here")
+    assert out is not None
+    degrees = _numbers(temperatures)
+    from reference.matrix import Matrix, MatrixSettings, Texts
+    from reference.prompts import training_texts
+
+    pair = load(target, draft)
+    rows = prompts_of(pair, prompts, 0, skip + count, prompt_tokens)
+    settings = MatrixSettings(str(prompts or "shipped held-out prompts"), new_tokens, seed)
+    matrix = Matrix(out, pair, Texts(rows[:skip], rows[skip:], training_texts(pair)), settings)
+    with progress("trace") as done:
+        every = matrix.combinations(degrees, done)
+    chosen = [combination for combination in every if only.lower() in combination.name.lower()]
+    if not chosen:
+        raise ValueError(f"no combination's name contains {only!r}: one is called {every[0].name!r}")
+    with progress("compare") as done:
+        found = matrix.run(chosen, done)
+    _show(found, out, as_json)
+
+
+def _lay(plan: Path, simulated: Path | None, measured: Path | None, as_json: bool) -> None:
+    """Theory, simulation and measurement of one plan."""
+    from spectheory.report.compare import compare as lay
+    from spectheory.report.terminal import comparison_table
+
+    tallies = [path and Tally.load(path) for path in (simulated, measured)]
+    comparison = lay(Plan.load(plan), *tallies)
+    if as_json:
+        print(json.dumps(comparison.to_dict(), indent=1))
+    else:
+        console.print(comparison_table(comparison))
+
+
+def _numbers(temperatures: str) -> list[float]:
+    try:
+        return sorted({float(one) for one in temperatures.split(",")})
+    except ValueError:
+        raise ValueError(f"temperatures must be numbers with commas between them, got {temperatures!r}") from None
+
+
+def _show(found: Calibration, out: Path, as_json: bool) -> None:
+    from spectheory.report.calibration import calibration_figure, calibration_page
+    from spectheory.report.matrix import calibration_rows, calibration_words
+    from spectheory.report.terminal import text_table
+
+    write_whole(out / "calibration.svg", calibration_figure(found))
+    write_whole(out / "index.html", calibration_page("Predicted against measured", found))
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    for table in calibration_rows(found):
+        console.print(text_table(table))
+    console.print("\n".join(calibration_words(found)))
+    print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")

@@ -1,0 +1,64 @@
+"""Where measured `Latency` records lie: `<gpu>/<target>/<draft>/batch-<n>.json` below a folder.
+
+The package's own folder is `data/latency`, empty until something was measured. `python -m benchmarks.gpu` measures and
+writes such folders. A record that was measured always overrides a computed one.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from spectheory.hardware import gpu as gpu_of
+
+
+def device_key(name: str) -> str:
+    """The key of a known GPU, whatever it is called; another device's name as one could be.
+
+    >>> device_key("NVIDIA H100 80GB HBM3"), device_key("Some Card 9000")
+    ('h100_sxm', 'some_card_9000')
+    """
+    try:
+        return gpu_of(name).name
+    except ValueError:
+        return "_".join(name.lower().replace("/", " ").replace("-", " ").split())
+
+
+def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
+    """Where a record lies below its folder."""
+    return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
+
+
+def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> tuple[str, str]:
+    """The text of a record, and its path in words.
+
+    Raises:
+        ValueError: there is none; those that there are are listed.
+    """
+    root: Traversable = files("spectheory") / "data" / "latency" if folder is None else folder
+    wanted = path_of(gpu, target, draft, batch)
+    place = root.joinpath(*wanted.parts)
+    if place.is_file():
+        return place.read_text(encoding="utf-8"), str(place)
+    inside = "" if folder is None else f" in {folder}"
+    raise ValueError(
+        f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}{inside}: the known "
+        f"ones are {_listed(root)}; use Latency.roofline, or measure with python -m benchmarks.gpu"
+    )
+
+
+def _listed(root: Traversable) -> str:
+    """`h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4; ...`, or `none`."""
+    known = []
+    for gpu in _inside(root):
+        for target in _inside(gpu):
+            for draft in _inside(target):
+                sizes = [file.name.removeprefix("batch-").removesuffix(".json") for file in _inside(draft)]
+                batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
+                known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
+    return "; ".join(known) or "none"
+
+
+def _inside(folder: Traversable) -> list[Traversable]:
+    return sorted(folder.iterdir(), key=lambda entry: entry.name) if folder.is_dir() else []

@@ -1,0 +1,104 @@
+"""Tokens per second of many decoders as a table of text, and what it comes to in words."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spectheory.report.tables import MISSING, TextTable
+from spectheory.wallclock import BASELINE, SAME, WallClock
+
+TREES = ("static tree", "dynamic tree")
+AIM = 1.3
+"""Times transformers' best that the best tree should reach where the latency curve allows it."""
+MOST_OUTSIDE = {"static tree": 0.05, "dynamic tree": 0.10}
+"""Share of a cycle outside the forwards."""
+
+
+def clock_rows(record: WallClock) -> TextTable:
+    """A row for each decoder, a section for transformers', for ours, and for each family of ours."""
+    ratios = [record.ratio(i) for i in range(len(record.decoders))]
+    greedy = record.provenance.details.get("temperature") in ("0", "0.0")
+    rows = []
+    for i, name in enumerate(record.decoders):
+        median, low, high = ratios[i]
+        own, said = record.families[i] != "HF", record.predicted[i]
+        same = int((record.parted[:, i] == SAME).sum())
+        rows.append(
+            (
+                name,
+                f"{record.speed[i]:.0f}",
+                f"{median:.2f}",
+                MISSING if i == BASELINE else f"{low:.2f}-{high:.2f}",
+                _number(record.tau[i], "{:.2f}"),
+                _number(record.outside_share[i], "{:.1%}"),
+                f"{record.loop_speedup[i]:.2f}" if own else MISSING,
+                MISSING if said is None else f"{said:.2f}",
+                f"{record.repeated_share[i]:.0%}",
+                *((f"{same}/{record.prompts}",) if greedy else ()),
+            )
+        )
+    families = record.families
+    details = record.provenance.details
+    return TextTable(
+        title=f"Wall clock at temperature {details.get('temperature', '?')}: {record.prompts} prompts x "
+        f"{details.get('new_tokens', '?')} tokens, {details.get('threads', '?')} threads, {details.get('cpu', '?')}",
+        header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan", "4-grams", *["equal"] * greedy),
+        rows=tuple(rows),
+        sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
+        note="x HF: times HF plain, prompt included. Outside: share behind the first token outside model forwards. "
+        "x loop: times our plain loop behind the prompt, and what the plan says of it. 4-grams: share that repeats.",
+    )
+
+
+def clock_words(record: WallClock) -> list[str]:
+    """How ours stand beside transformers', what the latency curve allows, time outside forwards, greedy identity."""
+    words = []
+    theirs = record.fastest("HF") or BASELINE
+    assisted = next((i for i, name in enumerate(record.decoders) if name.startswith("HF assisted")), None)
+    if assisted is not None and "chain" in record.families:
+        chain = record.families.index("chain")
+        words.append(f"The {record.decoders[chain]} runs at {_times(record, chain, assisted)}.")
+    if (tree := record.fastest(*TREES)) is not None:
+        beside = "" if assisted in (None, theirs) else f", and at {_times(record, tree, assisted)}"
+        words.append(
+            f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, transformers' best "
+            f"(aim {AIM}){beside}. {_allowed(record, theirs)}"
+        )
+    best = record.fastest(*set(record.families))
+    words.append(f"The fastest of all is {record.decoders[best or BASELINE]}.")
+    for family, most in MOST_OUTSIDE.items():
+        shares = {record.decoders[i]: record.outside_share[i] for i, f in enumerate(record.families) if f == family}
+        if shares:
+            said = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
+            words.append(f"Outside the forwards (aim below {most:.0%} for a {family}): {said}.")
+    return words + _partings(record)
+
+
+def _allowed(record: WallClock, theirs: int) -> str:
+    """The plan's best speedup, in units of transformers' best."""
+    loop = record.ratio(record.families.index("plain"), theirs)[0]
+    return (
+        f"The curve allows, by the plan, {record.plan.speedup:.2f} times our plain loop, "
+        f"which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
+    )
+
+
+def _partings(record: WallClock) -> list[str]:
+    found = np.argwhere(record.parted != SAME)
+    if not len(found):
+        return []
+    cells = [
+        f"{record.decoders[i]} on prompt {request} at token {record.parted[request, i]} "
+        f"(logits {record.margin[request, i]:.1e} apart)"
+        for request, i in found
+    ]
+    return [f"Greedy texts part from {record.decoders[BASELINE]}: {'; '.join(cells)}."]
+
+
+def _times(record: WallClock, decoder: int, other: int) -> str:
+    median, low, high = record.ratio(decoder, other)
+    return f"{median:.2f} (95% {low:.2f} to {high:.2f}) times {record.decoders[other]}"
+
+
+def _number(value: float, pattern: str) -> str:
+    return MISSING if np.isnan(value) else pattern.format(value)

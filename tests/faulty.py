@@ -1,0 +1,205 @@
+"""Decode steps with a fault planted in each: what a test of losslessness has to find."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from dataclasses import dataclass, field
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import torch
+from torch import Generator, Tensor
+
+import reference.decode
+import reference.drafters.static
+from reference.decode import Shape
+from reference.drafters import Drafter, Drafting, StaticTree
+from reference.models import Pair
+from reference.rows import RowCache
+from reference.sampling import Sampling
+from spectheory import Draft, DrawRule, Tree
+from spectheory.arrays import accept_ratio, excess
+from spectheory.chance import draw
+from spectheory.otlp import RRS, Naive
+from spectheory.verify import Block, TopDown, Verifier
+from spectheory.verify.outcome import Outcome
+
+CHAIN, TREE, WIDE = StaticTree(Tree.chain(2)), StaticTree(Tree.k_ary(2, 2)), StaticTree(Tree.k_ary(3, 1))
+
+
+@dataclass(frozen=True)
+class Fault:
+    """A decoder's parts, and what is broken while it runs.
+
+    Attributes:
+        shares: drafter and verifier draw with the same numbers.
+    """
+
+    drafter: Drafter
+    verifier: Verifier
+    sampling: Sampling = Sampling(1.0)  # noqa: RUF009
+    broken: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
+    shares: bool = False
+
+
+@dataclass(frozen=True)
+class Meddled(Drafter):
+    """A drafter whose drafts are changed, while it learns of what was accepted as it should."""
+
+    drafter: Drafter
+    change: Callable[[Draft], Draft]
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        return self.drafter.rule(sampling)
+
+    def start(self, pair: Pair, sampling: Sampling) -> Drafting:
+        drafting = self.drafter.start(pair, sampling)
+        grow = drafting.grow
+        drafting.grow = lambda room, rng: self.change(grow(room, rng))  # type: ignore[method-assign]
+        return drafting
+
+
+@dataclass(frozen=True)
+class Overheard(Drafter):
+    """A drafter whose every draft is drawn with the numbers that the verifier is going to draw with."""
+
+    drafter: Drafter
+    verifying: Generator
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        return self.drafter.rule(sampling)
+
+    def start(self, pair: Pair, sampling: Sampling) -> Drafting:
+        drafting = self.drafter.start(pair, sampling)
+        grow = drafting.grow
+
+        def overheard(room: int, rng: Any) -> Draft:
+            rng.set_state(self.verifying.get_state())
+            return grow(room, rng)
+
+        drafting.grow = overheard  # type: ignore[method-assign]
+        return drafting
+
+
+def other_temperature(draft: Draft) -> Draft:
+    """As if q had been made at three times the temperature that was drawn at."""
+    q = [None if law is None else law ** (1 / 3) / (law ** (1 / 3)).sum() for law in draft.q]
+    return Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+
+
+def before_top_k(draft: Draft) -> Draft:
+    """As if q had been recorded before all but some tokens were cut off: a fifth lies on the others."""
+    q = [None if law is None else 0.8 * law + 0.2 * (law == 0) / max(1, int((law == 0).sum())) for law in draft.q]
+    return Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+
+
+def in_order_of_tokens(draft: Draft) -> Draft:
+    """Siblings sorted."""
+    draws = tuple(tuple(sorted(drawn, key=lambda child: int(draft.tokens[child]))) for drawn in draft.draws)
+    return Draft.unchecked(draft.tree, draft.tokens, draft.q, draws, draft.rule)
+
+
+@dataclass(frozen=True)
+class BonusAtTheParent(Verifier):
+    """The token behind the last accepted node is drawn from the law one node too early."""
+
+    verifier: Verifier
+
+    @property
+    def rules(self) -> tuple[DrawRule, ...]:
+        return self.verifier.rules
+
+    def law_of(self, draft: Draft, p: Any) -> Outcome:
+        raise NotImplementedError
+
+    def drawn(self, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        node, token = self.verifier.drawn(draft, p, rng)
+        return node, token if draft.draws[node] else draw(p[int(draft.tree.parent[node])], rng)
+
+
+@dataclass(frozen=True)
+class NotNormalised(Naive):
+    """After a rejection the residual is inverted as if it summed to 1: what lacks falls to the last token."""
+
+    def branching(self, p: Any, q: Any, drafts: Sequence[int]) -> Any:
+        accepted = accept_ratio(p[drafts[0]], q[drafts[0]])
+        law = excess(p, q)
+        law[-1] += 1 - law.sum()
+        law *= 1 - accepted
+        law[drafts[0]] += accepted
+        return law
+
+
+class Shared:
+    """Draws by inversion of a torch generator's uniform numbers."""
+
+    def __init__(self, generator: Generator) -> None:
+        self.generator = generator
+
+    def random(self) -> float:
+        return float(torch.rand((), generator=self.generator, dtype=torch.float64))
+
+    def choice(self, size: int, p: np.ndarray) -> int:
+        return min(int(np.searchsorted(p.cumsum(), self.random(), side="right")), size - 1)
+
+
+@contextmanager
+def first_rows_kept() -> Iterator[None]:
+    """The cache keeps as many rows as were accepted, but those of the first path."""
+    keep = RowCache.keep
+    with mock.patch.object(RowCache, "keep", lambda cache, n, rows: keep(cache, n, list(range(len(rows))))):
+        yield
+
+
+@contextmanager
+def causal_mask() -> Iterator[None]:
+    """Nodes of the tree attend to all before them, siblings and cousins as well."""
+    init = Shape.__init__
+
+    def look_back(shape: Shape, tree: Tree, target: Any) -> None:
+        init(shape, tree, target)
+        shape.mask = target.mask(np.tri(len(shape.depth)) > 0)
+
+    with mock.patch.object(Shape, "__init__", look_back):
+        yield
+
+
+@contextmanager
+def positions_in_a_row() -> Iterator[None]:
+    """Nodes of the tree have the positions of a chain."""
+    init = Shape.__init__
+
+    def count(shape: Shape, tree: Tree, target: Any) -> None:
+        init(shape, tree, target)
+        shape.depth = torch.arange(len(shape.depth))
+
+    with mock.patch.object(Shape, "__init__", count):
+        yield
+
+
+@contextmanager
+def most_probable_drafts() -> Iterator[None]:
+    """Drafts are the most probable tokens, verified as draws."""
+
+    def top(law: Tensor, k: int, *_: Any) -> Tensor:
+        return law.topk(k).indices
+
+    with mock.patch.object(reference.drafters.static, "candidates", top):
+        yield
+
+
+FAULTS = {
+    "q of another temperature": Fault(Meddled(CHAIN, other_temperature), TopDown(Naive())),
+    "q of another temperature, block": Fault(Meddled(CHAIN, other_temperature), Block()),
+    "q before top_k": Fault(Meddled(CHAIN, before_top_k), TopDown(Naive()), Sampling(1.0, 2)),
+    "bonus token of the wrong node": Fault(TREE, BonusAtTheParent(TopDown(RRS()))),
+    "cache rows of the first path": Fault(WIDE, TopDown(RRS()), Sampling(1.5), broken=first_rows_kept),
+    "siblings see each other": Fault(TREE, TopDown(RRS()), broken=causal_mask),
+    "positions of a chain": Fault(TREE, TopDown(RRS()), broken=positions_in_a_row),
+    "one noise for draft and verifier": Fault(CHAIN, TopDown(Naive()), Sampling(2.0), shares=True),
+    "residual not renormalised": Fault(CHAIN, TopDown(NotNormalised())),
+    "most probable drafts taken for draws": Fault(TREE, TopDown(RRS()), broken=most_probable_drafts),
+    "siblings sorted": Fault(Meddled(TREE, in_order_of_tokens), TopDown(RRS()), Sampling(1.5)),
+}

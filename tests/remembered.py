@@ -1,0 +1,63 @@
+"""A model that answers from memory, so that a decoder can be run thousands of times: only the arithmetic is skipped."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import replace
+from itertools import compress
+from types import SimpleNamespace
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reference.models import Pair
+
+Seen = tuple[tuple[float, float], ...]
+"""(position, token) of what a token attends to, itself included, in this order."""
+
+
+class Remembered:
+    """Stands for a model of few tokens in the decoder: its logits behind each text are computed once.
+
+    Its one layer of keys and values holds the position and the token of each row, in the cache that the decoder hands
+    over, keeps and cuts. What a token attends to is read from there and from the mask, and the model's own logits for
+    those tokens at those positions are the answer. So a wrong mask, wrong positions or a row that should have been
+    dropped have their effect; what is not seen is a row that was right and had attended to something wrong.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self.model, self.device, self.dtype = model, model.device, model.dtype
+        self.config = deepcopy(model.config)
+        self.config.num_hidden_layers = 1
+        self.known: dict[Seen, Tensor] = {}
+
+    def __call__(
+        self, tokens: Tensor, position_ids: Tensor, attention_mask: Tensor | None, past_key_values: Any, use_cache: bool
+    ) -> SimpleNamespace:
+        states = torch.stack([position_ids, tokens], -1)[:, None].float()
+        rows = [(position, token) for position, token in past_key_values.update(states, states, 0)[0][0, 0].tolist()]
+        if attention_mask is None:
+            ends = range(len(rows) - tokens.shape[1] + 1, len(rows) + 1)
+            texts = [tuple(rows[:end]) for end in ends]
+        else:
+            texts = [tuple(sorted(compress(rows, mask))) for mask in (attention_mask[0, 0] == 0).tolist()]
+        return SimpleNamespace(logits=torch.stack([self.after(text) for text in texts])[None])
+
+    def learn(self, texts: Tensor) -> None:
+        """Compute the logits behind each beginning of texts (n, L) at once."""
+        for text, rows in zip(texts.tolist(), self.model(texts).logits, strict=True):
+            seen = [*enumerate(text)]
+            self.known.update((tuple(seen[: n + 1]), row) for n, row in enumerate(rows))
+
+    def after(self, text: Seen) -> Tensor:
+        """(V,) the model's logits behind these tokens."""
+        if text not in self.known:
+            positions, tokens = torch.tensor(text, dtype=torch.long).T
+            self.known[text] = self.model(tokens[None], position_ids=positions[None]).logits[0, -1]
+        return self.known[text]
+
+
+def remembered(pair: Pair) -> Pair:
+    """The pair, both models answering from memory."""
+    return replace(pair, target=Remembered(pair.target), draft=Remembered(pair.draft))  # type: ignore[arg-type]

@@ -1,0 +1,219 @@
+"""Wall clock on a tiny random pair: who is there, what they write, resuming, bad input. No test asserts a time."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+import spectheory as st
+from reference import clock as clocking
+from reference import hugging_face
+from reference.clock import ClockSettings, clock, entrants
+from reference.drafters import SuffixArray
+from reference.models import Pair
+from reference.planned import measured_plan
+from reference.sampling import Sampling
+from spectheory.records import RecordError
+from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.wallclock import SAME, WallClock
+from tests.conftest import generated
+from tests.test_cli import Run, pair, run
+
+__all__ = ["pair", "run"]
+
+PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 4)]
+CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)))
+PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
+SETTINGS = ClockSettings(new_tokens=12, rounds=1)
+
+
+def clocked(pair: Pair, settings: ClockSettings, so_far: WallClock | None = None, prompts: int = 3) -> list[WallClock]:
+    running = entrants(pair, PLAN, settings, CORPUS)
+    return list(clock(pair, PROMPTS[:prompts], PLAN, running, settings, so_far))
+
+
+@pytest.fixture(scope="module")
+def greedy(tiny: Pair) -> list[WallClock]:
+    return clocked(tiny, SETTINGS)
+
+
+def test_every_decoder_writes_the_same_greedy_texts(tiny: Pair, greedy: list[WallClock]) -> None:
+    assert [record.prompts for record in greedy] == [1, 2, 3]
+    record = greedy[-1]
+    chain = int(PLAN.chain_speedup.argmax())
+    assert list(record.decoders) == [
+        *("HF plain", f"HF assisted, {chain}", "HF prompt lookup", "plain", f"chain of {chain}"),
+        *(f"tree of {PLAN.tree.budget}", "EAGLE-2", "OPT-Tree", "SpecExec", "SALF"),
+        *("PromptLookup", "TokenRecycling", "Goose", "Lookahead", "Datastore"),
+    ]
+    assert (record.tokens == 12).all()
+    assert (record.parted == SAME).all()
+    assert record.tau[[0, 3]] == pytest.approx(1)
+    assert (record.tau[4:10] > 1).all()
+    assert (record.outside_share > 0).all()
+    assert (record.target_seconds > 0).all()
+    assert (record.draft_seconds[:, [0, 2, 3]] == 0).all()
+    assert (record.draft_seconds[:, 4:10] > 0).all()
+    assert record.predicted[4:6] == (PLAN.chain_speedup[chain], PLAN.speedup)
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_transformers_texts_are_whole_and_its_cycles_are_seen(tiny: Pair, temperature: float) -> None:
+    sampling, prompt = Sampling(temperature), PROMPTS[0]
+    for options in ({}, {"chain": 3}, {"lookup": 4}):
+        text = hugging_face.generate(tiny, prompt, 20, sampling, **options, seed=5)
+        again = hugging_face.generate(tiny, prompt, 20, sampling, **options, seed=5)
+        assert text.tokens == again.tokens
+        assert len(text.tokens) == 20
+        emitted = [accepted + 1 for accepted in text.accepted]
+        assert 20 - 4 <= sum(emitted) < 20
+        assert max(emitted) <= 1 + max(options.values(), default=0)
+        assert 0 < text.target_seconds + text.draft_seconds < text.seconds
+        if temperature == 0:
+            assert text.tokens == generated(tiny, prompt, 20)
+
+
+def test_sampled_texts_are_those_of_their_seed_and_are_not_compared(tiny: Pair) -> None:
+    state = torch.random.get_rng_state()
+    first, second = (clocked(tiny, replace(SETTINGS, temperature=1.0), prompts=1)[-1] for _ in range(2))
+    assert torch.equal(state, torch.random.get_rng_state())
+    assert (first.parted == SAME).all()
+    for name in ("tokens", "cycles", "emitted", "repeated_fourgrams"):
+        assert (getattr(first, name) == getattr(second, name)).all()
+
+
+def test_generation_settings_are_as_before(tiny: Pair) -> None:
+    configs = tiny.target.generation_config, tiny.draft.generation_config
+    before = [config.to_dict() for config in configs]  # type: ignore[union-attr]
+    for chain, lookup in ((3, None), (None, 4)):
+        hugging_face.generate(tiny, PROMPTS[0], 8, Sampling(1.0), chain=chain, lookup=lookup)
+    with pytest.raises(ValueError, match="max_new_tokens"):
+        hugging_face.generate(tiny, PROMPTS[0], 0, Sampling())
+    assert (tiny.target.generation_config, tiny.draft.generation_config) == configs
+    assert tiny.target.generation_config is configs[0]
+    assert [config.to_dict() for config in configs] == before  # type: ignore[union-attr]
+    for model in (tiny.target, tiny.draft):
+        assert not model._forward_hooks
+        assert not model._forward_pre_hooks
+
+
+def test_a_record_comes_back_from_disk(greedy: list[WallClock], tmp_path: Path) -> None:
+    file, record = tmp_path / "clock.json", greedy[-1]
+    record.save(file)
+    assert WallClock.load(file).to_dict() == record.to_dict()
+    assert {"threads", "cpu", "dtype"} <= set(record.provenance.details)
+    damaged = record.to_dict() | {"cycles": [[1, 2]]}
+    with pytest.raises(RecordError, match="cycles must have shape"):
+        WallClock.from_dict(damaged)
+    with pytest.raises(ValueError, match="seconds must be finite and at least 0"):
+        replace(record, seconds=record.seconds * np.nan)
+
+
+def test_an_interrupted_clocking_goes_on(tiny: Pair, greedy: list[WallClock], tmp_path: Path) -> None:
+    greedy[0].save(tmp_path / "clock.json")
+    so_far = WallClock.load(tmp_path / "clock.json")
+    rest = clocked(tiny, SETTINGS, so_far)
+    assert [record.prompts for record in rest] == [2, 3]
+    assert (rest[-1].seconds[0] == greedy[0].seconds[0]).all()
+    assert (rest[-1].emitted == greedy[-1].emitted).all()
+    assert clocked(tiny, SETTINGS, rest[-1]) == []
+    for other, differing in ((replace(SETTINGS, seed=1), "decoders, seed"), (replace(SETTINGS, rounds=2), "rounds")):
+        with pytest.raises(ValueError, match=f"begun with another .*{differing.split(', ')[-1]}.*: name a new file"):
+            clocked(tiny, other, so_far)
+    with pytest.raises(ValueError, match="begun with another prompts: name a new file or remove it"):
+        clocked(tiny, SETTINGS, so_far, prompts=2)
+    with pytest.raises(ValueError, match="need at least one prompt"):
+        clocked(tiny, SETTINGS, prompts=0)
+
+
+def made_up(ratios: list[list[float]]) -> WallClock:
+    """Four decoders, at these speeds beside the first, with 100 tokens in a second."""
+    seconds = 1 / np.array(ratios)
+    whole = np.ones_like(seconds, int)
+    return WallClock(
+        ("HF plain", "HF assisted, 2", "plain", "chain of 2", "tree of 4"),
+        ("HF", "HF", "plain", "chain", "static tree"),
+        (None, None, None, 2.0, 3.0),
+        PLAN,
+        tokens=100 * whole,
+        seconds=seconds,
+        decode_seconds=seconds,
+        target_seconds=0.7 * seconds,
+        draft_seconds=0.2 * seconds,
+        cycles=50 * whole,
+        emitted=100 * whole,
+        fourgrams=97 * whole,
+        repeated_fourgrams=0 * whole,
+        parted=SAME * whole,
+        margin=0.0 * whole,
+    )
+
+
+def test_numbers_are_medians_and_ratios() -> None:
+    record = made_up([[1, 1.5, 1.2, 1.8, 2.4], [1, 1, 1, 2, 4], [1, 2, 1, 2, 1]])
+    assert record.speed.tolist() == pytest.approx([100, 150, 100, 200, 240])
+    assert record.ratio(4)[0] == pytest.approx(2.4)
+    assert record.ratio(4, 1) == pytest.approx((1.6, 0.5, 4.0))
+    assert record.loop_speedup.tolist() == pytest.approx([1, 1.25, 1, 2, 2])
+    assert record.outside_share.tolist() == pytest.approx([0.1] * 5)
+    assert record.tau.tolist() == [2.0] * 5
+    assert record.fastest("HF", "chain") == 3
+    assert record.fastest("model-free") is None
+    words = " ".join(clock_words(replace(record, parted=np.where(record.seconds == 0.25, 7, SAME))))
+    assert "The chain of 2 runs at 1.20 (95% 1.00 to 2.00) times HF assisted, 2." in words
+    assert (
+        "The fastest tree, tree of 4, runs at 1.60 (95% 0.50 to 4.00) times HF assisted, 2, transformers' best" in words
+    )
+    assert "tree of 4 on prompt 1 at token 7" in words
+    assert clock_rows(record).rows[4][:4] == ("tree of 4", "240", "2.40", "1.00-4.00")
+    assert clock_rows(record).rows[4][6:8] == ("2.00", "3.00")
+
+
+def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
+    off = st.plan(st.Acceptance.by_rank([0.1]), st.Latency.constant(draft_seconds=0.9), max_budget=4)
+    assert off.answer == "off"
+    names = [entrant.name for entrant in entrants(tiny, off, SETTINGS, CORPUS)]
+    assert "HF assisted, 1" in names
+    assert "chain of 1" in names
+    assert "EAGLE-2" in names
+    assert not [name for name in names if name.startswith("tree of")]
+
+
+def test_a_plan_is_measured(tiny: Pair) -> None:
+    found = measured_plan(tiny, PROMPTS, new_tokens=60, rounds=1)
+    assert found.context == 8 + 30
+    assert found.acceptance.trials is not None
+    assert found.tree.budget <= 64
+
+
+def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(clocking, "library", lambda pair: CORPUS)
+    PLAN.save("plan.json")
+    few = ["--skip", 1, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 6, "--rounds", 1, "--plan", "plan.json"]
+    status, out, err = run("clock", *pair, *few, "--out", "clock.json")
+    assert (status, err.strip()) == (0, "")
+    assert "HF prompt lookup" in out
+    assert "The curve allows" in " ".join(out.split())
+    written = Path("clock.json").read_bytes()
+    status, out, _ = run("clock", *pair, *few, "--out", "clock.json", "--json")
+    assert status == 0
+    assert json.loads(out) == json.loads(written)
+    status, _, err = run("clock", *pair, *few, "--out", "clock.json", "--temperature", 1)
+    assert status == 2
+    assert "begun with another decoders, temperature" in err
+    for bad, said in (
+        (["--rounds", 0], "rounds must be at least 1, got 0"),
+        (["--new-tokens", 0], "new_tokens must be at least 1, got 0"),
+        (["--temperature", -1], "temperature must be 0"),
+        (["--plan", "absent.json"], "there is no file absent.json"),
+        (["--out", "plan.json"], "holds a record of kind 'plan', expected 'wallclock'"),
+        (["--new-tokens", 5000], "need a context of 5008"),
+    ):
+        status, _, err = run("clock", *pair, *few, *bad)
+        assert status == 2, bad
+        assert said in err

@@ -1,0 +1,239 @@
+"""The whole decode step, from the prompt to the tokens kept, certified for each drafter, verifier and sampling.
+
+The models are the shipped pair's, cut to four tokens. `LEVEL` is the level of all certificates together, by Bonferroni;
+all seeds are fixed. CI runs each drafter with each verifier at one of the samplings, in turn, and all of one sampling
+together, which shows a smaller fault in what they share;
+
+    SPECTHEORY_RUNS=3000 pytest tests/test_lossless_end_to_end.py
+
+runs each of them at every sampling on so many texts.
+"""
+
+from __future__ import annotations
+
+import itertools
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
+
+from examples.certify_decoder import few_tokens
+from reference.decode import Decoder
+from reference.drafters import (
+    Datastore,
+    Drafter,
+    Drawn,
+    Goose,
+    Lookahead,
+    PromptLookup,
+    Searched,
+    StaticTree,
+    SuffixArray,
+    TokenRecycling,
+)
+from reference.models import Pair, load_pair
+from reference.sampling import Sampling
+from reference.streams import streams
+from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory.certify import StepCertificate, Verdict, certify_step
+from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, OptimalTransport, SpecHub, SpecInfer, SpecTr
+from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify.single_path import SinglePath
+from spectheory.world import Context, Levels, Paths
+from tests.faulty import FAULTS, Fault, Overheard, Shared
+from tests.remembered import remembered
+
+WORDS, PROMPT = ("n", "-", " is", "#"), [0, 1, 2, 3, 2, 0]
+"""Their laws lean on the token before the last, so that a wrong row of the cache is seen."""
+LENGTH = 4
+"""Tokens whose joint law is compared, enough for a second cycle on what the first one kept."""
+SAMPLINGS = (Sampling(1.0), Sampling(0.6), Sampling(1.0, top_k=3), Sampling(0.6, top_p=0.9))
+LONG = int(os.environ.get("SPECTHEORY_RUNS", "0"))
+RUNS = LONG or 400
+TV = 8 / RUNS**0.5
+"""The total variation that every combination has to be shown to be below: 0.4 by 400 texts, 0.15 by 3,000."""
+LEVEL = 0.01
+
+Step = Callable[[Context, np.random.Generator], list[int]]
+STATIC = (StaticTree(Tree.chain(2)), StaticTree(Tree.k_ary(2, 2)))
+DRAWN = (
+    Drawn(Paths(2, 2)),
+    Drawn(Paths(2, 1, trunk=1)),
+    *(Drawn(Levels((2, 1), rule)) for rule in DrawRule),
+)
+SEARCHED = (
+    Searched(OptTree(4, 0.2)),
+    Searched(Eagle2(2, 2, 4)),
+    Searched(SpecExec(4, 2)),
+    Searched(Salf(4, 0.4, 2)),
+)
+MODEL_FREE = (
+    PromptLookup((2, 1), 3),
+    TokenRecycling(Tree.k_ary(2, 2)),
+    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass=False),
+    Goose(budget=6, lengths=(2, 1), max_spine=3, top_k=3, branch_depth=2),
+    Lookahead(2, 3, 2, prompt=True),
+    Datastore(SuffixArray.build(np.random.default_rng(0).integers(4, size=(4, 60))), 6, 3, 4, 1),
+)
+VERIFIERS: tuple[Verifier, ...] = (
+    *(TopDown(solver()) for solver in (NSS, Naive, RRS, SpecTr, SpecInfer, Khisti, SpecHub, GreedyTopK)),
+    *(TopDown(OptimalTransport(rule)) for rule in DrawRule if rule is not DrawRule.IID_APART),
+    *(Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()),
+)
+
+
+@dataclass(frozen=True)
+class Combination:
+    """A drafter and a verifier that is lossless for it."""
+
+    drafter: Drafter
+    verifier: Verifier
+
+    def __str__(self) -> str:
+        tree = f" {self.drafter.tree.parent.tolist()}" if isinstance(self.drafter, StaticTree) else ""
+        return f"{self.drafter}{tree}, {self.verifier}"
+
+
+def combinations() -> Iterator[Combination]:
+    """All drafters with the verifiers for their rule; those of paths with chains or with paths."""
+    for drafter, verifier in itertools.product((*STATIC, *DRAWN, *SEARCHED, *MODEL_FREE), VERIFIERS):
+        chain = drafter is STATIC[0]
+        paths = chain or (isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths))
+        if drafter.rule(SAMPLINGS[0]) not in verifier.rules:
+            continue
+        if not (chain if isinstance(verifier, SinglePath) else paths or verifier != GreedyMultiPathBlock()):
+            continue
+        if verifier == TopDown(OptimalTransport(DrawRule.TOP_K)) and not isinstance(drafter, Drawn):
+            continue  # it asks for a law of the draft, and what is searched for or looked up has none
+        yield Combination(drafter, verifier)
+
+
+COMBINATIONS = list(combinations())
+IN_TURN = [COMBINATIONS if LONG else COMBINATIONS[i :: len(SAMPLINGS)] for i in range(len(SAMPLINGS))]
+"""The combinations of each sampling."""
+ALPHA = LEVEL / (sum(map(len, IN_TURN)) + len(SAMPLINGS))
+
+
+@cache
+def real_pair() -> Pair:
+    """The shipped pair on four tokens, all layers."""
+    pair = load_pair()
+    return few_tokens(pair, [pair.tokenizer.encode(word)[0] for word in WORDS])
+
+
+@cache
+@torch.inference_mode()
+def pair_from_memory() -> Pair:
+    pair: Any = remembered(real_pair())
+    for model in (pair.target, pair.draft):
+        model.learn(torch.tensor([[*PROMPT, *text] for text in itertools.product(range(4), repeat=LENGTH)]))
+    return pair
+
+
+@cache
+@torch.inference_mode()
+def logits_of_target() -> dict[Context, np.ndarray]:
+    """The target's logits behind all beginnings of the text, from plain forwards without a cache."""
+    cells = list(itertools.product(range(4), repeat=LENGTH - 1))
+    rows = real_pair().target(torch.tensor([[*PROMPT, *cell] for cell in cells])).logits[:, len(PROMPT) - 1 :]
+    return {cell[:n]: rows[i, n] for i, cell in enumerate(cells) for n in range(LENGTH)}
+
+
+def target(sampling: Sampling) -> Callable[[Context], np.ndarray]:
+    """The target's law as transformers' own processors make it."""
+    warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 4)]
+    warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
+
+    def law(context: Context) -> np.ndarray:
+        scores = logits_of_target()[context][None]
+        for warper in warpers:
+            scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]
+        return scores[0].double().softmax(-1).numpy()
+
+    return law
+
+
+def certified(step: Step, sampling: Sampling, subject: str, seed: int = 0, runs: int = RUNS) -> StepCertificate:
+    """The same test for right and for faulty steps; it goes on to the last run, as `tv` is out of reach."""
+    found = certify_step(
+        step, target(sampling), subject=subject, length=LENGTH, vocab_size=4, alpha=ALPHA, tv=1e-3, max_samples=runs,
+        seed=seed,
+    )  # fmt: skip
+    print(
+        f"10^{found.log10_wealth:.1f}, total variation {found.tv_seen:.3f} seen, below {found.tv_bound:.3f}: {subject}"
+    )
+    return found
+
+
+def decoding(pair: Pair, drafter: Drafter, verifier: Verifier, sampling: Sampling, *seed: int) -> Step:
+    """One text from the prompt on, as `Decoder.generate` makes it."""
+    decoder, draft_rng = Decoder(pair, drafter, sampling, verifier), streams(real_pair(), *seed)[0]
+    return lambda context, rng: decoder.generate([*PROMPT, *context], LENGTH, draft_rng, rng).tokens
+
+
+@pytest.mark.parametrize("turn", range(len(SAMPLINGS)), ids=[str(sampling) for sampling in SAMPLINGS])
+def test_texts_have_the_targets_law(turn: int) -> None:
+    sampling, texts, wrong = SAMPLINGS[turn], list[list[list[int]]](), list[str]()
+    for combination in IN_TURN[turn]:
+        number = len(SAMPLINGS) * COMBINATIONS.index(combination) + turn  # no two share a stream: all are pooled below
+        texts.append([])
+        step = decoding(pair_from_memory(), combination.drafter, combination.verifier, sampling, number)
+        found = certified(kept(step, texts[-1]), sampling, f"{combination}, {sampling}", number)
+        if found.verdict is Verdict.LOSSY or found.tv_bound >= TV:
+            wrong += found.lines()
+    mixed = itertools.chain.from_iterable(zip(*texts, strict=True))
+    runs = min(map(len, texts)) * len(texts)
+    together = certified(lambda context, rng: next(mixed), sampling, f"together, {sampling}", runs=runs)
+    assert not wrong, "\n".join(wrong)
+    assert together.verdict is not Verdict.LOSSY, "\n".join(together.lines())
+    assert together.tv_bound < 2 * TV / len(texts) ** 0.5
+
+
+def kept(step: Step, texts: list[list[int]]) -> Step:
+    """The step, which also writes down its texts."""
+
+    def writing(context: Context, rng: np.random.Generator) -> list[int]:
+        texts.append(step(context, rng))
+        return texts[-1]
+
+    return writing
+
+
+@pytest.mark.parametrize("turn", range(len(SAMPLINGS)), ids=[str(sampling) for sampling in SAMPLINGS])
+def test_the_models_decode_what_they_do_from_memory(turn: int) -> None:
+    """Token by token from the same seeds, so that what is certified of the one holds of the other."""
+    for combination in COMBINATIONS[turn :: len(SAMPLINGS)]:
+        texts = []
+        for pair in (real_pair(), pair_from_memory()):
+            step = decoding(pair, combination.drafter, combination.verifier, SAMPLINGS[turn], 1)
+            rng = np.random.default_rng(2)
+            texts.append([step((), rng) for _ in range(2)])
+        assert texts[0] == texts[1], combination
+
+
+def faulty(fault: Fault, pair: Pair, seed: int = 0) -> Step:
+    """Decoding with a fault in it."""
+    draft_rng, verifying = streams(real_pair(), seed, 0)[0], streams(real_pair(), seed, 1)[0]
+    drafter = Overheard(fault.drafter, verifying) if fault.shares else fault.drafter
+    decoder = Decoder(pair, drafter, fault.sampling, fault.verifier)
+
+    def step(context: Context, rng: np.random.Generator) -> list[int]:
+        source: Any = Shared(verifying) if fault.shares else rng
+        with fault.broken():
+            return decoder.generate([*PROMPT, *context], LENGTH, draft_rng, source).tokens
+
+    return step
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_fault_in_the_step_is_found(name: str) -> None:
+    """By the same test, on as many texts."""
+    fault = FAULTS[name]
+    found = certified(faulty(fault, pair_from_memory()), fault.sampling, name)
+    assert found.verdict is Verdict.LOSSY, "\n".join(found.lines())

@@ -1,0 +1,238 @@
+"""The matrix of policies, verifiers and temperatures on a tiny random pair: laws, resuming, bad input, the command."""
+
+from __future__ import annotations
+
+import inspect
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+import spectheory.verify as verifying
+from reference import combinations as data
+from reference.combinations import Combination, unfit
+from reference.decode import Cycle, Decoder
+from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
+from reference.models import Pair
+from reference.parts import ForeignFolderError
+from reference.predictions import conditional
+from reference.streams import streams
+from reference.train.corpus import standard_library
+from spectheory import otlp
+from spectheory.calibration import Calibrated, Calibration
+from spectheory.cli import app
+from spectheory.otlp import Solver
+from spectheory.report.calibration import calibration_page
+from spectheory.report.matrix import calibration_rows, calibration_words
+from spectheory.verify import Verifier
+
+TEMPERATURES = [0.0, 1.0]
+PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
+TEXTS = Texts(PROMPTS[:8], PROMPTS[8:], PROMPTS)
+SETTINGS = MatrixSettings("numbers", new_tokens=16, seed=5)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("matrix")
+
+
+@pytest.fixture(scope="module")
+def chosen(tiny: Pair, folder: Path) -> list[Combination]:
+    return Matrix(folder, tiny, TEXTS, SETTINGS).combinations(TEMPERATURES)
+
+
+def test_every_combination_runs_and_its_law_holds(tiny: Pair, folder: Path, chosen: list[Combination]) -> None:
+    """Every z within 4, fixed seeds: right laws would fail here with a probability of at most 1%, were z normal."""
+    whole = Matrix(folder, tiny, TEXTS, SETTINGS).run(chosen)
+    assert len(whole.rows) == len(chosen) > 60
+    assert whole.level < 0.01
+    z = np.array([row.z for row in whole.rows if row.z is not None])
+    assert len(z) > 40
+    assert abs(z).max() == abs(whole.widest_z or 0) <= 4
+    assert 0.5 < (z**2).mean() < 1.7
+    for row in whole.rows:
+        assert row.requests == 2
+        assert row.tau_low is not None
+        assert row.tau_low <= row.tau <= row.tau_high  # type: ignore[operator]
+        if row.temperature == 0:
+            assert (row.compared, row.identical, row.z, row.exact) == (2, 2, None, row.tau)
+        else:
+            assert (row.compared, row.identical, row.widest_parting) == (0, 0, None)
+        assert (row.positional is None) == (row.family == "model-free")
+
+
+def test_no_combination_is_dropped(chosen: list[Combination]) -> None:
+    """Every verifier and solver of the package is in the matrix or left out by name, every pair that fits is run."""
+    named = {combination.verifying for combination in chosen}
+    solvers = {name for name, kind in vars(otlp).items() if inspect.isclass(kind) and issubclass(kind, Solver)}
+    verifiers = {name for name, kind in vars(verifying).items() if inspect.isclass(kind) and issubclass(kind, Verifier)}
+    greedy_or_abstract = {"ArgMax", "Solver", "TopDown", "Verifier"}
+    assert solvers | verifiers == named | greedy_or_abstract | set(data.LEFT_OUT)
+    assert len({combination.key for combination in chosen}) == len(chosen)
+    names = {combination.name for combination in chosen}
+    for combination in chosen:
+        for verifier in () if combination.sampling.greedy else data.VERIFIERS:
+            other = Combination(combination.policy, verifier, combination.sampling)
+            why = unfit(combination.policy.drafter, verifier, combination.sampling)
+            assert (other.name in names) == (why is None)
+    policies = {c.policy.name for c in chosen if not c.sampling.greedy}
+    greedy = {c.policy.name for c in chosen if c.sampling.greedy}
+    assert policies - greedy == {"hub 2x2x2", "top and one 3x2x1"}
+    assert {"prompt lookup", "token recycling", "Goose", "Lookahead", "datastore"} <= greedy & policies
+
+
+def test_the_exact_prediction_is_the_mean_of_what_is_drawn(tiny: Pair, chosen: list[Combination]) -> None:
+    """E[tau] and Var[tau] of one cycle against 300 draws for each verifier, on trees where it takes them. |z| of the
+    mean below 5: level 1e-5 for all 12 together, fixed seeds; the variance within half of itself."""
+    sampled = [combination for combination in chosen if not combination.sampling.greedy]
+    tried = {combination.verifying: combination for combination in sampled if combination.policy.family == "chain"}
+    for combination in sampled:
+        if combination.policy.family in ("paths", "drawn tree"):
+            tried[combination.verifying] = combination
+    assert len(tried) == len(data.VERIFIERS)
+    for name, combination in tried.items():
+        cycles: list[Cycle] = []
+        verifier, rng = combination.verifier, np.random.default_rng(2)
+        decoder = Decoder(tiny, combination.policy.drafter, combination.sampling, verifier)
+        decoder.generate(PROMPTS[0], 8, *streams(tiny, 1), watch=cycles.append)
+        cycle = max(cycles, key=lambda cycle: conditional(verifier, cycle)[1])
+        mean, variance = conditional(verifier, cycle)
+        assert cycle.p is not None
+        tau = 1 + cycle.draft.tree.depth[[verifier.drawn(cycle.draft, cycle.p, rng)[0] for _ in range(300)]]
+        assert abs(tau.mean() - mean) < 5 * np.sqrt(variance / len(tau)), name
+        assert tau.var() == pytest.approx(variance, rel=0.5), name
+
+
+def test_an_interrupted_matrix_goes_on_and_equals_an_uninterrupted_one(tiny: Pair, tmp_path: Path) -> None:
+    def matrix(name: str, settings: MatrixSettings = SETTINGS, texts: Texts = TEXTS) -> Matrix:
+        return Matrix(tmp_path / name, tiny, texts, settings)
+
+    def stop(finished: int, total: int) -> None:
+        if (finished, total) == (2, 4):
+            raise KeyboardInterrupt
+
+    def chains(of: Matrix) -> list[Combination]:
+        return [combination for combination in of.combinations([1.0]) if "chain" in combination.name][:4]
+
+    with pytest.raises(KeyboardInterrupt):
+        matrix("two").run(chains(matrix("two")), stop)
+    stamps = {part: part.stat().st_mtime_ns for part in (tmp_path / "two").glob("chain*.parquet")}
+    assert len(stamps) == 2
+    assert not (tmp_path / "two" / "matrix.parquet").exists()
+    found, whole = (matrix(name).run(chains(matrix(name))) for name in ("two", "one"))
+    assert not list(tmp_path.rglob("*.partial"))
+    assert found.rows == whole.rows
+    assert all(part.stat().st_mtime_ns == stamp for part, stamp in stamps.items())
+    parts = sorted((tmp_path / "one").glob("*.parquet"))
+    assert len(parts) == 5
+    for part in parts:
+        assert part.read_bytes() == (tmp_path / "two" / part.name).read_bytes()
+    summary = pq.read_table(tmp_path / "two" / "matrix.parquet").to_pylist()
+    assert [Calibrated(**row) for row in summary] == list(found.rows)
+    with pytest.raises(ForeignFolderError, match="holds a matrix with another new_tokens, seed: name an empty folder"):
+        matrix("two", MatrixSettings("numbers", new_tokens=17, seed=6))
+    with pytest.raises(ForeignFolderError, match="holds a matrix with another prompts:"):
+        matrix("two", texts=Texts(PROMPTS[:7], PROMPTS[7:], PROMPTS))
+    with pytest.raises(ValueError, match="need prompts to trace and to measure, got 10 and 0"):
+        matrix("two", texts=Texts(PROMPTS, [], PROMPTS))
+    next(iter(stamps)).write_bytes(b"PAR1")
+    with pytest.raises(ValueError, match=r"chain-of-5-.*parquet is damaged: remove it"):
+        matrix("two").run(chains(matrix("two")))
+
+
+ROW = Calibrated(
+    policy="chain",
+    family="chain",
+    verifier="NSS",
+    temperature=1.0,
+    requests=3,
+    cycles=30,
+    nodes=5.0,
+    tau=2.0,
+    tau_low=1.8,
+    tau_high=2.2,
+    exact=2.1,
+    z=-1.25,
+    positional=2.5,
+    positional_low=2.4,
+    positional_high=2.6,
+    repeated_share=0.25,
+    compared=0,
+    identical=0,
+    widest_parting=None,
+)
+GREEDY = replace(ROW, verifier="Greedy", temperature=0.0, exact=2.0, z=None, compared=3, identical=2)
+UNMODELLED = replace(GREEDY, policy="lookup", family="model-free", positional=None, positional_low=None)
+
+
+def test_what_the_tables_say() -> None:
+    rows = (ROW, replace(GREEDY, positional=2.02, widest_parting=3e-6), UNMODELLED)
+    found = Calibration(rows, {"Slow": "takes a year"})
+    greedy, sampled = calibration_rows(found)
+    assert sampled.rows == (("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "0.10", "+25.0%"),)
+    assert greedy.rows[0][4:] == ("2/3", "2.020", "0.10", "+1.0%")
+    assert greedy.rows[1][:1] + greedy.rows[1][4:] == ("lookup", "2/3", "-", "-", "-")
+    assert greedy.title == "Temperature 0: 3 requests, ± half a 95% interval, 25% of 4-grams repeat"
+    tried = calibration_rows(Calibration((ROW, replace(ROW, verifier="Block")), {}))[0]
+    assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
+    law, text, model, *_, left = calibration_words(found)
+    assert law.startswith("Exact law holds: the widest z of 1 is -1.25;")
+    assert law.endswith("would have a chance of at most 0.0%.")
+    assert text.startswith("Greedy text is that of plain decoding in 4 of 6; where they part, the two logits are at")
+    assert model.startswith(
+        "Positional model: within 5% for 1 of 2, its 95% interval apart from the measured one for 2 "
+    )
+    assert "Furthest off: chain, NSS at 1: +25%" in model
+    assert left == "Left out: Slow takes a year."
+    assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith("Exact law DOES NOT HOLD")
+    assert found.level == pytest.approx(6.334e-5, rel=1e-3)
+    page = calibration_page("Title", found)
+    assert page.count("<table>") == 2
+    assert page.count("<svg ") == 1
+
+
+def test_repeats_are_counted() -> None:
+    assert repeated_share([[1, 2, 3, 4, 1, 2, 3, 4]]) == pytest.approx(1 / 5)
+    assert repeated_share([[1, 2, 3]]) is None
+
+
+def test_the_command(
+    tiny_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    files = [file for file in standard_library() if file.name.startswith("json/")]
+    monkeypatch.setattr("reference.prompts.standard_library", lambda: files)
+    prompts = tmp_path / "prompts.jsonl"
+    prompts.write_text("".join(json.dumps({"text": file.text[-400:]}) + "\n" for file in files))
+
+    def run(*arguments: object) -> tuple[int, str, str]:
+        monkeypatch.setattr("sys.argv", ["spectheory", "compare", *map(str, arguments)])
+        with pytest.raises(SystemExit) as ended:
+            app()
+        captured = capsys.readouterr()
+        return int(ended.value.code or 0), captured.out, captured.err
+
+    pair = ["--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompts", prompts]
+    small = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 60, "--temperatures", "0,1"]
+    out = tmp_path / "out"
+    status, said, wrong = run(*pair, *small, "--out", out, "--only", "SpecExec")
+    assert status == 0, wrong
+    assert "Temperature 1: 2 requests" in said
+    for name in ("matrix.parquet", "calibration.svg", "index.html", "provenance.json"):
+        assert (out / name).exists()
+    status, said, _ = run(*pair, *small, "--out", out, "--only", "SpecExec", "--json")
+    assert [row["verifier"] for row in json.loads(said)["rows"]] == ["Greedy", "NSS"]
+    for arguments, message in (
+        ([], "give either --plan, to lay its records side by side, or --out"),
+        (["--plan", "p.json", "--out", out], "give either --plan"),
+        (["--out", out, "--measured", "m.json"], "--simulated and --measured only with --plan"),
+        (["--out", out, "--temperatures", "cold"], "temperatures must be numbers with commas between them, got 'cold'"),
+        ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains 'nobody'"),
+        ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
+    ):
+        status, _, said = run(*arguments)
+        assert status == 2
+        assert message in said.replace("\n", " ")
