@@ -31,7 +31,7 @@ from reference.parts import claim, read_part, write_part
 from reference.predictions import Positional, conditional
 from reference.sampling import Sampling
 from reference.streams import streams
-from spectheory import Tally, Tree
+from spectheory import DrawRule, Tally, Tree
 from spectheory.calibration import Calibrated, Calibration
 from spectheory.verify import Greedy
 
@@ -106,7 +106,7 @@ class Matrix:
         """Every combination at these temperatures, which are traced for it; `done` as for `run`, by temperatures."""
         found, corpus = [], SuffixArray.build(self.texts.stored)
         for i, sampling in enumerate((Sampling(float(t)) for t in temperatures), start=1):
-            found += combinations(sampling, self.positional(sampling).settled(best)[0], corpus)
+            found += combinations(sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus)
             done(i, len(temperatures))
         return found
 
@@ -184,7 +184,10 @@ class Matrix:
             accepted_histogram=np.bincount(np.concatenate(taus) - 1),
         )
         low, high = tally.tau_interval() if len(rows) > 1 else (None, None)
-        positional = (None,) * 3 if policy.shape is None else self.positional(combination.sampling).tau(policy.shape)
+        positional = (None,) * 3
+        if policy.shape is not None:
+            rule = policy.drafter.rule(combination.sampling)
+            positional = self.positional(combination.sampling).tau(policy.shape, rule)
         margins = [row["margin"] for row in rows if row["margin"] is not None]
         return Calibrated(
             policy=policy.name,

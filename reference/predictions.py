@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from reference import trace
 from reference.decode import Cycle
-from spectheory import Acceptance, Draft, Tree, block_efficiency, block_efficiency_interval
+from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 
 LEAST_TRIALS = 30
@@ -41,27 +41,28 @@ def _exact(law: Any) -> np.ndarray:
 
 
 class Positional:
-    """Tau by the rates of a trace, by depth and rank, counted from where cycles with the policy's own tree start."""
+    """Tau by the rates of a trace, by depth and rank, counted from where cycles with the policy's own tree start.
+
+    Children that are drawn are given the naive solver's rates, the most probable tokens those of sample and match.
+    """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._known: dict[Shape, tuple[float, float, float]] = {}
+        self._seen_by = cache(self._count)
+        self._known: dict[tuple[Shape, DrawRule], tuple[float, float, float]] = {}
 
-    def settled(self, shape: Shape) -> tuple[Tree, Acceptance]:
+    def settled(self, shape: Shape, rule: DrawRule) -> tuple[Tree, Acceptance]:
         """The tree by the rates at every position, then once more by those that this tree sees, and these rates."""
-        seen = self._seen_by(shape(self._everywhere))
+        top = rule is DrawRule.TOP_K
+        seen = self._seen_by(shape(self._seen_by(None, top)), top)
         return shape(seen), seen
 
-    def tau(self, shape: Shape) -> tuple[float, float, float]:
-        """Predicted tau and its 95% limits."""
-        if shape not in self._known:
-            tree, rates = self.settled(shape)
-            self._known[shape] = block_efficiency(tree, rates), *block_efficiency_interval(tree, rates)
-        return self._known[shape]
+    def tau(self, shape: Shape, rule: DrawRule) -> tuple[float, float, float]:
+        """Predicted tau and its 95% limits, for children that are drawn by `rule`."""
+        if (shape, rule) not in self._known:
+            tree, rates = self.settled(shape, rule)
+            self._known[shape, rule] = block_efficiency(tree, rates), *block_efficiency_interval(tree, rates)
+        return self._known[shape, rule]
 
-    @cached_property
-    def _everywhere(self) -> Acceptance:
-        return self._seen_by(None)
-
-    def _seen_by(self, tree: Tree | None) -> Acceptance:
-        return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS).smoothed()
+    def _count(self, tree: Tree | None, top: bool) -> Acceptance:
+        return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()

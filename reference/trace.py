@@ -36,12 +36,14 @@ COLUMNS = pa.schema(
         ("draft_topk_ids", pa.list_(pa.int32())),
         ("draft_topk_logprob", pa.list_(pa.float32())),
         ("target_rank", pa.int16()),
+        ("target_top_rank", pa.int16()),
         ("target_logprob", pa.float32()),
         ("draft_entropy", pa.float32()),
         ("ctx_len", pa.int32()),
     ]
 )
-"""One row a position. `target_rank` is -1 where the token is not among the candidates; logarithms are natural."""
+"""One row a position; logarithms are natural. `target_rank` is the token's place among the candidates, and
+`target_top_rank` that among the draft's most probable tokens, of as many; -1 where it is not there."""
 
 
 @dataclass(frozen=True)
@@ -125,12 +127,14 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
 def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
     """What one position says of each of its B rows, by column name."""
     among = offers == emitted[:, None]
+    above = (offered > offered.gather(1, emitted[:, None])).sum(1)
     offered_log = torch.log_softmax(offered, -1)
     values = {
         "target_token": emitted,
         "draft_topk_ids": offers,
         "draft_topk_logprob": offered_log.gather(1, offers),
         "target_rank": torch.where(among.any(1), among.int().argmax(1), -1),
+        "target_top_rank": torch.where(above < offers.shape[1], above, -1),
         "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
         "draft_entropy": -(offered_log.exp() * offered_log).nansum(1),
     }
@@ -157,8 +161,18 @@ def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 
-def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100, policy: Tree | None = None) -> Acceptance:
+def acceptance(
+    folder: Path, *, max_depth: int = 16, min_trials: int = 100, policy: Tree | None = None, top: bool = False
+) -> Acceptance:
     """The rates by depth and rank of a recorded trace, with their counts; see `Acceptance.from_ranks`.
+
+    Args:
+        folder: of the trace.
+        max_depth: deepest node with rates of its own.
+        min_trials: visits that a depth needs for that.
+        policy: count only where cycles with this tree start.
+        top: ranks are those of the draft's most probable tokens under sample and match (DrawRule.TOP_K), not those of
+            drawn candidates under the naive solver. Greedy traces have both alike.
 
     Raises:
         ValueError: the folder holds no trace, or a part of it is damaged.
@@ -167,10 +181,10 @@ def acceptance(folder: Path, *, max_depth: int = 16, min_trials: int = 100, poli
     if not parts or not (folder / STAMP).exists():
         raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
     stamp = stamp_of(folder)
-    texts = []
+    texts, column = [], "target_top_rank" if top else "target_rank"
     for part in parts:
-        table = read_part(part, ["request_id", "target_rank"])
-        request, rank = (table[name].to_numpy() for name in ("request_id", "target_rank"))
+        table = read_part(part, ["request_id", column])
+        request, rank = (table[name].to_numpy() for name in ("request_id", column))
         texts += [rank[request == r] for r in np.unique(request)]
     return Acceptance.from_ranks(
         texts,

@@ -109,8 +109,6 @@ def combinations() -> Iterator[Combination]:
             continue
         if not (chain if isinstance(verifier, SinglePath) else paths or verifier != GreedyMultiPathBlock()):
             continue
-        if verifier == TopDown(OptimalTransport(DrawRule.TOP_K)) and not isinstance(drafter, Drawn):
-            continue  # it asks for a law of the draft, and what is searched for or looked up has none
         yield Combination(drafter, verifier)
 
 

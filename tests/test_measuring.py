@@ -46,12 +46,28 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
             assert row["draft_entropy"] == pytest.approx(float(-(here.exp() * here).sum()), abs=1e-3)
             among = row["target_token"] in row["draft_topk_ids"]
             assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
+            assert row["target_top_rank"] == row["target_rank"]
             assert row["ctx_len"] == len(prompt) + row["pos"]
     acceptance = trace.acceptance(tmp_path, min_trials=10)
     assert acceptance.trials is not None
     assert acceptance.trials[0] == len(rows)
     assert acceptance.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
     assert acceptance.provenance.details["dataset"] == "numbers"
+
+
+def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
+    trace.record(tiny, PROMPTS, replace(SETTINGS, temperature=1.0), tmp_path)
+    rows = [row for part in sorted(tmp_path.glob("part-*.parquet")) for row in pq.read_table(part).to_pylist()]
+    for row in rows[::7]:
+        mine = [other for other in rows if other["request_id"] == row["request_id"] and other["pos"] < row["pos"]]
+        text = PROMPTS[row["request_id"]] + [other["target_token"] for other in mine]
+        with torch.inference_mode():
+            top = tiny.draft(torch.tensor([text])).logits[0, -1].topk(4).indices.tolist()
+        place = top.index(row["target_token"]) if row["target_token"] in top else -1
+        assert row["target_top_rank"] == place
+    rates = trace.acceptance(tmp_path, min_trials=10, top=True)
+    assert rates.table[0, 0] == np.mean([row["target_top_rank"] == 0 for row in rows])
+    assert any(row["target_top_rank"] != row["target_rank"] for row in rows)
 
 
 def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair, tmp_path: Path) -> None:
