@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Self
 
 from spectheory.records import UNKNOWN, Provenance
 
@@ -74,6 +75,13 @@ class Calibration:
     def level(self) -> float:
         """Correct predictions leave the bound somewhere with at most this probability: normal tails, added up."""
         return math.erfc(BOUND / math.sqrt(2)) * sum(row.z is not None for row in self.rows)
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Self:
+        """From what `to_dict` gave."""
+        names = [field.name for field in fields(Calibrated)]
+        rows = tuple(Calibrated(**{name: row[name] for name in names}) for row in data["rows"])
+        return cls(rows, data["left_out"], Provenance(**data["provenance"]))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values."""

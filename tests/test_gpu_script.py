@@ -20,6 +20,7 @@ from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, file_of, needed_bytes
 from benchmarks.gpu.train import RECIPE
 from spectheory.hardware import gpu
 from spectheory.models import model
+from spectheory.report.markdown import put
 from spectheory.roofline import Roofline
 
 DRY = Place.found(dry_run=True)
@@ -230,7 +231,7 @@ def test_the_larger_pair_is_trained_compared_and_clocked(
             k: v for k, v in before.items() if k not in volatile
         }
     page = tmp_path / "page.md"
-    page.write_text(f"before\n{summary.BEGIN}\nold\n{summary.END}\nafter\n")
+    page.write_text("before\n<!-- gpu summary -->\nold\n<!-- end of gpu summary -->\nafter\n")
     assert run(monkeypatch, "summary", out, "--page", page) == 0
     text = page.read_text()
     assert text.startswith("before\n")
@@ -249,9 +250,9 @@ def test_the_summary_of_profiles(as_if: Path, tmp_path: Path) -> None:
     assert "| 8 | 5 of 6 |" in text
     (tmp_path / "page.md").write_text("no place")
     with pytest.raises(ValueError, match="page.md lacks the lines <!-- gpu summary -->"):
-        summary.put(tmp_path / "page.md", text)
+        put(tmp_path / "page.md", "gpu summary", text)
 
 
 def test_the_page_of_results_has_the_place() -> None:
     page = (Path(__file__).parent.parent / "docs" / "results.md").read_text()
-    assert page.index(summary.BEGIN) < page.index(summary.END)
+    assert page.index("<!-- gpu summary -->") < page.index("<!-- end of gpu summary -->")

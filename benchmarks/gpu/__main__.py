@@ -15,6 +15,7 @@ from benchmarks.gpu.place import Place
 from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid
 from benchmarks.gpu.profile import profile as run_profile
 from spectheory.cli.main import in_one_line
+from spectheory.report.markdown import put
 
 Out = Annotated[Path, typer.Option("--out", envvar="OUT", help="Folder for the JSON records.")]
 Work = Annotated[Path, typer.Option("--work", help="Folder for checkpoints, the trained pair and unfinished records.")]
@@ -109,7 +110,7 @@ def summary(
     if page is None:
         say(text)
     else:
-        summarising.put(page, text)
+        put(page, "gpu summary", text)
         say(f"wrote {page}")
 
 

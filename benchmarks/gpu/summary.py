@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,12 @@ from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
 from benchmarks.gpu.reduce import error_of, records
 from spectheory import Provenance
-from spectheory.calibration import Calibrated, Calibration
-from spectheory.records import write_whole
+from spectheory.calibration import Calibration
+from spectheory.report.markdown import markdown_table
 from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.report.tables import TextTable
 from spectheory.report.wallclock import clock_rows, clock_words
 from spectheory.wallclock import WallClock
-
-BEGIN, END = "<!-- gpu summary -->", "<!-- end of gpu summary -->"
-"""Between these lines of a page the summary goes."""
 
 
 def summary(folder: Path) -> str:
@@ -33,19 +29,6 @@ def summary(folder: Path) -> str:
     if not sections:
         raise ValueError(f"{folder} holds no record of python -m benchmarks.gpu: run a part with --out {folder} first")
     return "\n".join(sections)
-
-
-def put(page: Path, text: str) -> None:
-    """Replace what stands between the two lines of `page` by `text`.
-
-    Raises:
-        ValueError: the page lacks one of them.
-    """
-    before, begin, rest = page.read_text(encoding="utf-8").partition(BEGIN)
-    _, end, after = rest.partition(END)
-    if not begin or not end:
-        raise ValueError(f"{page} lacks the lines {BEGIN} and {END}, between which the summary goes")
-    write_whole(page, f"{before}{BEGIN}\n\n{text}\n{END}{after}")
 
 
 def _profiles(folder: Path) -> Iterator[str]:
@@ -65,7 +48,7 @@ def _profiles(folder: Path) -> Iterator[str]:
         one = f"1 behind {profile['grid']['contexts'][0]:,}"
         header = ("batch", "points", f"{one}: ms", "as a graph", "largest", "ms", "as a graph", "roofline's error")
         yield _section(f"Forwards of {profile['model']}", Provenance(**profile["provenance"]), [])
-        yield _table(TextTable("", header, tuple(rows)))
+        yield markdown_table(TextTable("", header, tuple(rows)))
 
 
 def _latencies(folder: Path) -> Iterator[str]:
@@ -81,7 +64,7 @@ def _latencies(folder: Path) -> Iterator[str]:
     if rows:
         header = ("pair", "batch", "context", "target ms", "x for 16", "x for 64", "target over draft")
         yield "### Latency records\n"
-        yield _table(TextTable("", header, tuple(rows)))
+        yield markdown_table(TextTable("", header, tuple(rows)))
 
 
 def _training(folder: Path) -> Iterator[str]:
@@ -105,12 +88,10 @@ def _matrix(folder: Path) -> Iterator[str]:
     if not file.exists():
         return
     record = _read(file)
-    names = [field.name for field in fields(Calibrated)]
-    rows = tuple(Calibrated(**{name: row[name] for name in names}) for row in record["rows"])
-    found = Calibration(rows, record["left_out"], Provenance(**record["provenance"]))
+    found = Calibration.from_dict(record)
     left = [f"{record['left']} combinations were not run."] if record["left"] else []
     yield _section("Predicted against measured", found.provenance, [*left, *calibration_words(found)])
-    yield from map(_table, calibration_rows(found))
+    yield from map(markdown_table, calibration_rows(found))
 
 
 def _clocks(folder: Path) -> Iterator[str]:
@@ -118,7 +99,7 @@ def _clocks(folder: Path) -> Iterator[str]:
         record = WallClock.load(file)
         temperature = record.provenance.details["temperature"]
         yield _section(f"Wall clock at temperature {float(temperature):g}", record.provenance, clock_words(record))
-        yield _table(clock_rows(record))
+        yield markdown_table(clock_rows(record))
 
 
 def _section(heading: str, stamp: Provenance, lines: list[str]) -> str:
@@ -127,12 +108,6 @@ def _section(heading: str, stamp: Provenance, lines: list[str]) -> str:
     where = "**Dry run on a CPU: the numbers mean nothing.**" if device == DRY_RUN else f"Measured on {device}."
     said = f"{where} {versions}, seed {stamp.seed}, {stamp.created[:10]}."
     return "\n\n".join([f"### {heading}", said, *lines]) + "\n"
-
-
-def _table(table: TextTable) -> str:
-    rows = [table.header, ("---",) * len(table.header), *table.rows]
-    drawn = "\n".join(f"| {' | '.join(cell.replace(chr(10), ' ') for cell in row)} |" for row in rows)
-    return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
 
 
 def _ms(seconds: float | None) -> str:

@@ -96,8 +96,8 @@ def _misled(rows: list[Calibrated]) -> list[str]:
     return [
         f"Positional model: within {CLOSE_PERCENT}% for {close} of {len(rows)}, its 95% interval apart from the "
         f"measured one for {sum(map(_apart, rows))}{noise}. Furthest off: {worst}.",
-        "Above temperature 0 its rates are, whatever the verifier, the naive solver's on draws without replacement; of the "
-        "most probable tokens, which only sample and match may verify, they are its own.",
+        "Above temperature 0 its rates are the naive solver's on draws without replacement, whatever the verifier; "
+        "those of the most probable tokens, which only sample and match may verify, are its own.",
         f"Its errors by verifier: {_ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))}.",
         f"By policy: {_ranges((row.policy, error) for row, error in zip(rows, errors, strict=True))}.",
     ]

@@ -1,0 +1,54 @@
+"""Write what was measured on the shipped pair into docs/results.md.
+
+spectheory compare --out build/matrix --json > build/results/compare.json
+spectheory clock --out build/results/clock-0.json
+spectheory clock --temperature 1 --out build/results/clock-1.json
+python docs/generate_results.py build/results
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from spectheory import Provenance
+from spectheory.calibration import Calibration
+from spectheory.report.markdown import markdown_table, put
+from spectheory.report.matrix import calibration_rows, calibration_words
+from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.wallclock import WallClock
+
+PAGE = Path(__file__).parent / "results.md"
+
+
+def summary(folder: Path) -> str:
+    """Sections for `compare.json` and each `clock-*.json` of a folder."""
+    return "\n\n".join([*_compared(folder / "compare.json"), *_clocked(sorted(folder.glob("clock-*.json")))]) + "\n"
+
+
+def _compared(file: Path) -> Iterator[str]:
+    found = Calibration.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    yield "### Predicted against measured"
+    yield _where(found.provenance)
+    yield from calibration_words(found)
+    yield from (markdown_table(table).strip() for table in calibration_rows(found))
+
+
+def _clocked(files: list[Path]) -> Iterator[str]:
+    for file in files:
+        record = WallClock.load(file)
+        yield f"### Wall clock at temperature {float(record.provenance.details['temperature']):g}"
+        yield _where(record.provenance)
+        yield from clock_words(record)
+        yield markdown_table(clock_rows(record)).strip()
+
+
+def _where(stamp: Provenance) -> str:
+    versions = ", ".join(f"{name} {version}" for name, version in stamp.versions.items())
+    return f"{stamp.machine}; {versions}; seed {stamp.seed}; {stamp.created[:10]}."
+
+
+if __name__ == "__main__":
+    put(PAGE, "cpu summary", summary(Path(sys.argv[1])))

@@ -1,0 +1,29 @@
+"""Tables as Markdown, and pages of which a command writes one part."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spectheory.records import write_whole
+from spectheory.report.tables import TextTable
+
+
+def markdown_table(table: TextTable) -> str:
+    """Title, table and note; a cell's second line goes behind the first."""
+    rows = [table.header, ("---",) * len(table.header), *table.rows]
+    drawn = "\n".join(f"| {' | '.join(cell.replace(chr(10), ' ') for cell in row)} |" for row in rows)
+    return "\n\n".join(part for part in (table.title, drawn, table.note) if part) + "\n"
+
+
+def put(page: Path, name: str, text: str) -> None:
+    """Replace what stands between the lines `<!-- name -->` and `<!-- end of name -->` of `page` by `text`.
+
+    Raises:
+        ValueError: the page lacks one of them.
+    """
+    begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
+    before, found, rest = page.read_text(encoding="utf-8").partition(begin)
+    _, ended, after = rest.partition(end)
+    if not found or not ended:
+        raise ValueError(f"{page} lacks the lines {begin} and {end}, between which the text goes")
+    write_whole(page, f"{before}{begin}\n\n{text}\n{end}{after}")
