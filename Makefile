@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint bench pair clean
+.PHONY: setup demo test lint bench pair claims clean
 
 setup: $(READY)
 
@@ -29,6 +29,9 @@ bench: setup
 
 pair: setup
 	$(BIN)/spectheory train --out reference/pair --work build/pair
+
+claims: setup
+	$(BIN)/python docs/generate_claims.py
 
 clean:
 	rm -rf .venv build dist

@@ -1,6 +1,17 @@
 """A verdict with machine-checked evidence for each claim of the papers."""
 
-from proofs_check import opt_tree
-from proofs_check.verdict import CLAIMS, Finding, Verdict
+from proofs_check import delayed_trees, goose, gto, opt_tree, salf_talf
+from proofs_check.verdict import CLAIMS, SECOND, Claim, Verdict, decide
 
-__all__ = ["CLAIMS", "Finding", "Verdict", "opt_tree"]
+__all__ = [
+    "CLAIMS",
+    "SECOND",
+    "Claim",
+    "Verdict",
+    "decide",
+    "delayed_trees",
+    "goose",
+    "gto",
+    "opt_tree",
+    "salf_talf",
+]

@@ -99,7 +99,13 @@ def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:
     return (sure | set(rest) for rest in combinations(tied, min(n, len(nodes)) - len(sure)))
 
 
+def parents(hat: Hat) -> dict[str, list[Any]]:
+    """The full tree as a parent array, the root first, and its nodes by name."""
+    order = ["", *named(hat)]
+    return {"parent": [-1, *[order.index(name[:-1]) for name in order[1:]]], "node": order}
+
+
 def shown(hat: Hat, nodes: Nodes | None = None, **more: Any) -> dict[str, Any]:
     """A counterexample as data: p-hat of the whole full tree, and the nodes chosen from it."""
     data = {"p_hat": dict(zip(named(hat), (hat[node] for node in sorted(hat, key=lambda v: (len(v), v))), strict=True))}
-    return data | ({} if nodes is None else {"chosen": named(nodes)}) | more
+    return parents(hat) | data | ({} if nodes is None else {"chosen": named(nodes)}) | more

@@ -1,67 +1,118 @@
-"""A verdict on one claim of a paper, and the register of the functions that find them."""
+"""A verdict on one claim of a paper, and the register of the functions that find and confirm them."""
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
-Word = Literal["holds", "corrected", "false"]
+Status = Literal["holds", "corrected", "false"]
 Case = TypeVar("Case")
 
 
 @dataclass(frozen=True)
-class Finding:
+class Verdict:
     """What a check found.
 
     Attributes:
-        verdict: `holds`; `corrected`, true after the repair in `truth`; `false`.
+        status: `holds`; `corrected`, true after the repair in `corrected`; `false`.
         evidence: what was computed, and why it is enough.
-        truth: the repaired statement; for `false` a true statement in its place, or None.
-        counterexample: the smallest case that breaks the printed statement, as plain data; None where it holds.
+        method: how: a symbolic proof, exact enumeration over which cases, a linear program, a counterexample.
+        counterexample: the smallest case that breaks the printed statement, as plain data of exact numbers; None where
+            it holds.
+        corrected: the repaired statement; for `false` a true statement in its place, or None.
     """
 
-    verdict: Word
+    status: Status
     evidence: str
-    truth: str | None = None
+    method: str
     counterexample: dict[str, Any] | None = None
+    corrected: str | None = None
 
     def __post_init__(self) -> None:
-        if (self.verdict == "holds") != (self.counterexample is None):
-            raise ValueError(f"counterexample must be given unless the claim holds, got {self.verdict}")
-        if (self.verdict == "corrected" and self.truth is None) or (self.verdict == "holds" and self.truth is not None):
-            raise ValueError(f"truth must be given for `corrected` and not for `holds`, got {self.verdict}")
+        if (self.status == "holds") != (self.counterexample is None):
+            raise ValueError(f"counterexample must be given unless the claim holds, got {self.status}")
+        if (self.status, self.corrected is None) in (("corrected", True), ("holds", False)):
+            raise ValueError(f"corrected must be given for `corrected` and not for `holds`, got {self.status}")
+
+    @property
+    def case(self) -> dict[str, Any]:
+        """The counterexample of a claim that has one."""
+        assert self.counterexample is not None
+        return self.counterexample
 
 
-@dataclass(frozen=True, kw_only=True)
-class Verdict(Finding):
-    """A finding with the claim it is about.
+Check = Callable[[int], Verdict]
+"""Finds the verdict; 1 is the effort of a test run, 2 looks at more cases."""
+Confirm = Callable[[Verdict], str]
+"""Goes through a verdict again by other means, and says which; raises where it disagrees."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper.
 
     Attributes:
-        claim: id, such as `O-3.1`.
+        id: such as `O-3.1`.
         source: paper, and theorem or equation.
-        statement: as printed.
+        statement: as printed, precise enough to be checked, with its assumptions.
+        check: finds the verdict.
     """
 
-    claim: str
+    id: str
     source: str
     statement: str
+    check: Check
 
 
-CLAIMS: dict[str, Callable[[], Verdict]] = {}
-"""For each claim id the function that finds its verdict, computed at each call."""
+CLAIMS: dict[str, Claim] = {}
+"""By id, as they were registered."""
+SECOND: dict[str, Confirm] = {}
+"""By id: the second check, written apart from the first; each claim that does not simply hold has one."""
+AGAIN = " Second check: "
+"""Between the evidence of the first check and the words of the second."""
 
 
-def claim(name: str, source: str, statement: str) -> Callable[[Callable[[], Finding]], Callable[[], Finding]]:
-    """Register the decorated check under the claim id `name`."""
+def claim(name: str, *, source: str) -> Callable[[Check], Check]:
+    """Register the decorated check under the claim id `name`; its docstring is the statement."""
 
-    def register(check: Callable[[], Finding]) -> Callable[[], Finding]:
+    def register(check: Check) -> Check:
         if name in CLAIMS:
             raise ValueError(f"claim {name} has a check already")
-        CLAIMS[name] = lambda: Verdict(claim=name, source=source, statement=statement, **vars(check()))
+        if not check.__doc__:
+            raise ValueError(f"the check of {name} must state the claim in its docstring")
+        CLAIMS[name] = Claim(name, source, inspect.cleandoc(check.__doc__), check)
         return check
 
     return register
+
+
+def second(name: str) -> Callable[[Confirm], Confirm]:
+    """Register the decorated function as the second check of the claim `name`."""
+
+    def register(confirm: Confirm) -> Confirm:
+        if name in SECOND:
+            raise ValueError(f"claim {name} has a second check already")
+        SECOND[name] = confirm
+        return confirm
+
+    return register
+
+
+def decide(name: str, effort: int = 1) -> Verdict:
+    """The verdict on one claim, confirmed by its second check where it has one.
+
+    Raises:
+        AssertionError: the second check disagrees.
+        RuntimeError: Python runs without assertions, of which second checks are made.
+    """
+    if not __debug__:
+        raise RuntimeError("second checks are assertions: run Python without -O")
+    found = CLAIMS[name].check(effort)
+    if name not in SECOND:
+        return found
+    return Verdict(**{**vars(found), "evidence": found.evidence + AGAIN + SECOND[name](found)})
 
 
 def smallest(cases: Iterable[Case], breaks: Callable[[Case], bool]) -> Case:

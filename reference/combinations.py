@@ -19,13 +19,13 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
+from reference.fit import unfit
 from reference.predictions import Shape
 from reference.sampling import Sampling
 from spectheory import Acceptance, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, SpecHub, SpecInfer, SpecTr
 from spectheory.search import RatesDraft
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from spectheory.verify.single_path import SinglePath
 from spectheory.world import Levels, Paths
 
 BUDGET = 16
@@ -111,20 +111,6 @@ def combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> Iter
         for verifier in (Greedy(),) if sampling.greedy else VERIFIERS:
             if unfit(policy.drafter, verifier, sampling) is None:
                 yield Combination(policy, verifier, sampling)
-
-
-def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
-    """Why these do not go together; None where they do."""
-    rule = drafter.rule(sampling)
-    if rule not in verifier.rules:
-        return f"not lossless for {rule.name}"
-    chain = isinstance(drafter, StaticTree) and drafter.tree.is_chain
-    paths = isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths)
-    if isinstance(verifier, SinglePath) and not chain:
-        return "verifies chains"
-    if isinstance(verifier, GreedyMultiPathBlock) and not (chain or paths):
-        return "verifies independent paths of one length"
-    return None
 
 
 def _static(planned: Tree) -> Iterator[Drafted]:

@@ -16,6 +16,7 @@ from torch import Generator, Tensor
 
 from reference.cached import CachedModel
 from reference.drafters import Drafter
+from reference.fit import unfit
 from reference.models import Pair
 from reference.sampling import Sampling, handed
 from spectheory import Draft, Tree
@@ -53,9 +54,8 @@ class Decoder:
     stop_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
-        rule = self.drafter.rule(self.sampling)
-        if not self.sampling.greedy and rule not in self.verifier.rules:
-            raise ValueError(f"{self.verifier} is not lossless for {rule.name}, as {self.drafter} drafts: {rule.value}")
+        if not self.sampling.greedy and (why := unfit(self.drafter, self.verifier, self.sampling)):
+            raise ValueError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
 
     @torch.inference_mode()
     def generate(

@@ -40,7 +40,10 @@ def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
 
 def stamp_of(folder: Path) -> Provenance:
     """What `claim` wrote."""
-    return Provenance(**json.loads((folder / STAMP).read_text()))
+    try:
+        return Provenance(**json.loads((folder / STAMP).read_text()))
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
@@ -59,5 +62,5 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     """
     try:
         return pq.read_table(part, columns=columns)
-    except pa.ArrowInvalid as error:
+    except (pa.ArrowInvalid, OSError) as error:
         raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error

@@ -46,6 +46,7 @@ def measured_plan(
             seed=seed,
             done=done,
         ).smoothed()
-        settled = {"max_budget": MAX_BUDGET, "context": length + new_tokens // 2}
-        first = plan(trace.acceptance(folder).smoothed(), latency, **settled)
-        return plan(trace.acceptance(folder, policy=first.tree).smoothed(), latency, **settled)
+        context = length + new_tokens // 2
+        first = plan(trace.acceptance(folder).smoothed(), latency, max_budget=MAX_BUDGET, context=context)
+        rates = trace.acceptance(folder, policy=first.tree).smoothed()
+        return plan(rates, latency, max_budget=MAX_BUDGET, context=context)

@@ -132,7 +132,7 @@ def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -
     values = {
         "target_token": emitted,
         "draft_topk_ids": offers,
-        "draft_topk_logprob": offered_log.gather(1, offers),
+        "draft_topk_logprob": offered_log.gather(1, offers.clamp(min=0)).masked_fill(offers < 0, -torch.inf),
         "target_rank": torch.where(among.any(1), among.int().argmax(1), -1),
         "target_top_rank": torch.where(above < offers.shape[1], above, -1),
         "target_logprob": torch.log_softmax(wanted, -1).gather(1, emitted[:, None])[:, 0],
@@ -157,7 +157,8 @@ class _Stream:
 
 def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     """(B,) the target's next tokens, drawn given the candidates."""
-    laws = [Naive().law(*row) for row in zip(p, q, offers.tolist(), strict=True)]
+    drafts = [[token for token in row if token >= 0] for row in offers.tolist()]
+    laws = [Naive().law(*row) for row in zip(p, q, drafts, strict=True)]
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 

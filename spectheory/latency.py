@@ -15,7 +15,7 @@ from spectheory.measured import find
 from spectheory.models import ModelConfig
 from spectheory.models import model as model_of
 from spectheory.records import UNKNOWN, Provenance, Record
-from spectheory.roofline import DERATES, TOKENS, Derates, Roofline
+from spectheory.roofline import DERATES, SOURCE, TOKENS, Derates, Roofline
 from spectheory.tree import Tree
 
 
@@ -136,6 +136,15 @@ class Latency(Record):
         """
         text, where = find(gpu, target, draft, batch, folder)
         return cls.from_text(text, where)
+
+    @property
+    def is_computed(self) -> bool:
+        """Whether the seconds come from `roofline`."""
+        return self.provenance.source == SOURCE
+
+    def covers(self, context: int) -> bool:
+        """Whether `context` is within the measured contexts."""
+        return bool(self.contexts[0] <= context <= self.contexts[-1])
 
     def smoothed(self) -> Self:
         """The nearest curves that do not fall as tokens are added (least squares, context by context)."""

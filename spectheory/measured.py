@@ -30,22 +30,33 @@ def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
     return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
 
 
+def exists(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> bool:
+    """Whether there is such a record."""
+    return _place(gpu, target, draft, batch, folder).is_file()
+
+
 def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> tuple[str, str]:
     """The text of a record, and its path in words.
 
     Raises:
         ValueError: there is none; those that there are are listed.
     """
-    root: Traversable = files("spectheory") / "data" / "latency" if folder is None else folder
-    wanted = path_of(gpu, target, draft, batch)
-    place = root.joinpath(*wanted.parts)
+    place = _place(gpu, target, draft, batch, folder)
     if place.is_file():
         return place.read_text(encoding="utf-8"), str(place)
     inside = "" if folder is None else f" in {folder}"
     raise ValueError(
         f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}{inside}: the known "
-        f"ones are {_listed(root)}; use Latency.roofline, or measure with python -m benchmarks.gpu"
+        f"ones are {_listed(_root(folder))}; use Latency.roofline, or measure with python -m benchmarks.gpu"
     )
+
+
+def _root(folder: Path | None) -> Traversable:
+    return files("spectheory") / "data" / "latency" if folder is None else folder
+
+
+def _place(gpu: str, target: str, draft: str, batch: int, folder: Path | None) -> Traversable:
+    return _root(folder).joinpath(*path_of(gpu, target, draft, batch).parts)
 
 
 def _listed(root: Traversable) -> str:

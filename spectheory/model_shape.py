@@ -49,7 +49,7 @@ def shape_of(fields: Fields) -> Shape:
     shape = _attention(fields, layers, hidden)
     shape = _mlps(fields, shape, hidden)
     shape = replace(shape, other_parameters=shape.other_parameters + (layers * family.norms + 1) * norm)
-    if "draft_vocab_size" in fields.values or "Eagle3" in str(fields.values.get("architectures")):
+    if is_eagle3(fields):
         return _eagle3(fields, shape, hidden)
     embedding = fields.number("vocab_size") * hidden
     tied = fields.flag("tie_word_embeddings", family.tied)
@@ -60,6 +60,11 @@ def shape_of(fields: Fields) -> Shape:
         other_parameters=shape.other_parameters + head,
         lookup_parameters=positions + (0 if tied else embedding),
     )
+
+
+def is_eagle3(fields: Fields) -> bool:
+    """Whether it is an EAGLE-3 head."""
+    return "draft_vocab_size" in fields.values or "Eagle3" in str(fields.values.get("architectures"))
 
 
 def _attention(fields: Fields, layers: int, hidden: int) -> Shape:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.hf_config import Arithmetic, Fields, weight_formats
-from spectheory.model_shape import Shape, shape_of
+from spectheory.model_shape import Shape, is_eagle3, shape_of
 from spectheory.near_names import unknown
 
 
@@ -27,6 +27,9 @@ class ModelConfig:
         linear_bytes, expert_bytes, other_bytes: bytes of a parameter: of matrices, of routed experts, of the rest.
         kv_bytes_per_value: bytes of a cached number.
         arithmetic: the units it computes in; packed weights are unpacked to bf16.
+        vocabulary, hidden: sizes of the vocabulary and of the hidden states, None where not stated.
+        target_hidden: of an EAGLE-3 head, the hidden size of the target that it reads; None for a whole model.
+        longest_context: the positions that its config states, times what it scales them by; None where not stated.
     """
 
     name: str
@@ -36,6 +39,10 @@ class ModelConfig:
     other_bytes: float = 2.0
     kv_bytes_per_value: float = 2.0
     arithmetic: Arithmetic = "bf16"
+    vocabulary: int | None = None
+    hidden: int | None = None
+    target_hidden: int | None = None
+    longest_context: int | None = None
 
     @classmethod
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
@@ -53,7 +60,20 @@ class ModelConfig:
             config, where = _read(Path(source))
         fields = Fields.of(config, where)
         linear, expert, other, arithmetic = weight_formats(fields)
-        return cls(name or where, shape_of(fields), linear, expert, other, other, arithmetic)
+        shape, hidden = shape_of(fields), fields.number("hidden_size")
+        return cls(
+            name or where,
+            shape,
+            linear,
+            expert,
+            other,
+            other,
+            arithmetic,
+            vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
+            hidden=hidden,
+            target_hidden=fields.number("target_hidden_size", default=hidden) if is_eagle3(fields) else None,
+            longest_context=_longest_context(fields),
+        )
 
     @property
     def layers(self) -> int:
@@ -127,6 +147,42 @@ class ModelConfig:
         """Tokens in the caches of all layers together."""
         sliding = self.shape.sliding_layers
         return (self.shape.layers - sliding) * context + sliding * min(context, self.shape.window)
+
+
+PADDING = 0.01
+"""Share by which output layers of one tokenizer differ where they are padded to different sizes (Qwen2.5: 0.1%)."""
+
+
+def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
+    """Check that `draft` can draft for `target` behind `context` tokens, as far as their configs say.
+
+    Raises:
+        ValueError: their vocabularies differ, the draft is a head for a target of another width, or the context is
+            longer than one of them takes. A head runs at positions beyond those that its config states.
+    """
+    if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
+        raise ValueError(
+            f"draft {draft.name} is a head for targets of hidden size {draft.target_hidden}, {target.name} has "
+            f"{target.hidden}: name the head that was trained on it"
+        )
+    sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
+    if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
+        raise ValueError(
+            f"target and draft must have one vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
+            f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
+        )
+    for one in (target,) if draft.target_hidden is not None else (target, draft):
+        if one.longest_context is not None and context > one.longest_context:
+            raise ValueError(
+                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}"
+            )
+
+
+def _longest_context(fields: Fields) -> int | None:
+    stated = fields.values.get("max_position_embeddings")
+    scaling = fields.values.get("rope_scaling")
+    factor = scaling.get("factor") if isinstance(scaling, Mapping) else None
+    return int(stated * (factor or 1)) if isinstance(stated, int) and isinstance(factor, int | float | None) else None
 
 
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:

@@ -9,7 +9,8 @@ from collections.abc import Iterable
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
     """`unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie?`, or all known names where none is near."""
     names = sorted(known)
-    near = difflib.get_close_matches(name.lower(), names, n=4, cutoff=0.5)
+    spelled = {known_name.lower(): known_name for known_name in names}
+    near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=4, cutoff=0.5)]
     if near:
         return f"unknown {what} {name!r}: did you mean {_listed(near, 'or')}? {len(names)} are known in all"
     return f"unknown {what} {name!r}: known are {_listed(names, 'and')}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import ClassVar
@@ -14,6 +14,7 @@ from spectheory.latency import Latency
 from spectheory.records import Provenance, Record
 from spectheory.search import best_trees
 from spectheory.search.beam import beam, draft_scores
+from spectheory.search.memory import require_memory
 from spectheory.tree import Tree
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
@@ -75,11 +76,35 @@ class Plan(Record):
         return self.draft_seconds + self.target_seconds + self.overhead_seconds
 
 
+def assumed_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
+    """What the prediction for `trees` takes for granted, a sentence each: of the rates, of the times."""
+    deepest = max(tree.max_depth for tree in trees)
+    deeper = (
+        [f"rates are known to depth {acceptance.depths}: the last are taken down to depth {deepest}"]
+        if deepest > acceptance.depths
+        else []
+    )
+    times = (sentence for latency in latencies for sentence in latency.provenance.assumed)
+    return tuple(dict.fromkeys((*acceptance.provenance.assumed, *deeper, *times)))
+
+
 def answer_of(tree: Tree) -> str:
     """`off`, `chain` or `tree`."""
     if tree.budget == 0:
         return "off"
     return "chain" if tree.is_chain else "tree"
+
+
+Progress = Callable[[int, int], None]
+"""Told how many parts of a search are done, and of how many."""
+
+
+def unwatched(finished: int, total: int) -> None:
+    """Nobody is told."""
+
+
+TREES_BYTES = 1_100
+"""For each budget squared, what `Candidates` takes at its peak: measured up to budget 2000, with three ranks."""
 
 
 class Candidates:
@@ -101,19 +126,34 @@ class Candidates:
     """
 
     def __init__(
-        self, acceptance: Acceptance, max_budget: int, max_depth: int | None = None, max_fanout: int | None = None
+        self,
+        acceptance: Acceptance,
+        max_budget: int,
+        max_depth: int | None = None,
+        max_fanout: int | None = None,
+        progress: Progress = unwatched,
     ) -> None:
         free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
-        limits = range(1, free[-1].max_depth)
-        limited = [best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout) for limit in limits]
+        limits, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
+        if not chains_only:
+            require_memory(lambda n: (TREES_BYTES + 5 * len(limits)) * n * n, max_budget)
+        limited = []
+        for limit in () if chains_only else limits:
+            progress(limit - 1, len(limits) + len(WIDTHS))
+            limited.append(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout))
         number: dict[Tree, int] = {}
         self.free, self.chains, *rows = (
             np.array([number.setdefault(tree, len(number)) for tree in row]) for row in (free, chains, *limited)
         )
+        if chains_only:  # those of a depth limit are among the free ones
+            rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in limits]
         self._by_budget = np.array([self.free, *rows])
         found = [(t.parent, block_efficiency(t, acceptance), t.max_depth, t.level_widths()) for t in number]
-        found += _narrow(acceptance, max_budget, max_depth or max_budget, max_fanout or max_budget)
+        narrower = _narrow(acceptance, max_budget, max_depth or max_budget, max_fanout or max_budget)
+        for tried, narrow in enumerate(() if chains_only else narrower):
+            progress(len(limits) + min(tried, len(WIDTHS)), len(limits) + len(WIDTHS))
+            found += narrow
         self._parents, tau, depth, widths = zip(*found, strict=True)
         self.block_efficiency, self._depth = np.array(tau), np.array(depth)
         self._budget = np.array([len(parent) - 1 for parent in self._parents])
@@ -151,20 +191,24 @@ WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))
 
 def _narrow(
     acceptance: Acceptance, max_budget: int, max_levels: int, max_fanout: int
-) -> Iterator[tuple[np.ndarray, float, int, np.ndarray]]:
-    """(parent, block efficiency, depth, level widths) of each tree of a beam, at the least limits that give it."""
+) -> Iterator[list[tuple[np.ndarray, float, int, np.ndarray]]]:
+    """(parent, block efficiency, depth, level widths) of each tree of a beam, at the least limits that give it.
+
+    A list for each fan-out and width.
+    """
     most, scores = min(acceptance.ranks, max_fanout, max_budget), draft_scores(acceptance)
     for fanout in [most] if acceptance.is_antitonic else range(1, most + 1):
         rates = acceptance.table[:, :fanout], scores[:, :fanout]
         for before, width in pairwise((0, *WIDTHS)):
-            reached = False
+            reached, found = False, []
             for levels, grown in enumerate(beam(*rates, width, max_levels, max_budget), 1):
                 parents, tau = grown.parents(), grown.yields()
                 new = (parents.max(1) > before) & (np.maximum.accumulate(grown.depth) == levels)
                 reached |= bool(new.any())
                 if not acceptance.is_antitonic:
                     new &= np.maximum.accumulate(grown.rank) == fanout - 1
-                yield from ((grown.parent[: n + 1], tau[n], levels, parents[n]) for n in np.flatnonzero(new))
+                found += [(grown.parent[: n + 1], tau[n], levels, parents[n]) for n in np.flatnonzero(new)]
+            yield found
             if not reached:
                 break
 
@@ -177,19 +221,20 @@ def plan(
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
+    progress: Progress = unwatched,
 ) -> Plan:
     """The tree, chain, or no speculation, of the highest predicted speedup over plain decoding.
 
     Every budget up to `max_budget` is searched; for each budget, depth and width of a level the tree of highest block
     efficiency is timed: see `Candidates` for how near that comes to all trees. `context` defaults to the middle of the
-    measured contexts.
+    measured contexts; `progress` is told how far the search is.
 
     Raises:
         ValueError: `max_budget`, `max_depth` or `max_fanout` is below 1, the budget needs more memory than there is, or
             `context` is outside the measured ones.
     """
     context = latency.context_of(context)
-    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout)
+    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout, progress)
     return fastest_plan(candidates, acceptance, latency, context)
 
 
@@ -215,5 +260,7 @@ def fastest_plan(candidates: Candidates, acceptance: Acceptance, latency: Latenc
         tree_speedup=candidates.fastest_by_budget(speedups),
         chain_block_efficiency=candidates.block_efficiency[candidates.chains],
         chain_speedup=speedups[candidates.chains],
-        provenance=Provenance.now("spectheory.plan", max_budget=len(candidates.free) - 1),
+        provenance=Provenance.now("spectheory.plan", max_budget=len(candidates.free) - 1).assuming(
+            *assumed_of(acceptance, [tree], [latency])
+        ),
     )

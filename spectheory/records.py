@@ -57,6 +57,16 @@ class Provenance:
         """The same stamp with more details."""
         return dataclasses.replace(self, details=self.details | {key: str(value) for key, value in details.items()})
 
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """What was assumed, a sentence each, for want of a measurement."""
+        return tuple(filter(None, self.details.get("assumed", "").split("; ")))
+
+    def assuming(self, *sentences: str) -> Self:
+        """The same stamp with what was assumed beside, each sentence once."""
+        every = dict.fromkeys((*self.assumed, *sentences))
+        return self.noting(assumed="; ".join(every)) if every else self
+
 
 UNKNOWN = Provenance(source="made by hand")
 

@@ -27,6 +27,10 @@ TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 
 is exactly linear; a mixture of experts is above the line by up to 0.7 % of a forward."""
 
 
+SOURCE = "spectheory.roofline"
+"""What records of computed times name as their source."""
+
+
 @dataclass(frozen=True)
 class Derates:
     """How far from the maker's numbers an engine stays, and what it adds.
@@ -131,8 +135,8 @@ class Roofline:
 
     def provenance(self, target: ModelConfig, draft: ModelConfig) -> Provenance:
         """Says that nothing was measured, and all that was assumed."""
-        return Provenance.now(
-            "spectheory.roofline",
+        stamp = Provenance.now(
+            SOURCE,
             measured="no: computed from peak rates and derates",
             gpu=self.gpu.name,
             gpu_sources="; ".join(self.gpu.sources),
@@ -143,6 +147,9 @@ class Roofline:
             context=self.context,
             **asdict(self.derates),
         )
+        level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
+        between = ["what GPUs say to each other is not counted: times are lower bounds"] if self.gpus > 1 else []
+        return stamp.assuming("forwards are computed by a roofline, not measured", level, *between)
 
     def _peak(self, model: ModelConfig) -> float:
         if model.arithmetic == "fp8" and self.gpu.fp8_flops_per_second is not None:

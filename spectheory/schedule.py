@@ -11,7 +11,7 @@ import numpy as np
 
 from spectheory.acceptance import Acceptance
 from spectheory.latency import Latency
-from spectheory.plan import Candidates, answer_of
+from spectheory.plan import Candidates, Progress, answer_of, assumed_of, unwatched
 from spectheory.records import Provenance, Record
 from spectheory.tree import Tree
 from spectheory.yields import block_efficiency_interval
@@ -33,11 +33,13 @@ class Schedule(Record):
         block_efficiency: (T,) predicted tau of each tree.
         block_efficiency_low, block_efficiency_high: (T,) 95% interval from the counts behind the rates, or None.
         speedup, chain_speedup: (B,) seconds per token of plain decoding over those of the choice.
+        computed: (B,) whether the seconds come from a roofline, not from a measurement.
         plain_seconds: (B,) of one plain step, one token for each sequence.
         draft_seconds, target_seconds, overhead_seconds: (B,) the parts of a cycle of the choice.
     """
 
     kind: ClassVar[str] = "schedule"
+    schema: ClassVar[int] = 2
 
     acceptance: Acceptance
     context: int
@@ -50,6 +52,7 @@ class Schedule(Record):
     block_efficiency_high: np.ndarray | None
     speedup: np.ndarray
     chain_speedup: np.ndarray
+    computed: np.ndarray
     plain_seconds: np.ndarray
     draft_seconds: np.ndarray
     target_seconds: np.ndarray
@@ -74,6 +77,11 @@ class Schedule(Record):
         return per_tau * self.block_efficiency_low[self.choice], per_tau * self.block_efficiency_high[self.choice]
 
     @property
+    def assumed(self) -> tuple[str, ...]:
+        """What the predictions take for granted, a sentence each."""
+        return self.provenance.assumed
+
+    @property
     def break_even(self) -> int | None:
         """The planned batch size from which on nothing beats plain decoding; None if something does at the last.
 
@@ -92,10 +100,18 @@ class Schedule(Record):
         """The same for engines that verify chains only."""
         return self._merged(self.chain_choice)
 
+    def time_ranges(self) -> list[tuple[int, int, bool]]:
+        """(first batch, last batch, whether its seconds are computed) with one source of times in a row."""
+        return [(first, last, bool(computed)) for first, last, computed in self._runs(self.computed)]
+
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
-        starts = [0, *(np.flatnonzero(np.diff(choice)) + 1), len(choice)]
+        return [(first, last, self.trees[number]) for first, last, number in self._runs(choice)]
+
+    def _runs(self, values: np.ndarray) -> list[tuple[int, int, int]]:
+        """(first batch, last batch, value) with one value in a row."""
+        starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
         return [
-            (int(self.batches[first]), int(self.batches[end - 1]), self.trees[choice[first]])
+            (int(self.batches[first]), int(self.batches[end - 1]), int(values[first]))
             for first, end in itertools.pairwise(starts)
         ]
 
@@ -109,6 +125,7 @@ def schedule(
     max_budget: int = 64,
     max_depth: int | None = None,
     max_fanout: int | None = None,
+    progress: Progress = unwatched,
 ) -> Schedule:
     """Plan every batch size; the trees are searched once and timed at each.
 
@@ -120,6 +137,7 @@ def schedule(
         max_budget: most drafted nodes of a sequence.
         max_depth: deepest drafted node.
         max_fanout: most children of a node.
+        progress: told how far the search is.
 
     Raises:
         ValueError: `batches` is empty or not increasing whole numbers from 1 on, `context` is outside the measured
@@ -128,7 +146,7 @@ def schedule(
     whole = np.asarray(batches).dtype.kind in "iu"
     if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
         raise ValueError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
-    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout)
+    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout, progress)
     latencies = [latency_at(int(batch)) for batch in batches]
     for latency in latencies:
         latency.context_of(context)
@@ -153,13 +171,14 @@ def schedule(
         block_efficiency_high=high,
         speedup=speedups[rows, best],
         chain_speedup=speedups[rows, best_chain],
+        computed=np.array([latency.is_computed for latency in latencies]),
         plain_seconds=np.array([latency.plain(context) for latency in latencies]),
         draft_seconds=np.array([at.draft_levels(tree, context) for at, tree in zip(latencies, chosen, strict=True)]),
         target_seconds=np.array([at.target(t.budget + 1, context) for at, t in zip(latencies, chosen, strict=True)]),
         overhead_seconds=np.array([at.overhead(tree) for at, tree in zip(latencies, chosen, strict=True)]),
-        provenance=latencies[0].provenance.noting(
-            planned=f"batches {batches[0]} to {batches[-1]}", max_budget=max_budget
-        ),
+        provenance=latencies[0]
+        .provenance.noting(planned=f"batches {batches[0]} to {batches[-1]}", max_budget=max_budget)
+        .assuming(*assumed_of(acceptance, trees, latencies)),
     )
 
 

@@ -18,7 +18,7 @@ from spectheory.cli.exporting import ENGINES
 from spectheory.cli.importing import SOURCES
 from spectheory.models import model_names, repository
 from spectheory.schedule import Schedule
-from tests.engines.test_llama_cpp import OLD_SERVER, SERVER
+from tests.engines.test_llama_cpp import OLD_SERVER, SERVER, SLOT
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm import LOG, PROMETHEUS, REQUEST
@@ -148,6 +148,59 @@ def test_reports_that_give_no_rates_are_refused_and_nothing_is_written(
 ) -> None:
     refused(run("import", source, "-", "--out", "acceptance.json", given=text), message)
     assert not list(Path().iterdir())
+
+
+def test_several_reports_add_up(run: Run) -> None:
+    for source, text, one in (
+        ("llama.cpp-log", SLOT + "\n" + SLOT, SLOT),
+        ("llama.cpp-log", "\n".join((SLOT, OLD_SERVER, SLOT, OLD_SERVER)), SLOT),
+        ("vllm-response", json.dumps(REQUEST) + "\n" + json.dumps(REQUEST), json.dumps(REQUEST)),
+    ):
+        single, both = (
+            json.loads(run("import", source, "-", "--min-trials", 1, "--json", given=report).stdout)
+            for report in (one, text)
+        )
+        assert [both[name] for name in ("drafts", "drafted", "accepted")] == [
+            2 * single[name] for name in ("drafts", "drafted", "accepted")
+        ]
+        assert both["acceptance"]["table"] == single["acceptance"]["table"]
+        assert both["acceptance"]["trials"] == [2 * trials for trials in single["acceptance"]["trials"]]
+        assert any(" are added" in sentence for sentence in both["assumed"])
+
+
+def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> None:
+    for source, text in (
+        ("sglang-metrics", SGLANG_METRICS),
+        ("trtllm-stats", json.dumps(ITERATION)),
+        ("sglang-response", '{"spec_verify_ct": 200, "spec_accept_token_num": 300, "spec_draft_token_num": 600}'),
+        ("llama.cpp-log", "draft acceptance rate = 0.50000 (  300 accepted /   600 generated)"),
+    ):
+        result = run("import", source, "-", "--assume-constant", 3, "--out", "made.json", given=text)
+        assert result.exit_code == 0, result.output
+        made = st.Acceptance.load("made.json")
+        rate = made.table[0, 0]
+        assert made.table.shape == (1, 1)
+        assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
+        assert f"one rate, {rate:.4f}, is taken for every position: it gives tau 2.5 with 3" in result.stdout
+        assert made.provenance.assumed[-1].startswith("one rate, ")
+    for source, text, length, message in (
+        ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vllm prometheus gives rates by position"),
+        ("sglang-bench", BENCH, 3, "--assume-constant is for a report of totals"),
+        ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for chains of 1 drafted tokens, got 2.5"),
+        ("trtllm-stats", json.dumps(ITERATION), 1, "length must be at least the 3 drafted a cycle, got 1"),
+    ):
+        refused(run("import", source, "-", "--assume-constant", length, given=text), message)
+
+
+def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) -> None:
+    refused(
+        run("import", "sglang-bench", "-", given="\n"), "must hold a measured point, a JSON object a line, got none"
+    )
+    refused(run("import", "vllm-response", "-", given=""), "- must hold JSON, got nothing")
+    refused(run("import", "sglang-response", "-", given=" "), "- must hold JSON, got nothing")
+    refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
+    out = ("--out", "made.json")
+    refused(run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "drafts with --assume-constant")
 
 
 def test_a_file_that_is_not_there_is_named(run: Run) -> None:
@@ -307,7 +360,7 @@ def test_a_mixture_is_told_to_an_engine_that_wants_the_longest_chain_first(plan:
         "1:96",
     )
     head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
-    Path("eagle3.json").write_text(json.dumps(head))
+    Path("eagle3.json").write_text(json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880}))
     result = plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json")
     assert result.exit_code == 0, result.output
     lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
@@ -367,3 +420,56 @@ def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
 def test_a_measured_plan_leaves_no_option_unused(plan: Run, arguments: tuple[str, ...], message: str) -> None:
     refused(plan("--latency", "latency.json", "--out", "plan.json", *arguments), message)
     assert not Path("plan.json").exists()
+
+
+def test_nothing_that_was_read_is_written_over(plan: Run, run: Run) -> None:
+    before = {path.name: path.read_bytes() for path in Path().iterdir()}
+    place = ("--latency", "latency.json")
+    for result in (
+        plan(*place, "--out", "acceptance.json"),
+        plan(*place, "--out", "./latency.json"),
+        plan(*HEAD, "--report", "acceptance.json"),
+        run("policies", "--acceptance", "acceptance.json", "--budget", 4, "--report", "acceptance.json"),
+    ):
+        refused(result, "is an input of this command: writing would replace it, name another file")
+    refused(plan(*HEAD, "--out", "same", "--report", "same"), "same is written already by this command")
+    refused(plan(*HEAD, "--out", "slow.json"), "slow.json is a record of kind 'latency'")
+    refused(plan(*HEAD, "--report", "slow.json"), "slow.json is a record of kind 'latency'")
+    refused(run("import", "vllm-metrics", "-", "--out", "slow.json", given=PROMETHEUS), "a record of kind 'latency'")
+    assert {path.name: path.read_bytes() for path in Path().iterdir()} == before
+    assert plan(*place, "--out", "plan.json").exit_code == 0
+    assert plan(*place, "--out", "plan.json").exit_code == 0, "a plan may take the place of a plan"
+    refused(run("simulate", "--plan", "plan.json", "--out", "plan.json"), "plan.json is an input of this command")
+
+
+def test_an_export_does_not_replace_an_input(plan: Run) -> None:
+    Path("acceptance.json").rename("adaptive.json")
+    chains = ("--acceptance", "adaptive.json", *HEAD, "--batch", "1:64", "--max-fanout", 1)
+    text = Path("adaptive.json").read_text()
+    refused(plan(*chains, "--engine", "sglang"), "adaptive.json is an input of this command")
+    assert Path("adaptive.json").read_text() == text
+
+
+@pytest.mark.parametrize(
+    "command",
+    [("policies", "--budget"), ("plan", "--latency", "latency.json", "--max-budget")],
+    ids=["policies", "plan"],
+)
+def test_a_budget_too_large_for_the_memory_is_refused(plan: Run, run: Run, command: tuple[str, ...]) -> None:
+    refused(run(*command, 1_000_000, "--acceptance", "acceptance.json"), "budget of 1,000,000 needs about ")
+
+
+def test_an_export_that_names_no_draft_says_what_it_was_planned_for(plan: Run) -> None:
+    for head, engines_of_it, others in ((HEAD, "eagle", "medusa"), (MODEL, "", "eagle,medusa")):
+        result = plan(*head, "--engine", f"{engines_of_it},{others}".strip(","))
+        assert result.exit_code == 0, result.output
+        notes = [line for line in result.stdout.splitlines() if "planned for" in line]
+        assert len(notes) == len(others.split(","))
+        assert all(head[5] in note and "rates and times differ" in note for note in notes)
+
+
+def test_engines_may_be_listed_with_blanks_and_one_token_is_not_tokens(plan: Run) -> None:
+    result = plan(*HEAD, "--max-budget", 1, "--engine", "vllm, trtllm@1.2")
+    assert result.exit_code == 0, result.output
+    assert "vLLM drafts 1 token at every batch size" in result.stdout
+    assert "TensorRT-LLM drafts 1 token at every batch size" in result.stdout

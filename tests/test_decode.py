@@ -23,7 +23,7 @@ from reference.streams import streams
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.chance import branches
 from spectheory.otlp import RRS, Naive, SpecTr
-from spectheory.verify import TopDown
+from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
 from spectheory.world import Levels, Paths, Policy
 from tests.conftest import TINY, generated, restless
 
@@ -197,10 +197,18 @@ def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> 
 
 
 def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match=r"SpecTr.* is not lossless for NO_REPLACEMENT, as StaticTree"):
+    with pytest.raises(ValueError, match=r"SpecTr.* does not go with StaticTree.* not lossless for NO_REPLACEMENT"):
         Decoder(tiny, StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(SpecTr()))
-    with pytest.raises(ValueError, match=r"Naive.* is not lossless for TOP_K, as Searched"):
+    with pytest.raises(ValueError, match=r"Naive.* does not go with Searched.* not lossless for TOP_K"):
         Decoder(tiny, Searched(SpecExec(8)), Sampling(1.0), TopDown(Naive()))
+    for drafter in (Drawn(Levels((2, 1))), Drawn(Levels((2, 2)))):
+        with pytest.raises(ValueError, match="it verifies independent paths of one length only"):
+            Decoder(tiny, drafter, Sampling(1.0), GreedyMultiPathBlock())
+    for drafter in (Drawn(Levels((2, 1), APART)), StaticTree(Tree.k_ary(2, 2))):
+        with pytest.raises(ValueError, match="it verifies chains only"):
+            Decoder(tiny, drafter, Sampling(1.0), Block())
+    for drafter in (Drawn(Levels((1, 1))), Drawn(Paths(1, 2)), StaticTree(Tree.chain(2))):
+        Decoder(tiny, drafter, Sampling(1.0), Block()).generate([1], 8, *streams(tiny, 0))
     with pytest.raises(ValueError, match="temperature 0 draws nothing: use a StaticTree"):
         Decoder(tiny, Drawn(Paths(2, 2))).generate([1], 3)
 
@@ -211,7 +219,9 @@ def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
 
 
 @pytest.mark.parametrize("rule", DrawRule)
-@pytest.mark.parametrize("q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7)])
+@pytest.mark.parametrize(
+    "q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7), (0.4, 0.4, 0.1, 0.1), (0.3, 0, 0, 0.7), (0, 0, 0, 1.0)]
+)
 @pytest.mark.parametrize("k", [1, 2, 3])
 def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
     """Chi-square of the ordered draws against the exact law of `DrawRule.children`; level 1e-6 a case, fixed seed."""
@@ -224,7 +234,7 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, Generator().manual_seed(3))
     counts = dict.fromkeys(expected, 0)
     for tokens in drawn.tolist():
-        counts[tuple(tokens)] += 1
+        counts[tuple(token for token in tokens if token >= 0)] += 1
     statistic = sum((counts[tokens] - mean) ** 2 / mean for tokens, mean in expected.items())
     assert statistic <= chi2.ppf(1 - 1e-6, max(1, len(expected) - 1))
 
@@ -234,8 +244,21 @@ def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
     for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
         drawn = candidates(q, 3, rule, Generator().manual_seed(0))[0].tolist()
         assert sorted(drawn[:2]) == [0, 2]
-        assert drawn[2] in (1, 3)
-    assert candidates(torch.tensor([[1.0, 0.0]]), 2, DrawRule.HUB, Generator().manual_seed(0))[0, 0] == 0
+        assert drawn[2] == -1
+    for law in ([1.0, 0.0], [0.0, 1.0]):
+        hub = candidates(torch.tensor([law]), 2, DrawRule.HUB, Generator().manual_seed(0))
+        assert hub.tolist() == [[law.index(1), -1]]
+    with pytest.raises(ValueError, match="k must be at most 2 for HUB, got 3"):
+        candidates(q, 3, DrawRule.HUB, None)
+
+
+def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable() -> None:
+    """100,000 tokens share 1% of the law: binomial, 4.5 standard errors, level 7e-6, fixed seed."""
+    q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000
+    q[0, 0] = 0.99
+    rng = Generator().manual_seed(0)
+    tail = sum(int(candidates(q.expand(10, -1), 2, DrawRule.NO_REPLACEMENT, rng)[:, 0].ne(0).sum()) for _ in range(400))
+    assert abs(tail - 0.01 * rows) < 4.5 * np.sqrt(0.01 * 0.99 * rows)
 
 
 @pytest.mark.parametrize(

@@ -104,7 +104,8 @@ def test_seconds_are_eq_11_with_the_widths_charged(paths: int, length: int, trun
     measured = latency()
     by_hand = sum(0.1 + 0.02 + 0.003 * (50 + j) for j in range(trunk))
     for j in range(length):
-        by_hand += 0.1 + 0.02 * (paths if j else 1) + 0.003 * (50 + trunk + j * paths)
+        cached = 50 + trunk + (1 + (j - 1) * paths if j else 0)
+        by_hand += 0.1 + 0.02 * (paths if j else 1) + 0.003 * cached
     by_hand += 1.0 + 0.1 * (trunk + paths * length + 1) + 0.01 * 50
     assert st.delayed_seconds(measured, paths, length, trunk, 50) == pytest.approx(by_hand, rel=1e-12)
 
@@ -125,13 +126,25 @@ def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, le
     assert st.delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
 
 
-def test_seconds_are_eq_11_as_printed_where_the_draft_does_not_feel_tokens() -> None:
+def test_seconds_are_eq_11_but_for_the_rows_that_it_counts_as_cached_where_the_draft_does_not_feel_tokens() -> None:
     contexts = np.array([0, 100])
     narrow = st.Latency(np.array([1]), contexts, np.array([[1.0], [1.0]]), np.array([[0.1], [0.4]]))
     paths, length, trunk, start = 3, 4, 2, 20
     t_q = lambda cached: 0.1 + 0.003 * cached  # noqa: E731
     printed = sum(t_q(start + j) for j in range(trunk)) + sum(t_q(start + trunk + j * paths) for j in range(length)) + 1
-    assert st.delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed, rel=1e-12)
+    too_many = 0.003 * (paths - 1) * (length - 1)
+    assert st.delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed - too_many, rel=1e-12)
+
+
+def test_forwards_stand_behind_the_rows_that_a_cache_would_hold() -> None:
+    """A draft that costs nothing but its cached rows, against a cache that is filled forward by forward."""
+    rows = np.array([0, 1000])
+    only_rows = st.Latency(np.array([1, 64]), rows, np.full((2, 2), 1e-9), np.array([[1e-9] * 2, [1000.0] * 2]))
+    for paths, length, trunk in ((2, 3, 1), (4, 2, 0), (1, 5, 2), (3, 1, 2)):
+        cached, total = 100, 0
+        for width in [1] * (trunk + 1) + [paths] * (length - 1):
+            total, cached = total + cached, cached + width
+        assert st.delayed_seconds(only_rows, paths, length, trunk, 100) == pytest.approx(total, rel=1e-9)
 
 
 def test_throughput_is_the_ratio_of_expectations() -> None:

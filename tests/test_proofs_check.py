@@ -1,51 +1,105 @@
-"""Every claim's check runs, and each counterexample is verified again by other means than the check's own."""
+"""Every claim's check comes out as docs/claims.md records it, and what does not simply hold is confirmed again.
+
+Each claim is checked in one test of its own, so that the checks are shared out among parallel workers.
+"""
+
+from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
-from itertools import combinations
+from pathlib import Path
+from typing import Any
 
-import numpy as np
 import pytest
+from typer.testing import CliRunner
 
-import spectheory as st
-from proofs_check import CLAIMS, Finding, Verdict, opt_tree
-from proofs_check.__main__ import main
-from proofs_check.small_drafts import same_law, select, worth
-from proofs_check.verdict import claim, every, smallest
+import proofs_check
+from proofs_check import CLAIMS, SECOND, Verdict, decide
+from proofs_check.drawing import tree_drawings
+from proofs_check.markdown import head, section
+from proofs_check.outcome import outcome, paragraphs, plain, spelled
+from proofs_check.page import claims_page
+from proofs_check.papers import PAPERS, in_order, named
+from proofs_check.verdict import AGAIN, claim, every, second, smallest
+from spectheory.cli import app
 
-KNOWN = {"O-3.1", "O-SUB", "O-ALG1", "O-3.2", "O-DELTA", "O-EA", "O-OFF1"}
-
-
-@pytest.fixture(scope="module")
-def verdicts() -> dict[str, Verdict]:
-    return {name: check() for name, check in CLAIMS.items()}
-
-
-@pytest.fixture(scope="module")
-def counterexamples(verdicts: dict[str, Verdict]) -> dict[str, dict]:
-    return {name: verdict.counterexample for name, verdict in verdicts.items() if verdict.counterexample}
+PAGE = (Path(__file__).parent.parent / "docs" / "claims.md").read_text(encoding="utf-8")
+RECORDED = dict(re.findall(r"^### (\S+): (holds|corrected|false)$", PAGE, re.MULTILINE))
+REPAIR = "run python docs/generate_claims.py"
 
 
-def test_every_claim_has_a_legal_verdict(verdicts: dict[str, Verdict]) -> None:
-    assert set(verdicts) <= KNOWN
-    for name, verdict in verdicts.items():
-        assert verdict.claim == name
-        assert verdict.source
-        assert verdict.statement
-        assert verdict.evidence
-        assert verdict.verdict in ("holds", "corrected", "false")
-        assert (verdict.counterexample is None) == (verdict.verdict == "holds")
-        assert verdict.truth or verdict.verdict != "corrected"
+@pytest.mark.parametrize("name", CLAIMS)
+def test_a_check_comes_out_as_recorded(name: str) -> None:
+    found = outcome(name)
+    assert found.verdict is not None, found.failure
+    assert found.status == RECORDED.get(name), REPAIR
+    assert f"\n{section(found)}" in PAGE, REPAIR
+    assert found.verdict.evidence
+    assert found.verdict.method
+    assert (AGAIN in found.verdict.evidence) == (name in SECOND)
+    assert name in SECOND or found.status == "holds"
+    assert not [number for number in leaves(found.verdict.counterexample) if isinstance(number, float)]
+    json.dumps(found.to_json(), allow_nan=False)
 
 
-def test_a_finding_states_what_its_verdict_needs() -> None:
+def leaves(value: Any) -> Iterator[Any]:
+    if isinstance(value, Mapping):
+        value = list(value.values())
+    if not isinstance(value, list | tuple):
+        yield value
+        return
+    for inner in value:
+        yield from leaves(inner)
+
+
+def test_every_listed_claim_has_a_check() -> None:
+    listed = [name for paper in PAPERS for name in paper.listed]
+    assert len(listed) == len(set(listed)) == 63
+    assert set(listed) <= set(CLAIMS)
+
+
+def test_the_page_of_claims_lists_them_all_in_order() -> None:
+    assert list(RECORDED) == in_order(CLAIMS), REPAIR
+    assert len(RECORDED) == len(CLAIMS)
+    assert PAGE.startswith(head(RECORDED)), REPAIR
+
+
+def test_second_checks_are_of_claims_and_written_apart() -> None:
+    assert set(SECOND) <= set(CLAIMS)
+    for name, confirm in SECOND.items():
+        assert confirm is not CLAIMS[name].check
+
+
+def test_a_second_check_that_disagrees_leaves_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    def disagree(verdict: Verdict) -> str:
+        raise AssertionError(f"{verdict.status} is not what I find")
+
+    monkeypatch.setitem(SECOND, "O-SIZE", disagree)
+    with pytest.raises(AssertionError, match="not what I find"):
+        decide("O-SIZE")
+    assert outcome("O-SIZE").status == "failed"
+    assert CliRunner().invoke(app, ["check", "O-SIZE"]).exit_code == 1
+    assert "AssertionError: corrected is not" in claims_page([outcome("O-SIZE")])
+
+
+def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
+    found = CLAIMS["O-EA"].check(1)
+    spoilt = {**found.case, "any": {**found.case["any"], "better_accepted": Fraction(1, 2)}}
+    with pytest.raises(AssertionError):
+        SECOND["O-EA"](Verdict("false", "", "", spoilt))
+
+
+def test_a_verdict_states_what_it_needs() -> None:
     with pytest.raises(ValueError, match="counterexample"):
-        Finding("false", "because")
-    with pytest.raises(ValueError, match="truth"):
-        Finding("corrected", "because", counterexample={"n": 1})
-    with pytest.raises(ValueError, match="truth"):
-        Finding("holds", "because", truth="something else")
+        Verdict("false", "because", "so")
+    with pytest.raises(ValueError, match="corrected"):
+        Verdict("corrected", "because", "so", {"n": 1})
+    with pytest.raises(ValueError, match="corrected"):
+        Verdict("holds", "because", "so", corrected="something else")
 
 
 def test_a_check_that_does_not_come_out_gives_no_verdict() -> None:
@@ -53,133 +107,84 @@ def test_a_check_that_does_not_come_out_gives_no_verdict() -> None:
         smallest(range(3), lambda case: case > 5)
     with pytest.raises(ArithmeticError, match="fails on 2"):
         every(range(3), lambda case: case < 2)
+
+
+def test_a_claim_is_registered_once_and_stated() -> None:
     with pytest.raises(ValueError, match="already"):
-        claim(next(iter(CLAIMS)), "", "")(lambda: Finding("holds", ""))
+        claim("O-SIZE", source="")(CLAIMS["O-SIZE"].check)
+    with pytest.raises(ValueError, match="already"):
+        second("O-SIZE")(SECOND["O-SIZE"])
+    with pytest.raises(ValueError, match="docstring"):
+        claim("O-NEW", source="")(lambda effort: Verdict("holds", "", ""))
 
 
-def test_the_command_prints_json(capsys: pytest.CaptureFixture[str]) -> None:
-    main(["O-3.1"], as_json=True)
-    (found,) = json.loads(capsys.readouterr().out)
-    assert found["verdict"] == "corrected"
-    assert Fraction(found["counterexample"]["p_hat"]["AA"]) == 1
+def test_the_command_prints_json_without_rounding() -> None:
+    result = CliRunner().invoke(app, ["check", "o-ea", "--json"])
+    assert result.exit_code == 0
+    (found,) = json.loads(result.stdout)
+    assert (found["id"], found["status"]) == ("O-EA", "false")
+    assert found["counterexample"]["greedy"]["draft"] == ["3/5", "2/5"]
+    assert {"id", "status", "evidence", "method", "corrected", "source", "statement", "seconds"} <= set(found)
 
 
-def is_tree(nodes: list[str]) -> bool:
-    return all(len(node) == 1 or node[:-1] in nodes for node in nodes)
+def test_a_claim_is_named_by_its_id_or_by_how_that_begins() -> None:
+    known = ["S-T1", "S-T1-W", "O-3.1", "O-SUB"]
+    assert named("s-t1", known) == ["S-T1"]
+    assert named("O", known) == ["O-3.1", "O-SUB"]
+    with pytest.raises(ValueError, match="did you mean S-T1"):
+        named("s-t11", known)
 
 
-def total(p_hat: Mapping[str, Fraction], nodes: tuple[str, ...] | list[str]) -> Fraction:
-    return sum((p_hat[node] for node in nodes), Fraction(0))
+def test_the_command_names_near_ids() -> None:
+    result = CliRunner().invoke(app, ["check", "O-SIZ"])
+    assert result.exit_code == 2
+    assert "did you mean O-SIZE" in result.stderr
 
 
-def best(p_hat: Mapping[str, Fraction], n: int) -> Fraction:
-    return max(total(p_hat, nodes) for nodes in combinations(p_hat, n) if is_tree(list(nodes)))
+def test_the_report_draws_the_tree(tmp_path: Path) -> None:
+    file = tmp_path / "claims.html"
+    result = CliRunner().invoke(app, ["check", "O-SIZE", "O-EA", "--report", str(file)])
+    assert result.exit_code == 0
+    assert "1 corrected, 1 false" in result.stdout
+    page = file.read_text(encoding="utf-8")
+    for words in ('id="O-SIZE"', "spectheory check O-EA", "<svg", "filled: better", "second check"):
+        assert words in page
+    assert "http" not in page
+    assert "<script" not in page
 
 
-def assert_is_a_draft(p_hat: Mapping[str, Fraction]) -> None:
-    for node in ["", *p_hat]:
-        below = [p_hat[name] for name in p_hat if name[:-1] == node and name != node]
-        assert not below or sum(below) == (p_hat[node] if node else 1)
+def test_python_m_is_the_command() -> None:
+    run = [sys.executable, "-m", "proofs_check", "O-EA", "--json"]
+    result = subprocess.run(run, capture_output=True, check=True, text=True, cwd=Path(proofs_check.__file__).parents[1])
+    assert json.loads(result.stdout)[0]["id"] == "O-EA"
 
 
-def assert_largest(p_hat: Mapping[str, Fraction], chosen: list[str]) -> None:
-    assert min(p_hat[node] for node in chosen) >= max(p_hat[node] for node in p_hat if node not in chosen)
+def test_the_command_names_the_extra_that_is_missing() -> None:
+    code = (
+        "import sys; sys.modules['sympy'] = None\n"
+        "sys.argv = ['spectheory', 'check', 'O-EA']\n"
+        "from spectheory.cli import app\n"
+        "app()\n"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, check=False, text=True)
+    assert result.returncode == 2
+    assert result.stderr == "error: this command needs sympy: pip install 'spectheory[proofs]'\n"
 
 
-def p_hat_of(law: tuple[Fraction, ...], depth: int) -> dict[str, Fraction]:
-    layer, p_hat = {"": Fraction(1)}, {}
-    for _ in range(depth):
-        layer = {node + token: layer[node] * p for node in layer for token, p in zip("ABC", law, strict=False)}
-        p_hat |= layer
-    return p_hat
+def test_a_drawing_fills_what_was_chosen() -> None:
+    case = {
+        "parent": [-1, 0, 0, 1],
+        "node": ["", "A", "B", "AA"],
+        "p_hat": {"A": Fraction(2, 3)},
+        "chosen": ["A", "AA"],
+    }
+    (drawing,) = tree_drawings(case)
+    assert drawing.count('class="filled"') == 2
+    assert ">A 2/3<" in drawing
+    assert drawing.count("<path") == 3
 
 
-def greedy_accepted(nodes: list[str], emitted: str, tokens: int) -> Fraction:
-    """Drafted tokens that the library's verifier keeps when the target's first choice is always `emitted`."""
-    order = ["", *sorted(nodes, key=lambda node: (len(node), node))]
-    tree = st.Tree([-1, *[order.index(node[:-1]) for node in order[1:]]])
-    p = np.array([[Fraction(int(token == emitted)) for token in "ABC"[:tokens]]] * len(order))
-    drafted = [0, *["ABC".index(node[-1]) for node in order[1:]]]
-    draft = st.Draft.in_order(tree, drafted, p * 0 + Fraction(1, tokens), st.DrawRule.TOP_K)
-    return st.verify.Greedy().outcome(draft, p).block_efficiency - 1
-
-
-def test_o_31_is_not_strict(counterexamples: dict[str, dict]) -> None:
-    case = counterexamples["O-3.1"]
-    assert_is_a_draft(case["p_hat"])
-    assert case["v_i"] != case["v_j"]
-    assert case["v_i"].startswith(case["v_j"])
-    assert case["p_hat"][case["v_i"]] == case["p_hat"][case["v_j"]] > 0
-
-
-def test_o_sub_orphans_a_node(counterexamples: dict[str, dict]) -> None:
-    case = counterexamples["O-SUB"]
-    assert_is_a_draft(case["p_hat"])
-    assert_largest(case["p_hat"], case["chosen"])
-    assert len(case["chosen"]) == case["n"]
-    assert not is_tree(case["chosen"])
-
-
-def test_o_alg1_ties_and_delta(counterexamples: dict[str, dict]) -> None:
-    ties, early = counterexamples["O-ALG1"]["ties"], counterexamples["O-ALG1"]["delta"]
-    for case in (ties, early):
-        assert_is_a_draft(case["p_hat"])
-        assert len(case["chosen"]) == case["n"] == max(map(len, case["p_hat"])) == 2
-    first_layer = sorted((p for node, p in ties["p_hat"].items() if len(node) == 1), reverse=True)[:2]
-    assert sum(first_layer) > ties["delta"] == 0  # so it drafts a second layer, and stops at depth n
-    assert_largest(ties["p_hat"], ties["chosen"])
-    assert not is_tree(ties["chosen"])
-
-    layer = {node: p for node, p in early["p_hat"].items() if len(node) == 1}
-    assert sorted(early["chosen"]) == sorted(layer)
-    assert sum(layer.values()) <= early["delta"] <= 1  # so it stops after one layer
-    assert total(early["p_hat"], early["chosen"]) < best(early["p_hat"], 2)
-
-
-@pytest.mark.parametrize("kind", ["any", "greedy"])
-def test_o_ea_the_largest_sum_of_p_hat_is_not_accepted_most(counterexamples: dict[str, dict], kind: str) -> None:
-    case = counterexamples["O-EA"][kind]
-    p_hat, emitted = p_hat_of(case["draft"], case["n"]), "AB"[case["target"].index(1)]
-    assert total(p_hat, case["chosen"]) == best(p_hat, case["n"]) > total(p_hat, case["better"])
-    assert greedy_accepted(case["chosen"], emitted, 2) == case["chosen_accepted"]
-    assert greedy_accepted(case["better"], emitted, 2) == case["better_accepted"] > case["chosen_accepted"]
-
-
-def test_o_off1_counts_one_more(counterexamples: dict[str, dict]) -> None:
-    case = counterexamples["O-OFF1"]
-    assert set(case["p_hat"].values()) == {0, 1}  # target = draft is greedy here
-    assert case["eq_3"] == total(case["p_hat"], case["chosen"])
-    assert case["expected_a"] == 1 + greedy_accepted(case["chosen"], "A", 2) == 1 + case["eq_3"]
-
-
-def test_o_delta_the_best_threshold_is_below_mu(counterexamples: dict[str, dict]) -> None:
-    case = counterexamples["O-DELTA"]
-    n, mu, p_hat = case["n"], case["mu"], p_hat_of(case["law"], case["n"])
-
-    def decode(delta: Fraction) -> Fraction:
-        """Speed of Algorithm 1, word by word, when the target always emits A."""
-
-        def top(nodes: list[str]) -> list[str]:
-            return sorted(nodes, key=lambda node: (-p_hat[node], len(node)))[:n]
-
-        layer = drafted = top([node for node in p_hat if len(node) == 1])
-        before = Fraction(0)
-        while len(layer[0]) < n and total(p_hat, top(drafted)) - before > delta:
-            before = total(p_hat, top(drafted))
-            layer = top([node for node in p_hat if node[:-1] in layer])
-            drafted = drafted + layer
-        chosen = top(drafted)
-        return (1 + greedy_accepted(chosen, "A", len(case["law"]))) / (1 + mu * len(layer[0]))
-
-    deltas = [Fraction(step, 200) for step in range(201)]
-    assert max(decode(delta) for delta in deltas if delta >= mu) == case["speed_inside"]
-    assert max(map(decode, deltas)) == case["speed_best"] > max(case["speed_inside"], 1)
-
-
-@pytest.mark.parametrize("law", [(0.6, 0.3, 0.1), (0.5, 0.25, 0.25), (0.9, 0.05, 0.05)])
-def test_algorithm_1_finds_what_the_library_finds(law: tuple[float, ...]) -> None:
-    n = 4
-    hat = same_law(tuple(map(Fraction, law)), n)
-    chosen = select(opt_tree.grown(n, hat, Fraction(0)), n, hat)
-    acceptance = st.Acceptance.by_rank(law)
-    assert st.block_efficiency(st.best_tree(acceptance, n), acceptance) == pytest.approx(1 + float(worth(chosen, hat)))
+def test_numbers_are_spelled_without_loss() -> None:
+    assert plain({"p": (Fraction(1, 3), 2), (1, 2): {Fraction(1)}}) == {"p": ["1/3", 2], "[1, 2]": ["1"]}
+    assert spelled({"a": [Fraction(1, 3), [1, 0]], "": None}) == "a: (1/3, (1, 0)), root: none"
+    assert paragraphs("One\ntwo.\n\n    x = 1\n    y = 2") == ["One two.", "    x = 1\n    y = 2"]

@@ -53,7 +53,7 @@ class _DrawnDrafting(PathDrafting):
             q = self.sampling.law(self.logits(list(rows)))
             laws = q[[rows[growth.contexts[node]] for node in counts]]
             drawn = candidates(laws, max(counts.values()), self.policy.rule, rng)
-            possible = (laws.gather(1, drawn) > 0).sum(1).tolist()
+            possible = (drawn >= 0).sum(1).tolist()
             level = []
             for (node, count), law, tokens, few in zip(
                 counts.items(), handed(laws), drawn.tolist(), possible, strict=True

@@ -121,13 +121,15 @@ class StaticDrafting(ModelDrafting):
         for level in self.levels[:room]:
             first = level is self.levels[0]
             logits = self.root_logits() if first else self._forward(tokens[level.inner], level)
-            law = logits if self.sampling.greedy else self.sampling.law(logits)
+            if self.sampling.greedy:
+                tokens[level.children] = logits.topk(level.fanout).indices[level.parent_row, level.rank]
+                continue
+            law = self.sampling.law(logits)
             drawn = candidates(law, level.fanout, self.rule, rng)[level.parent_row, level.rank]
-            tokens[level.children] = drawn
-            if not self.sampling.greedy:
-                possible[level.children] = law[level.parent_row, drawn] > 0
-                for node, row in zip(level.nodes, handed(law), strict=True):
-                    drawn_from[node] = row
+            possible[level.children] = drawn >= 0
+            tokens[level.children] = drawn.clamp(min=0)
+            for node, row in zip(level.nodes, handed(law), strict=True):
+                drawn_from[node] = row
         draft = Draft.unchecked(self.tree, tokens, drawn_from, self.tree.child_lists, self.rule)
         self.nodes = None
         if room >= self.tree.max_depth and (self.sampling.greedy or possible.all()):

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.output import Json, show
+from spectheory.cli.output import Json, progress, require_free, show
 from spectheory.latency import Latency
 from spectheory.records import write_whole
 from spectheory.search import RatesDraft
@@ -43,11 +43,13 @@ def policies(
     from spectheory.report.policies import policy_rows
     from spectheory.report.terminal import text_table
 
+    require_free([path for path in (acceptance, latency) if path], "policy_comparison", out, report)
     rates, seconds = Acceptance.load(acceptance), Latency.load(latency) if latency else None
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
-    found = compare_policies(draft, standard_policies(draft, budget, **timing), **timing)
+    with progress("policies") as tell:
+        found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
     notes = [ALIKE] if rates.is_antitonic else [ALIKE, RISING]
     if report is not None:
         from spectheory.report.policies_page import policy_page

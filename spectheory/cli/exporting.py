@@ -6,11 +6,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import numpy as np
 import typer
 
 from spectheory.cli.offer import Offer, PlainIsFastestError, at_most, first_is_longest, one_length
-from spectheory.cli.output import console, errors
+from spectheory.cli.output import console, errors, require_free
 from spectheory.engines import (
+    Envelope,
     Export,
     eagle,
     hugging_face,
@@ -25,29 +27,27 @@ from spectheory.engines import (
 )
 from spectheory.engines.exported import release
 from spectheory.records import write_whole
+from spectheory.tree import Tree
 
 
 def _vllm(plan: Offer, version: str) -> Export:
     method = {"model": "draft_model"}.get(plan.family, plan.family)
     most = vllm_config.MAX_SPEC_LEN
-    ranges, notes = plan.chains(at_most(most), f"vLLM verifies, of up to {most} tokens")
-    if len(ranges) > 1 and not vllm.VERSIONS[version].schedule:
-        ranges, notes = plan.chains(one_length(most), f"vLLM {version} takes, one length for all batch sizes")
-    return _noting(vllm.export(ranges, version=version, method=method, model=plan.model), notes)
+    found = plan.chains(at_most(most), f"vLLM verifies, of up to {most} tokens")
+    if len(found.shape) > 1 and not vllm.VERSIONS[version].schedule:
+        found = plan.chains(one_length(most), f"vLLM {version} takes, one length for all batch sizes")
+    return _noting(vllm.export(found.shape, version=version, method=method, model=plan.model), plan.notes(found))
 
 
 def _sglang(plan: Offer, version: str) -> Export:
     algorithm = {"model": "STANDALONE"}.get(plan.family, plan.family.upper())
-    envelope, notes = plan.tree_envelope(), ()
-    if envelope is None:
-        shape, notes = plan.chains(at_most(plan.longest), "SGLang takes by batch size")
-        by_batch = sglang.VERSIONS[version] and algorithm in sglang_flags.ADAPTIVE_ALGORITHMS
-        if len(shape) > 1 and not by_batch:
-            what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
-            shape, notes = plan.chains(one_length(plan.longest), what)
+    by_batch = sglang.VERSIONS[version] and algorithm in sglang_flags.ADAPTIVE_ALGORITHMS
+    if by_batch or len(set(plan.planned)) == 1:
+        found, notes = plan.better(at_most(plan.longest), "SGLang takes by batch size")
     else:
-        shape = envelope
-    return _noting(sglang.export(shape, version=version, algorithm=algorithm, model=plan.model), notes)
+        what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
+        found, notes = plan.better(one_length(plan.longest), what)
+    return _noting(sglang.export(found.shape, version=version, algorithm=algorithm, model=plan.model), notes)
 
 
 def _tensorrt_llm(plan: Offer, version: str) -> Export:
@@ -55,35 +55,60 @@ def _tensorrt_llm(plan: Offer, version: str) -> Export:
     if plan.family != "eagle3":
         raise ValueError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
     grows = tensorrt_llm.VERSIONS[version].dynamic_tree
-    envelope = plan.tree_envelope(lambda levels, branching: levels * branching) if grows else None
-    if envelope is not None:
-        return tensorrt_llm.export(envelope, version=version, model=model)
-    ranges, notes = plan.chains(first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1")
-    return _noting(tensorrt_llm.export(ranges, version=version, model=model), notes)
+    limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
+    if grows:
+        found, notes = plan.better(*limits, lambda levels, branching: levels * branching)
+    else:
+        found = plan.chains(*limits)
+        notes = plan.notes(found)
+    return _noting(tensorrt_llm.export(found.shape, version=version, model=model), notes)
 
 
 def _eagle(plan: Offer, version: str) -> Export:
-    tree = plan.tree
-    return eagle.export(tree if eagle.VERSIONS[version] == "static" else plan.envelope(), version=version)
+    tree, notes = plan.tree, () if plan.family.startswith("eagle") else (_not_of(plan, "an EAGLE head"),)
+    if eagle.VERSIONS[version] == "static":
+        return _noting(eagle.export(tree, version=version), (*_static_notes(plan, tree), *notes))
+    found = plan.first_envelope
+    reached = np.array([found.speedup_at(latency, plan.schedule.context) for latency in plan.latencies])
+    shape = Envelope(found.levels, found.branching, found.nodes)
+    notes = (*plan.notes_at_first(reached), *plan.capped(found.branching), *notes)
+    return _noting(eagle.export(shape, version=version), notes)
 
 
 def _medusa(plan: Offer, version: str) -> Export:
-    return medusa.export(plan.tree, version=version)
+    notes = () if "medusa" in plan.draft.lower() else (_not_of(plan, "Medusa's heads"),)
+    return _noting(medusa.export(plan.tree, version=version), (*_static_notes(plan, plan.tree), *notes))
+
+
+def _static_notes(plan: Offer, tree: Tree) -> tuple[str, ...]:
+    return (*plan.notes_at_first(plan.speedups_of(tree)), *plan.capped(int(tree.rank.max()) + 1))
+
+
+def _not_of(plan: Offer, wanted: str) -> str:
+    """A note on an export that names no draft, for a plan of another kind of draft than the engine drafts with."""
+    draft = plan.draft or "a draft without a name"
+    return f"planned for {draft}, which by its name is not {wanted}: rates and times differ"
 
 
 def _hugging_face(plan: Offer, version: str) -> Export:
-    return hugging_face.export(_whole_model(plan).chain, version=version)
+    return _noting(hugging_face.export(_whole_model(plan).chain, version=version), _chain_notes(plan))
 
 
 def _llama_cpp(plan: Offer, version: str) -> Export:
     spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(plan.family)
     if spec_type is None:
         raise ValueError(f"the draft must be a whole model or an EAGLE-3 head, got {plan.draft}")
-    return llama_cpp.export(plan.chain, version=version, model=plan.model, spec_type=spec_type)
+    export = llama_cpp.export(plan.chain, version=version, model=plan.model, spec_type=spec_type)
+    return _noting(export, _chain_notes(plan))
 
 
 def _mlx_lm(plan: Offer, version: str) -> Export:
-    return mlx_lm.export(_whole_model(plan).chain, version=version, model=plan.model)
+    export = mlx_lm.export(_whole_model(plan).chain, version=version, model=plan.model)
+    return _noting(export, _chain_notes(plan))
+
+
+def _chain_notes(plan: Offer) -> tuple[str, ...]:
+    return plan.notes_at_first(plan.speedups[:, plan.chain])
 
 
 def _whole_model(plan: Offer) -> Offer:
@@ -176,12 +201,15 @@ class Exports:
                 refused[name] = str(error)
         return cls(taken, refused)
 
-    def write(self, folder: Path, *, aside: bool) -> None:
+    def write(self, folder: Path, read: Sequence[str | Path], *, aside: bool) -> None:
         """Write the files into `folder` and say what to run, `aside` on standard error.
 
         Raises:
+            ValueError: a file would replace one of those that were `read`, or a record.
             typer.Exit: with status 2, after all else, when an engine refused.
         """
+        for export in self.taken.values():
+            require_free(read, None, *(folder / file for file in export.files))
         for name, export in self.taken.items():
             for line in _lines(name, export, folder):
                 (errors if aside else console).print(line, markup=False, highlight=False, soft_wrap=True)

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.output import Json, console
+from spectheory.cli.output import Json, console, require_free
 from spectheory.engines import Statistics, llama_cpp, sequoia, sglang, tensorrt_llm, vllm
 from spectheory.engines.sglang import BenchPoint
+from spectheory.engines.statistics import assume_constant as constant
 from spectheory.records import Provenance
 
 if TYPE_CHECKING:
@@ -40,7 +41,14 @@ def _json(file: str) -> Any:
         except json.JSONDecodeError as error:
             raise ValueError(f"{file} must hold JSON: {error}") from None
         found.append(value)
+    if not found:
+        raise ValueError(f"{file} must hold JSON, got nothing")
     return found[0] if len(found) == 1 else found
+
+
+def _responses(file: str) -> list[Any]:
+    found = _json(file)
+    return found if isinstance(found, list) else [found]
 
 
 def _vector(file: str) -> Statistics:
@@ -50,13 +58,13 @@ def _vector(file: str) -> Statistics:
 SOURCES: dict[str, Callable[[str, int], Statistics | list[BenchPoint]]] = {
     "vllm-metrics": lambda file, least: vllm.from_prometheus(_text(file), min_trials=least),
     "vllm-log": lambda file, least: vllm.from_log(_text(file), min_trials=least),
-    "vllm-response": lambda file, least: vllm.from_request_metrics(_json(file), min_trials=least),
+    "vllm-response": lambda file, least: vllm.from_responses(_responses(file), min_trials=least),
     "sglang-response": lambda file, least: sglang.from_meta_info(_json(file), min_trials=least),
     "sglang-metrics": lambda file, _: sglang.from_metrics(_text(file)),
     "sglang-bench": lambda file, _: sglang.from_bench_speculative(_text(file)),
     "trtllm-stats": lambda file, least: tensorrt_llm.from_iteration_stats(_json(file), min_trials=least),
     "trtllm-metrics": lambda file, _: tensorrt_llm.from_metrics(_text(file)),
-    "llama.cpp-log": lambda file, least: llama_cpp.from_log_line(_text(file), min_trials=least),
+    "llama.cpp-log": lambda file, least: llama_cpp.from_log(_text(file), min_trials=least),
     "sequoia-vector": lambda file, _: _vector(file),
 }
 """What reads each report, given its file and the least number of trials of a depth."""
@@ -64,11 +72,17 @@ SOURCES: dict[str, Callable[[str, int], Statistics | list[BenchPoint]]] = {
 
 def import_(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {', '.join(SOURCES)}.")],
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="Its report, of llama.cpp's log one line; - is standard input.")
-    ],
+    file: Annotated[str, typer.Argument(metavar="FILE", help="Its report; - is standard input.")],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
     min_trials: Annotated[int, typer.Option(min=1, help="Depths that were reached less often are left out.")] = 100,
+    assume_constant: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            metavar="LENGTH",
+            help="Where only totals are reported: one rate for chains of LENGTH drafted tokens.",
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Read an engine's statistics as acceptance rates for `spectheory plan`, and say what had to be assumed."""
@@ -76,7 +90,12 @@ def import_(
         raise ValueError(f"SOURCE must be one of {', '.join(SOURCES)}, got {source!r}")
     if file != STANDARD_INPUT and not Path(file).is_file():
         raise ValueError(f"there is no file {file}")
-    found = SOURCES[source](file, min_trials)
+    require_free([] if file == STANDARD_INPUT else [file], "acceptance", out)
+    found = _read(source, file, min_trials)
+    if assume_constant is not None:
+        if not isinstance(found, Statistics):
+            raise ValueError(f"--assume-constant is for a report of totals, {source} measures points")
+        found = constant(found, assume_constant)
     if isinstance(found, Statistics) and found.acceptance is not None:
         stamp = Provenance.now(f"spectheory import {source}", file=file, assumed="; ".join(found.assumed))
         found = replace(found, acceptance=replace(found.acceptance, provenance=stamp))
@@ -91,11 +110,26 @@ def import_(
         console.print(f"wrote {out}", markup=False, highlight=False, soft_wrap=True)
 
 
+def _read(source: str, file: str, min_trials: int) -> Statistics | list[BenchPoint]:
+    try:
+        return SOURCES[source](file, min_trials)
+    except ValueError as error:
+        if "fewer than min_trials" not in str(error):
+            raise
+        raise ValueError(f"{error}, or lower --min-trials") from None
+
+
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:
     acceptance = found.acceptance if isinstance(found, Statistics) else None
     if acceptance is None:
-        raise ValueError(f"--out needs rates by position, of which {source} reports none here: leave it out")
+        raise ValueError(
+            f"--out needs rates by position, of which {source} reports none here: leave it out{_constant_hint(found)}"
+        )
     acceptance.save(out)
+
+
+def _constant_hint(found: Statistics | Sequence[BenchPoint]) -> str:
+    return ", or give the length of the drafts with --assume-constant" if isinstance(found, Statistics) else ""
 
 
 def _plain(found: Statistics | Sequence[BenchPoint]) -> Any:

@@ -9,11 +9,12 @@ from typing import NoReturn
 
 import typer
 
-from spectheory.cli import calibrating, certifying, clocking, comparing, demo, importing, measuring, planning
+from spectheory.cli import calibrating, certifying, checking, clocking, comparing, demo, importing, measuring, planning
 
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
+    **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
 }
 """Packages that come with an extra."""
 
@@ -56,6 +57,7 @@ for command in (
     calibrating.compare,
     comparing.policies,
     certifying.certify,
+    checking.check,
     demo.demo,
     measuring.train,
 ):

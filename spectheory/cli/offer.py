@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
+from typing import Generic, TypeVar
 
 import numpy as np
 
@@ -14,13 +15,31 @@ from spectheory.engines import ChainRange, Envelope
 from spectheory.latency import Latency
 from spectheory.models import repository
 from spectheory.schedule import Schedule
-from spectheory.search.envelope import Envelopes
+from spectheory.search.envelope import EnvelopePlan, Envelopes
 from spectheory.tree import Tree
 from spectheory.yields import block_efficiency
 
 
 class PlainIsFastestError(Exception):
     """Plain decoding is the fastest that the engine can be told: there is nothing to export, and nothing is wrong."""
+
+
+Shape = TypeVar("Shape", bound=list[ChainRange] | Envelope, covariant=True)
+
+
+@dataclass(frozen=True, eq=False)
+class Fitted(Generic[Shape]):
+    """What an engine can run of a plan.
+
+    Attributes:
+        shape: chains by batch size, or one envelope for all of them.
+        what: it in a few words.
+        speedups: (B,) predicted at each planned batch size.
+    """
+
+    shape: Shape
+    what: str
+    speedups: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -56,8 +75,8 @@ class Offer:
             raise PlainIsFastestError(f"no chain beats plain decoding at batch size {self.schedule.batches[0]}")
         return int(self.planned[0])
 
-    def chains(self, fit: Fit, engine: str) -> tuple[list[ChainRange], tuple[str, ...]]:
-        """The chains of each batch size from 1 to the largest that `engine` can run, and a note of what that loses.
+    def chains(self, fit: Fit, engine: str) -> Fitted[list[ChainRange]]:
+        """The chains of each batch size from 1 to the largest that `engine` can run.
 
         Between two planned batch sizes it is that of the smaller.
 
@@ -73,21 +92,104 @@ class Offer:
         starts = [1, *batches[changes].tolist(), int(batches[-1]) + 1]
         found = lengths[[0, *changes]].tolist()
         ranges = [ChainRange(a, b - 1, length) for (a, b), length in zip(pairwise(starts), found, strict=True)]
-        return ranges, self._loss(lengths, engine)
-
-    def _loss(self, lengths: np.ndarray, engine: str) -> tuple[str, ...]:
-        """What `lengths` lose against the plan, in a sentence where they do."""
         if np.array_equal(lengths, self.planned):
             reached = self.schedule.chain_speedup
         else:
             reached = self.speedups[np.arange(len(lengths)), lengths]
-        lost = 1 - reached / self.schedule.speedup
+        return Fitted(ranges, f"the fastest chains that {engine}", reached)
+
+    def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
+        """The envelope for all planned batch sizes of highest mean share of the plan, within a bound on its nodes.
+
+        Raises:
+            PlainIsFastestError: plain decoding is as fast, on average.
+        """
+        if not self.schedule.acceptance.table[0].any():
+            raise PlainIsFastestError("nothing beats plain decoding at any batch size")
+        context, latencies = self.schedule.context, self.latencies
+        found = self.envelopes.fastest_over(latencies, context, self.schedule.speedup, most_nodes)
+        reached = np.array([found.speedup_at(latency, context) for latency in latencies])
+        if self.share(reached) <= self.share(np.ones(len(reached))):
+            raise PlainIsFastestError("no envelope beats plain decoding, on average over the batch sizes")
+        what = "the fastest envelope" if len(latencies) == 1 else "the fastest envelope that is the same at all of them"
+        return Fitted(Envelope(found.levels, found.branching, found.nodes), what, reached)
+
+    @property
+    def first_envelope(self) -> EnvelopePlan:
+        """The fastest envelope at the first batch size."""
+        return self.envelopes.fastest(self.latencies[0], self.schedule.context)
+
+    def better(
+        self, fit: Fit, engine: str, most_nodes: MostNodes | None = None
+    ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
+        """The chains of `fit` or one envelope, whichever has the higher mean share of the plan, and notes on both.
+
+        Raises:
+            PlainIsFastestError: neither beats plain decoding.
+        """
+        try:
+            chains = self.chains(fit, engine)
+        except PlainIsFastestError:
+            chains = None
+        try:
+            envelope = self.envelope(most_nodes)
+        except PlainIsFastestError:
+            chains = chains or self.chains(fit, engine)
+            return chains, self.notes(chains)
+        width = envelope.shape.branching
+        capped = self.capped(width)
+        if chains is None:
+            return envelope, (*self.notes(envelope), *capped)
+        if width == 1:
+            return chains, (*self.notes(chains), *capped)
+        best, other = chains, envelope
+        if self.share(envelope.speedups) > self.share(chains.speedups) + 1e-9:
+            best, other = envelope, chains
+        return best, (*self.notes(best), f"not taken, {other.what}: predicted {self.loss(other.speedups)}", *capped)
+
+    def share(self, speedups: np.ndarray) -> float:
+        """The mean over the planned batch sizes of the share of the plan's speed."""
+        return float((speedups / self.schedule.speedup).mean())
+
+    def loss(self, speedups: np.ndarray) -> str:
+        """What (B,) speedups lose against the plan, mean and worst, in words."""
+        lost = 1 - speedups / self.schedule.speedup
         worst = int(lost.argmax())
         if lost[worst] < 5e-4:
+            return "no slower than the plan"
+        over = f"{max(0.0, lost.mean()):.1%} slower on average over the batch sizes, " if len(lost) > 1 else ""
+        return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
+
+    def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
+        """The batch sizes that it is for, and what it loses."""
+        first, last = self.schedule.batches[[0, -1]]
+        sizes = f"batch size {first}" if first == last else f"batch sizes {first} to {last}"
+        return (f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}",)
+
+    def notes_at_first(self, speedups: np.ndarray) -> tuple[str, ...]:
+        """The same for one tree or chain that is for the first batch size, of (B,) speedups."""
+        first, last = self.schedule.batches[[0, -1]]
+        lost = 1 - speedups[0] / self.schedule.speedup[0]
+        here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
+        elsewhere = f"; run at all of {first} to {last}, {self.loss(speedups)}" if first < last else ""
+        return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
+
+    def speedups_of(self, tree: Tree) -> np.ndarray:
+        """(B,) predicted speedup of one tree at each planned batch size."""
+        tau, context = block_efficiency(tree, self.schedule.acceptance), self.schedule.context
+        return np.array([tau * latency.plain(context) / latency.cycle(tree, context) for latency in self.latencies])
+
+    def capped(self, width: int) -> tuple[str, ...]:
+        """A note where what an engine grows is as wide as there are recorded ranks."""
+        ranks = self.schedule.acceptance.ranks
+        if width < ranks:
             return ()
-        over = f"{lost.mean():.1%} slower on average over the batch sizes, " if len(lost) > 1 else ""
-        where = f"{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]}"
-        return (f"these are the fastest chains that {engine}: {over}{where} than the plan",)
+        return (f"{ranks} {'rank is' if ranks == 1 else 'ranks are'} recorded, which bounds the branching of trees",)
+
+    @cached_property
+    def latencies(self) -> list[Latency]:
+        """The latency of each planned batch size."""
+        return [self.latency_at(int(batch)) for batch in self.schedule.batches]
 
     @cached_property
     def planned(self) -> np.ndarray:
@@ -100,25 +202,11 @@ class Offer:
         chains, context = [Tree.chain(n) for n in range(self.longest + 1)], self.schedule.context
         tau = np.array([block_efficiency(chain, self.schedule.acceptance) for chain in chains])
         depth, rows = np.arange(len(chains)), []
-        for batch in self.schedule.batches:
-            at = self.latency_at(int(batch))
+        for at in self.latencies:
             target = np.array([at.target(n + 1, context) for n in range(len(chains))])
             cycle = target + depth * at.draft(1, context) + [at.overhead(chain) for chain in chains]
             rows.append(tau * at.plain(context) / cycle)
         return np.array(rows)
-
-    def envelope(self, most_nodes: Callable[[int, int], int] | None = None) -> Envelope:
-        """The fastest envelope at the first batch size within a bound on its nodes, by (levels, branching)."""
-        first = self.latency_at(int(self.schedule.batches[0]))
-        found = self.envelopes.fastest(first, self.schedule.context, most_nodes)
-        return Envelope(found.levels, found.branching, found.nodes)
-
-    def tree_envelope(self, most_nodes: Callable[[int, int], int] | None = None) -> Envelope | None:
-        """For one batch size that takes a tree its envelope, None where chains are to be taken."""
-        if len(self.schedule.batches) > 1 or self.schedule.answer(0) != "tree":
-            return None
-        found = self.envelope(most_nodes)
-        return found if found.branching > 1 else None
 
     @property
     def model(self) -> str:
@@ -136,6 +224,8 @@ class Offer:
 
 Fit = Callable[[Offer], np.ndarray]
 """(B,) the fastest lengths that an engine can run, by what was planned."""
+MostNodes = Callable[[int, int], int]
+"""An engine's bound on the nodes of an envelope, by (levels, branching)."""
 
 
 def at_most(longest: int) -> Fit:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated
@@ -33,16 +33,44 @@ Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs inst
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error, gone when done; call what it gives with (finished, total)."""
+    """A progress bar on standard error where that is a terminal, gone when done; call it with (finished, total)."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=errors, transient=True) as bar:
+    with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
         yield lambda finished, total: bar.update(task, completed=finished, total=total)
+
+
+def require_free(read: Sequence[str | Path], kind: str | None, *written: Path | None) -> None:
+    """Check that nothing that was `read`, and no record of another `kind`, is about to be written over.
+
+    `kind` is that of the first of `written`, None where it is no record, as the others are not.
+
+    Raises:
+        ValueError: a file is one of those that are read, is written twice, or holds a record of another kind.
+    """
+    taken = {Path(path).resolve(): "an input of this command" for path in read}
+    for path in filter(None, written):
+        here = path.resolve()
+        found = taken.get(here) or _other_record(here, kind if path is written[0] else None)
+        if found:
+            raise ValueError(f"{path} is {found}: writing would replace it, name another file")
+        taken[here] = "written already by this command"
+
+
+def _other_record(path: Path, kind: str | None) -> str | None:
+    """What record `path` holds, in words, where it holds one of another kind."""
+    try:
+        found = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    there = found.get("kind") if isinstance(found, dict) and "schema" in found else None
+    return f"a record of kind {there!r}" if there and there != kind else None
 
 
 def show(record: Record, *renderables: RenderableType, as_json: bool, out: Path | None = None) -> None:
     """Save `record` to `out` where one is named, and print it: as JSON, or as the renderables."""
     if out is not None:
+        require_free([], record.kind, out)
         record.save(out)
     if as_json:
         print(json.dumps(record.to_dict(), indent=1))

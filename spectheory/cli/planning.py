@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from rich.text import Text
 
 from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import ENGINES, Exports
 from spectheory.cli.offer import Offer
-from spectheory.cli.output import Json, Seed, show
+from spectheory.cli.output import Json, Seed, progress, require_free, show
 from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
 from spectheory.latency import Latency
 from spectheory.plan import Plan
@@ -34,6 +35,10 @@ def plan(
         typer.Option("--draft", help="With --gpu as --target; else what engines call it, default as measured."),
     ] = None,
     gpus: Annotated[int | None, typer.Option("--gpus", help="With --gpu: how many share a forward, default 1.")] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--measured", help="With --gpu: folder of measured records, default those of the package."),
+    ] = None,
     batch: Annotated[
         str | None, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64; default 1.")
     ] = None,
@@ -59,14 +64,18 @@ def plan(
         raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
     rates = Acceptance.load(acceptance)
     rates = rates.smoothed() if smooth else rates
+    read = [path for path in (acceptance, latency, target, draft) if path is not None]
+    require_free(read, "schedule" if latency is None else "plan", out, report)
     limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
-    engines = [] if engine is None else engine.split(",")
+    engines = [] if engine is None else [name.strip() for name in engine.split(",")]
     if gpu is not None:
         behind, batches = DEFAULT_CONTEXT if context is None else context, batches_of("1" if batch is None else batch)
-        deployment = Deployment(gpu, target, draft, 1 if gpus is None else gpus, behind, batches, engines)
-        show_schedule(rates, deployment, limits, out, report, as_json)
+        deployment = Deployment(
+            gpu, target, draft, 1 if gpus is None else gpus, behind, batches, engines, measured, smooth
+        )
+        show_schedule(rates, deployment, limits, read, out, report, as_json)
         return
-    for_gpu = {"--target": target, "--gpus": gpus, "--batch": batch, "--report": report}
+    for_gpu = {"--target": target, "--gpus": gpus, "--measured": measured, "--batch": batch, "--report": report}
     unused = [name for name, value in for_gpu.items() if value is not None]
     if unused:
         raise ValueError(f"{', '.join(unused)} only with --gpu: --latency was measured, one sequence in a forward")
@@ -74,12 +83,14 @@ def plan(
         raise ValueError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
     seconds = seconds.smoothed() if smooth else seconds
-    chosen = make_plan(rates, seconds, context=context, **limits)
+    with progress("trees") as tell:
+        chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
     name = seconds.provenance.details.get("draft", "") if draft is None else draft
     exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
-    show(chosen, plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach), as_json=as_json, out=out)
+    notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumed]
+    show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach), as_json=as_json, out=out)
     if exports is not None:
-        exports.write(out.parent if out else Path(), aside=as_json)
+        exports.write(out.parent if out else Path(), read, aside=as_json)
 
 
 def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
@@ -101,6 +112,7 @@ def simulate(
     from spectheory.report.compare import compare as lay
     from spectheory.report.terminal import comparison_table
 
+    require_free([plan], "tally", out)
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
     show(tally, comparison_table(lay(planned, tally, None)), as_json=as_json, out=out)

@@ -8,12 +8,15 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from rich.text import Text
 
 from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import Exports
 from spectheory.cli.offer import Offer
 from spectheory.cli.output import console, progress, show
 from spectheory.latency import Latency
+from spectheory.measured import exists, find
+from spectheory.models import model, model_names, require_pair
 from spectheory.records import write_whole
 from spectheory.schedule import schedule
 from spectheory.search import yield_table
@@ -34,14 +37,47 @@ class Deployment:
     context: int
     batches: Sequence[int]
     engines: Sequence[str] = ()
+    measured: Path | None = None
+    smooth: bool = False
 
     def latency(self, batch: int) -> Latency:
-        """Computed seconds of a forward for `batch` sequences."""
+        """Seconds of a forward for `batch` sequences: measured where a record has them, else computed."""
+        names = self._names
+        if self.gpus == 1 and exists(self.gpu, *names, batch, self.measured):
+            record = Latency.measured(gpu=self.gpu, target=names[0], draft=names[1], batch=batch, folder=self.measured)
+            if record.covers(self.context):
+                return record.smoothed() if self.smooth else record
+        return Latency.roofline(
+            gpu=self.gpu, target=names[0], draft=names[1], gpus=self.gpus, batch=batch, context=self.context
+        )
+
+    def require_pair(self) -> None:
+        """Check that the draft fits the target, as far as their configs say. Raises ValueError if not."""
+        target, draft = self._names
+        if self.measured is None or {target, draft} <= set(model_names()):
+            require_pair(model(target), model(draft), self.context)
+
+    def require_measured(self) -> None:
+        """Check that a folder of records that was named has one for a batch size. Raises ValueError if not."""
+        if self.measured is None:
+            return
+        if self.gpus > 1:
+            raise ValueError(f"--measured is for one GPU, got --gpus {self.gpus}: leave one of them out")
+        there = [batch for batch in self.batches if exists(self.gpu, *self._names, batch, self.measured)]
+        if not there:
+            find(self.gpu, *self._names, self.batches[0], self.measured)
+        if all(self.latency(batch).is_computed for batch in there):
+            raise ValueError(
+                f"--context {self.context:,} is outside the contexts that {self.measured} was measured at: "
+                "give one of these, or leave out --measured"
+            )
+
+    @property
+    def _names(self) -> tuple[str, str]:
         if self.target is None or self.draft is None:
             raise ValueError("--gpu needs --target and --draft, each a known model or the path of a config.json")
-        return Latency.roofline(
-            gpu=self.gpu, target=self.target, draft=self.draft, gpus=self.gpus, batch=batch, context=self.context
-        )
+        target, draft = (name.lower() if name.lower() in model_names() else name for name in (self.target, self.draft))
+        return target, draft
 
 
 def batches_of(text: str) -> Sequence[int]:
@@ -68,29 +104,41 @@ def longest_of(limits: Mapping[str, Any]) -> int:
 
 
 def show_schedule(
-    rates: Acceptance, place: Deployment, limits: dict[str, Any], out: Path | None, report: Path | None, as_json: bool
+    rates: Acceptance,
+    place: Deployment,
+    limits: dict[str, Any],
+    read: Sequence[str | Path],
+    out: Path | None,
+    report: Path | None,
+    as_json: bool,
 ) -> None:
     """Plan every batch size; print the table and the first tree, or JSON; write the record and the page."""
-    from spectheory.report.schedule import budget_figure, schedule_page, schedule_rows
+    from spectheory.report.schedule import budget_figure, named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import text_table, tree_drawing
 
-    with progress("batch sizes"):
-        planned = schedule(rates, place.latency, place.batches, context=place.context, **limits)
+    place.require_pair()
+    place.require_measured()
+    with progress("trees") as tell:
+        planned = schedule(rates, place.latency, place.batches, context=place.context, progress=tell, **limits)
     envelopes = envelopes_of(rates, limits)
-    fastest = [envelopes.fastest(place.latency(first), place.context) for first, _, _ in planned.ranges()]
+    fastest = [
+        envelopes.fastest(place.latency(first), place.context) if tree.budget else None
+        for first, _, tree in planned.ranges()
+    ]
     offer = Offer(planned, envelopes, place.latency, longest_of(limits), place.draft or "")
     exports = Exports.of(offer, place.engines)
     if report is not None:
         curves = (_yields(rates, limits), _yields(rates, limits | {"max_fanout": 1}), envelopes.yields())
         title = f"{place.target} with {place.draft} on {place.gpus} x {place.gpu}"
-        page = schedule_page(title, planned, fastest, budget_figure(*curves), ["Computed by a roofline, not measured."])
+        page = schedule_page(title, planned, fastest, budget_figure(*curves))
         write_whole(report, page)
-    tree = planned.ranges()[0][2]
-    drawing = [tree_drawing(tree, reach(tree, rates))] if tree.budget else []
-    show(planned, text_table(schedule_rows(planned, fastest)), *drawing, as_json=as_json, out=out)
+    (batches, tree), *_ = named_ranges(planned)
+    drawing = [Text(f"at batch {batches}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
+    notes = [Text(f"assumed: {sentence}") for sentence in planned.assumed]
+    show(planned, text_table(schedule_rows(planned, fastest)), *notes, *drawing, as_json=as_json, out=out)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
-    exports.write(out.parent if out else Path(), aside=as_json)
+    exports.write(out.parent if out else Path(), read, aside=as_json)
 
 
 def _yields(rates: Acceptance, limits: dict[str, Any]) -> np.ndarray:

@@ -15,12 +15,13 @@ accepted tokens / drafts.
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from spectheory.engines import statistics
 from spectheory.engines.exported import Export, release
 from spectheory.engines.names import agree, missing, within
 from spectheory.engines.shapes import check_length
-from spectheory.engines.statistics import ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = ("draft-simple", "draft-eagle3")
@@ -31,6 +32,7 @@ _TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
 ROUNDED_SHARE = 0.5e-5 + 1e-7
 """`draft acceptance` is a quotient in single precision with five decimals."""
 _SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
+_NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
 _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
 
 
@@ -80,6 +82,43 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
         return Statistics("llama_cpp", "log line", None, length, None, drafted, accepted, sentences)
     sentences = (TOTALS_ONLY, "the line does not say how many cycles there were: tau is unknown")
     return Statistics("llama_cpp", "log line", None, None, None, drafted, accepted, sentences)
+
+
+def from_log(text: str, *, min_trials: int = 100) -> Statistics:
+    """Statistics of all lines of requests in a log, their counts added; of the server's running totals one alone.
+
+    Raises:
+        ValueError: no line of a known form is there, there are several running totals and no line of a request, or the
+            figures contradict each other.
+    """
+    kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
+    starts = [i for i, line in enumerate(kept) if re.search(_SLOT, line)]
+    if len(starts) < 2:
+        return from_log_line(text, min_trials=min_trials)
+    parts = ["\n".join(kept[a:b]) for a, b in pairwise([*starts, len(kept)])]
+    read = [(from_log_line(part, min_trials=1), part) for part in parts if not re.search(_NOTHING, part)]
+    drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
+    assumed = [f"{len(read)} lines of the log are added"]
+    assumed += ["lines of running totals are passed over"] if len(kept) < len(text.splitlines()) else []
+    if any(found.acceptance is None for found, _ in read):
+        sentences = (TOTALS_ONLY, *assumed, "some lines do not say how many cycles there were: tau is unknown")
+        return Statistics("llama_cpp", "log", None, None, None, drafted, accepted, sentences)
+    counted = []
+    for found, part in read:
+        rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
+        counted.append(statistics.counts_behind(rates, found.tau or 1, found.accepted or 0, found.drafted or 0))
+    hits, trials = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
+    drafts = sum(cycles for cycles, _ in counted)
+    return statistics.from_positions(
+        "llama_cpp",
+        "log",
+        hits=hits,
+        trials=trials,
+        drafts=drafts,
+        drafted=drafted,
+        min_trials=min_trials,
+        assumed=[*assumed, RECOVERED],
+    )
 
 
 def _check_length(tau: float, drafted: int, accepted: int) -> None:

@@ -146,7 +146,10 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
 
     SGLang counts the root among the draft tokens, and with topk 1 verifies steps + 1 whatever was asked for.
     """
-    return [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    points = [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
+    if not points:
+        raise ValueError("text must hold a measured point, a JSON object a line, got none")
+    return points
 
 
 def _point(line: str, where: str) -> BenchPoint:

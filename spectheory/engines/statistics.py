@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
 
 import numpy as np
 
@@ -113,6 +114,43 @@ def from_positions(
             "refused, so that deeper rates are too low"
         )
     return Statistics(engine, kind, acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
+
+
+def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int], list[int]]:
+    """(hits, trials) of several reports together; a position counts in those that have it."""
+    hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
+    return hits, trials
+
+
+def assume_constant(found: Statistics, length: int) -> Statistics:
+    """`found` with the one rate for which a chain of `length` tokens gives its tau, where rates are not reported.
+
+    The rate a solves tau = 1 + a + a^2 + ... + a^length. Where the cycles are not reported either, they are taken to
+    have drafted `length` tokens each.
+
+    Raises:
+        ValueError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
+    """
+    if found.acceptance is not None:
+        raise ValueError(f"a constant rate cannot be assumed: {found.engine} {found.kind} gives rates by position")
+    tau, why = found.tau, ""
+    if tau is None:
+        if not found.drafted or found.accepted is None:
+            raise ValueError(f"a constant rate needs tau, which {found.engine} {found.kind} does not give here")
+        tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
+    if found.drafts and found.drafted and found.drafted > length * found.drafts:
+        raise ValueError(
+            f"length must be at least the {found.drafted / found.drafts:.4g} drafted a cycle, got {length}"
+        )
+    if not 1 <= tau <= length + 1:
+        raise ValueError(f"tau must be from 1 to {length + 1} for chains of {length} drafted tokens, got {tau:.4g}")
+    low, high = 0.0, 1.0
+    while (rate := (low + high) / 2) not in (low, high):
+        low, high = (rate, high) if sum(rate**i for i in range(length + 1)) < tau else (low, rate)
+    said = (
+        f"one rate, {high:.4f}, is taken for every position: it gives tau {tau:.4g} with {length} drafted tokens{why}"
+    )
+    return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
 
 
 def from_prefix_counts(accepted: Sequence[int], drafts: int) -> tuple[list[int], list[int]]:

@@ -95,7 +95,7 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
     lines = {"max_draft_len": str(longest)}
     last = ranges[-1]
     if len(ranges) == 1 and not features.upper_bounds:
-        return lines, (f"TensorRT-LLM drafts {longest} tokens at every batch size",)
+        return lines, (f"TensorRT-LLM drafts {longest} token{'s' * (longest > 1)} at every batch size",)
     if features.upper_bounds:
         table = {item.last_batch: item.length for item in ranges if item != last or item.length > 0}
         notes = [

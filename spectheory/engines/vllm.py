@@ -7,9 +7,8 @@ Names by vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/feat
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import zip_longest
 from typing import Any
 
 from spectheory.engines import statistics
@@ -18,7 +17,15 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.statistics import RECOVERED, Statistics
 from spectheory.engines.vllm_config import VERSIONS, export
 
-__all__ = ["VERSIONS", "export", "from_log", "from_log_line", "from_prometheus", "from_request_metrics"]
+__all__ = [
+    "VERSIONS",
+    "export",
+    "from_log",
+    "from_log_line",
+    "from_prometheus",
+    "from_request_metrics",
+    "from_responses",
+]
 
 PREFIX = "vllm:spec_decode_num_"
 FORMS = {
@@ -108,26 +115,20 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     found = [line for line in lines if re.search(FORMS["Mean acceptance length"], line)]
     if len(found) < 2:
         return from_log_line(found[0] if found else text, min_trials=min_trials)
-    hits: list[int] = []
-    trials: list[int] = []
-    drafts = drafted = 0
+    rows, drafts, drafted = [], 0, 0
     for i, line in enumerate(found, 1):
         part = _Line.parse(line)
         part.statistics(1)
         if part.accepted is None or part.drafted is None:
             raise ValueError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
         cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
-        more = statistics.from_prefix_counts(counted, cycles)
-        hits, trials = (_added(*rows) for rows in zip((hits, trials), more, strict=True))
+        rows.append(statistics.from_prefix_counts(counted, cycles))
         drafts, drafted = drafts + cycles, drafted + part.drafted
+    hits, trials = statistics.added(rows)
     assumed = [f"{len(found)} lines of the log are added", RECOVERED]
     return statistics.from_positions(
         "vllm", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
-
-
-def _added(row: list[int], other: list[int]) -> list[int]:
-    return [a + b for a, b in zip_longest(row, other, fillvalue=0)]
 
 
 def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
@@ -137,6 +138,31 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
     draft length, or the steps of `detailed`, drafts of mixed lengths bias nothing. One request has few cycles: lower
     `min_trials`, and mind the intervals.
     """
+    return from_responses([data], min_trials=min_trials)
+
+
+def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+    """`from_request_metrics` of many responses, their counts added; those that drafted nothing add nothing."""
+    read = [_request(item) for item in data]
+    used = [row for row in read if row[2]] or read[:1]
+    if not used:
+        raise ValueError("data must hold a response, got none")
+    hits, trials = statistics.added((row[0], row[1]) for row in used)
+    drafted = [row[3] for row in used]
+    return statistics.from_positions(
+        "vllm",
+        "request metrics",
+        hits=hits,
+        trials=trials,
+        drafts=sum(row[2] for row in used),
+        drafted=None if None in drafted else sum(number or 0 for number in drafted),
+        min_trials=min_trials,
+        assumed=[f"{len(used)} responses are added"] if len(used) > 1 else [],
+    )
+
+
+def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | None]:
+    """(hits, trials, cycles, drafted) of one response, checked against one another."""
     inner = mapping("data", data).get("metrics") or data
     inner = mapping("metrics", inner).get("speculative_decoding") or inner
     histogram = inner.get("acceptance_histogram")
@@ -157,15 +183,7 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
     if inner.get("mean_acceptance_length") is not None and drafts:
         tau = number("mean_acceptance_length", inner["mean_acceptance_length"])
         agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", EXACT)
-    return statistics.from_positions(
-        "vllm",
-        "request metrics",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=_drafted(inner, by_length, drafts * (len(histogram) - 1), accepted),
-        min_trials=min_trials,
-    )
+    return hits, trials, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:

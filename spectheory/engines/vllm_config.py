@@ -117,7 +117,9 @@ def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dic
     longest = max(item.length for item in ranges)
     _check_chain("length", longest)
     if len(ranges) == 1:
-        return {"num_speculative_tokens": longest}, [f"vLLM drafts {longest} tokens at every batch size"]
+        return {"num_speculative_tokens": longest}, [
+            f"vLLM drafts {longest} token{'s' * (longest > 1)} at every batch size"
+        ]
     if not keys.schedule:
         raise ValueError(
             f"plan must be a single range for vLLM {version}, got {len(ranges)}: "

@@ -20,15 +20,15 @@ MOST_DRAWN = 3
 """Trees drawn on the page, those of the smallest batches first."""
 
 
-def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> TextTable:
+def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan | None]) -> TextTable:
     """A row for each range of batch sizes with one answer; figures at its first.
 
-    `envelopes` holds for each range the fastest envelope at its first batch.
+    `envelopes` holds for each range the fastest envelope at its first batch, None where nothing is drafted.
     """
     rows = []
     low, high = schedule.speedup_interval
     for (batches, tree), (first, *_), envelope in zip(
-        _named_ranges(schedule), schedule.ranges(), envelopes, strict=True
+        named_ranges(schedule), schedule.ranges(), envelopes, strict=True
     ):
         at = int(np.searchsorted(schedule.batches, first))
         half = MISSING if low is None or high is None else f"{(high[at] - low[at]) / 2:.2f}"
@@ -41,8 +41,8 @@ def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> Text
                 f"{schedule.speedup[at]:.2f}x",
                 half,
                 f"{schedule.chain_speedup[at]:.2f}x",
-                f"{envelope.levels},{envelope.branching},{envelope.nodes}" if tree.budget else MISSING,
-                f"{1 - envelope.speedup / schedule.speedup[at]:.1%}" if tree.budget else MISSING,
+                f"{envelope.levels},{envelope.branching},{envelope.nodes}" if envelope else MISSING,
+                f"{max(0.0, 1 - envelope.speedup / schedule.speedup[at]):.1%}" if envelope else MISSING,
             )
         )
     return TextTable(
@@ -51,13 +51,13 @@ def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan]) -> Text
         rows=tuple(rows),
         note=f"{_where_it_pays(schedule)} Fastest: of the best trees of each budget, depth and width. Figures at the "
         "first batch of a row, ± half the 95% interval. Envelope: levels, branching, nodes of an engine with EAGLE-2 "
-        "trees, and the speed it loses.",
+        f"trees, and the speed it loses. {_where_times_are_from(schedule)}",
     )
 
 
 def _where_it_pays(schedule: Schedule) -> str:
     """One sentence on the batch sizes at which nothing beats plain decoding, those below the break-even too."""
-    at, ranges = schedule.break_even, zip(_named_ranges(schedule), schedule.ranges(), strict=True)
+    at, ranges = schedule.break_even, zip(named_ranges(schedule), schedule.ranges(), strict=True)
     below = [batches for (batches, tree), (first, *_) in ranges if tree.budget == 0 and first != at]
     trailing = [] if at is None else [f"from batch {at} on"]
     if not below and not trailing:
@@ -66,6 +66,22 @@ def _where_it_pays(schedule: Schedule) -> str:
     return (
         f"{plain[0].upper()}{plain[1:]} nothing beats plain decoding{', at all others speculation pays' * bool(below)}."
     )
+
+
+def _where_times_are_from(schedule: Schedule) -> str:
+    """One sentence on the batch sizes whose times were measured, and those whose times were computed."""
+    ranges = schedule.time_ranges()
+    if len({computed for *_, computed in ranges}) == 1:
+        return f"All times are {'computed by a roofline' if ranges[0][2] else 'measured'}."
+    measured, computed = (
+        ", ".join(_span(first, last) for first, last, is_computed in ranges if is_computed == kind)
+        for kind in (False, True)
+    )
+    return f"Times are measured at batch {measured}, computed by a roofline at batch {computed}."
+
+
+def _span(first: int, last: int) -> str:
+    return f"{first}" if first == last else f"{first} to {last}"
 
 
 def described(tree: Tree) -> str:
@@ -77,15 +93,16 @@ def described(tree: Tree) -> str:
 
 def _trees(schedule: Schedule) -> list[str]:
     """The first trees of the schedule, each under its batch sizes."""
-    drafted = [(row, tree) for row, tree in _named_ranges(schedule) if tree.budget][:MOST_DRAWN]
+    drafted = [(row, tree) for row, tree in named_ranges(schedule) if tree.budget][:MOST_DRAWN]
     return [
         f"<h3>Batch {escape(batches)}</h3>\n{drawn(tree_figure(tree, reach(tree, schedule.acceptance)))}"
         for batches, tree in drafted
     ]
 
 
-def _named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
-    return [(f"{first}" if first == last else f"{first} to {last}", tree) for first, last, tree in schedule.ranges()]
+def named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
+    """The batch sizes of each range of one choice, in words, and its tree."""
+    return [(_span(first, last), tree) for first, last, tree in schedule.ranges()]
 
 
 @styled
@@ -111,7 +128,9 @@ def speedup_figure(schedule: Schedule) -> str:
 def step_figure(schedule: Schedule) -> str:
     """Where the time of a cycle goes, by batch size."""
     figure, (axes,) = panels(height_inches=2.7)
-    rows = np.unique(np.geomspace(1, len(schedule.batches), 9).astype(int) - 1)
+    first, last = schedule.batches[[0, -1]]
+    doublings = [first, *(size for size in 2 ** np.arange(0, 20) if first < size < last), last]
+    rows = np.unique([np.abs(schedule.batches - size).argmin() for size in doublings])
     bottom = np.zeros(len(rows))
     seconds = (schedule.draft_seconds, schedule.target_seconds, schedule.overhead_seconds)
     for (part, colour), values in zip(PARTS.items(), seconds, strict=True):
@@ -138,16 +157,14 @@ def budget_figure(best: np.ndarray, chain: np.ndarray, envelope: np.ndarray) -> 
     return to_svg(figure, "Predicted tokens per target call against the budget")
 
 
-def schedule_page(
-    title: str, schedule: Schedule, envelopes: Sequence[EnvelopePlan], budget: str, notes: Sequence[str] = ()
-) -> str:
-    """The whole answer as one HTML page; `budget` is the figure of `budget_figure`, `notes` are paragraphs."""
+def schedule_page(title: str, schedule: Schedule, envelopes: Sequence[EnvelopePlan | None], budget: str) -> str:
+    """The whole answer as one HTML page; `budget` is the figure of `budget_figure`."""
     first, _, tree = schedule.ranges()[0]
     lead = f"At batch {first} verify {described(tree)}: {schedule.speedup[0]:.2f}x the plain speed, predicted."
     return shell(
         title,
         f'<p class="lead">{escape(lead)}</p>',
-        *(f"<p>{escape(note)}</p>" for note in notes),
+        *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.assumed),
         drawn(speedup_figure(schedule)),
         numbers(schedule_rows(schedule, envelopes)),
         drawn(budget),

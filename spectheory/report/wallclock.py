@@ -58,8 +58,8 @@ def clock_words(record: WallClock) -> list[str]:
     if (tree := record.fastest(*TREES)) is not None:
         beside = "" if assisted in (None, theirs) else f", and at {_times(record, tree, assisted)}"
         words.append(
-            f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, transformers' best "
-            f"(aim {AIM}){beside}. {_allowed(record, theirs)}"
+            f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, the best of "
+            f"transformers' own here (aim {AIM}){beside}. {_allowed(record, theirs)}"
         )
     best = record.fastest(*set(record.families)) or BASELINE
     words.append(f"The fastest of all, {record.decoders[best]}, runs at {_times(record, best, theirs)}.")
@@ -72,11 +72,11 @@ def clock_words(record: WallClock) -> list[str]:
 
 
 def _allowed(record: WallClock, theirs: int) -> str:
-    """The plan's best speedup, in units of transformers' best."""
+    """What the plan expected of its tree, in units of transformers' best."""
     loop = record.ratio(record.families.index("plain"), theirs)[0]
     return (
-        f"The curve allows, by the plan, {record.plan.speedup:.2f} times our plain loop, "
-        f"which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
+        f"The plan promised its tree {record.plan.speedup:.2f} times our plain loop, by the latency curve and the "
+        f"rates, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
     )
 
 

@@ -104,6 +104,7 @@ def compare_policies(
     *,
     latency: Latency | None = None,
     context: int | None = None,
+    progress: Callable[[int, int], None] | None = None,
 ) -> PolicyComparison:
     """Grow every policy's tree on every draft and lay side by side what they are worth and what they cost.
 
@@ -117,6 +118,7 @@ def compare_policies(
             target forward of the tree and its root, and the overheads, with a level's for each draft call; a policy
             that drafts nothing takes a plain step.
         context: tokens in the KV cache, default the middle one of the latency.
+        progress: told how many policies are done, and of how many.
 
     Raises:
         ValueError: no draft, no policy, a context without a latency, or a draft that answers nonsense.
@@ -132,7 +134,11 @@ def compare_policies(
         raise ValueError(f'policies must be named, {{"OPT-Tree": OptTree(16)}} for one, got {policies!r:.80}')
     if latency is None and context is not None:
         raise ValueError(f"context={context} is for a latency: give one, or no context")
-    grown = [[_grow(policy, draft) for draft in asked] for policy in policies.values()]
+    grown = []
+    for policy in policies.values():
+        if progress is not None:
+            progress(len(grown), len(policies))
+        grown.append([_grow(policy, draft) for draft in asked])
 
     @cache
     def best(draft: int, budget: int) -> float:

@@ -7,8 +7,8 @@ that family by asking which envelope is fastest, and what it loses.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -44,6 +44,13 @@ class EnvelopePlan:
     def nodes(self) -> int:
         """Drafted nodes kept, root excluded."""
         return self.tree.budget
+
+    def speedup_at(self, latency: Latency, context: int) -> float:
+        """Predicted speedup where forwards take these times."""
+        overhead = latency.overhead_seconds + self.levels * latency.level_overhead_seconds
+        drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
+        seconds = drafting + latency.target(self.nodes + 1, context) + overhead
+        return self.block_efficiency * latency.plain(context) / seconds
 
 
 class Envelopes:
@@ -92,18 +99,33 @@ class Envelopes:
         Raises:
             ValueError: no rate at the root is above 0, so that there is nothing to draft.
         """
-        draft, target = latency.curves(self._max_budget + 1, context)
+        return self.fastest_over([latency], context, np.ones(1), most_nodes)
+
+    def fastest_over(
+        self,
+        latencies: Sequence[Latency],
+        context: int,
+        speedups: np.ndarray,
+        most_nodes: Callable[[int, int], int] | None = None,
+    ) -> EnvelopePlan:
+        """The one envelope for all `latencies` of highest mean share of `speedups`, (B,), those of a plan.
+
+        Its `speedup` is that at the first of them. Ties and errors are those of `fastest`.
+        """
+        draft, target = np.swapaxes([at.curves(self._max_budget + 1, context) for at in latencies], 0, 1)
+        weights = np.array([at.plain(context) for at in latencies]) / speedups
+        fixed, level = np.array([(at.overhead_seconds, at.level_overhead_seconds) for at in latencies]).T
         found = []
         for branching, by_level in enumerate(self._grown, 1):
             for levels, grown in enumerate(by_level, 1):
                 tau = grown.yields()[1 : None if most_nodes is None else most_nodes(levels, branching) + 1]
-                overhead = latency.overhead_seconds + levels * latency.level_overhead_seconds
-                seconds = draft[0] + (levels - 1) * draft[branching - 1] + target[1 : len(tau) + 1] + overhead
-                best = int((tau / seconds).argmax())
-                found.append((tau[best] / seconds[best], -levels, -branching, best + 1, grown))
+                once = draft[:, 0] + (levels - 1) * draft[:, branching - 1] + fixed + levels * level
+                shares = weights @ (tau / (once[:, None] + target[:, 1 : len(tau) + 1]))
+                best = int(shares.argmax())
+                found.append((shares[best], -levels, -branching, best + 1, grown))
         if not found:
             raise ValueError("acceptance has no rate above 0 at the root: there is nothing to draft")
-        speed, levels, branching, nodes, grown = max(found, key=lambda entry: entry[:3])
-        speedup = float(speed * latency.plain(context))
-        tree = Tree(grown.parent[: nodes + 1])
-        return EnvelopePlan(-levels, -branching, tree, float(grown.yields()[nodes]), speedup)
+        _, levels, branching, nodes, grown = max(found, key=lambda entry: entry[:3])
+        tree, tau = Tree(grown.parent[: nodes + 1]), float(grown.yields()[nodes])
+        untimed = EnvelopePlan(-levels, -branching, tree, tau, 0.0)
+        return replace(untimed, speedup=untimed.speedup_at(latencies[0], context))

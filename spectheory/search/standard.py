@@ -11,12 +11,15 @@ from spectheory.search.arguments import check_budget
 from spectheory.search.comparison import TreePolicy, context_of
 from spectheory.search.drafter import Drafter
 from spectheory.search.eagle2 import Eagle2
+from spectheory.search.memory import require_memory
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static import MeanDraft, StaticTree
 from spectheory.tree import Tree
 
+PATHS_BYTES = 45
+"""For each budget squared, what growing the policies takes, mostly the paths of the chain: measured up to 4000."""
 BATCH = 10
 """Nodes of a draft call in SALF & TALF, and here of SpecExec beside it."""
 ENGINES = ((8, 10), (5, 4))
@@ -41,9 +44,10 @@ def standard_policies(
         context: tokens in the KV cache, default the middle one of the latency.
 
     Raises:
-        ValueError: there is no draft, or the budget is out of range.
+        ValueError: there is no draft, the budget is out of range, or needs more memory than there is.
     """
     check_budget(budget)
+    require_memory(lambda n: PATHS_BYTES * n * n, budget)
     mean = MeanDraft(drafts, budget)
     best = SpecExec(budget, batch=budget).grow(mean).tree
     policies: dict[str, TreePolicy] = {

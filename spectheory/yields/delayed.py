@@ -55,7 +55,7 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     """Seconds of one cycle with a (K, L1, L2)-delayed tree whose paths all part at once: L1 + L2 drafts, one target.
 
     Draft forward j of the trunk carries one token behind context + j cached ones; that at its end one token behind
-    context + L1, and gives all K first tokens; each later one carries K tokens, one a path, behind context + L1 + j K.
+    context + L1, and gives all K first tokens; later one j carries K, one a path, behind context + L1 + 1 + (j - 1) K.
     The target carries the root and all L1 + K L2 drafted tokens behind `context`. The record's overheads are added;
     they are 0 unless measured, and the root alone takes `Latency.plain`.
 
@@ -71,9 +71,9 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
 
     Source: Dynamic Delayed Tree Expansion, Eq. (11): sum_{j<L1} t_q(l + j) + sum_{j<L2} t_q(l + L1 + j K) +
     t_p(l + L1 + K L2), each t the time of a forward *at a context length*. That charges the K tokens of a branch level
-    as one token, and the target's L1 + K L2 + 1 tokens as one token behind a longer cache: it is what this function
-    gives for a draft whose time does not depend on tokens, but for the target's term. Forwards that verify a tree cost
-    by their tokens, so the widths are charged here. Where paths coincide the tree is smaller than either says.
+    as one token, and the target's L1 + K L2 + 1 tokens as one token behind a longer cache. Its lengths count the K
+    tokens of a branch level as cached ones, which is K - 1 rows too many for each j > 0. Forwards that verify a tree
+    cost by their tokens, so the widths are charged here. Where paths coincide the tree is smaller than either says.
     """
     _check_shape(paths, length, trunk)
     if context is None:
@@ -81,7 +81,8 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     if context < 0:
         raise ValueError(f"context must be at least 0 cached tokens, got {context}")
     drafts = [(1, context + j) for j in range(trunk)]
-    drafts += [(paths if j else 1, context + trunk + j * paths) for j in range(length)]
+    drafts += [(1, context + trunk)] * (length > 0)
+    drafts += [(paths, context + trunk + 1 + j * paths) for j in range(length - 1)]
     target = latency.target(trunk + paths * length + 1, context)
     overhead = latency.overhead(Tree.chain(trunk + length))  # counts levels only
     return sum(latency.draft(tokens, cached) for tokens, cached in drafts) + target + overhead

@@ -1,0 +1,24 @@
+"""Write docs/claims.md: every claim of the papers, and what its check says now.
+
+python docs/generate_claims.py
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from proofs_check import CLAIMS
+from proofs_check.markdown import claims_markdown
+from proofs_check.outcome import outcomes
+from proofs_check.papers import in_order
+from spectheory.records import write_whole
+
+PAGE = Path(__file__).parent / "claims.md"
+
+if __name__ == "__main__":
+    found = list(outcomes(in_order(CLAIMS)))
+    if failed := [f"{one.claim.id}: {one.failure}" for one in found if one.verdict is None]:
+        sys.exit("\n".join(["nothing written, as checks do not come out:", *failed]))
+    write_whole(PAGE, claims_markdown(found))
+    print(f"wrote {PAGE}")

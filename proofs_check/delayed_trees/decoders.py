@@ -1,0 +1,304 @@
+"""What a policy is worth: Eq. (9), and the roots that stand for contexts.
+
+Small decoders are played whole: two tokens, laws that depend on the last token, and one drafted token or none in each
+cycle. The last committed token is then a Markov chain over cycles, whose stationary law is found exactly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+import spectheory as st
+from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, array, flip, runs, shortfall
+from proofs_check.verdict import Verdict, claim, every, second, smallest
+from spectheory.chance import branches
+
+Policy = tuple[int, int]
+"""Drafted tokens, 0 or 1, behind each last token."""
+
+
+@dataclass(frozen=True)
+class Decoder:
+    """Target and draft laws behind each last token, and the time of a draft forward; a target forward takes 1."""
+
+    p: tuple[Law, Law]
+    q: tuple[Law, Law]
+    draft: Fraction
+
+    def cycle(self, last: int, length: int) -> dict[tuple[int, int], Fraction]:
+        """The law of (tokens, last token) after one cycle with so many drafted tokens, 0 or 1, verified by Naive."""
+
+        def program(pick: Pick) -> tuple[int, int]:
+            if not length:
+                return 1, pick(self.p[last])
+            drafted = pick(self.q[last])
+            if flip(pick, min(ONE, self.p[last][drafted] / self.q[last][drafted])):
+                return 2, pick(self.p[drafted])
+            rest = shortfall(ONE, self.p[last], self.q[last])
+            return 1, pick([x / sum(rest) for x in rest])
+
+        return runs(program)
+
+    def tokens(self, last: int, length: int) -> Fraction:
+        """E[tau + 1] behind a last token."""
+        return sum((n * chance for (n, _), chance in self.cycle(last, length).items()), ZERO)
+
+    def seconds(self, length: int) -> Fraction:
+        """Of one cycle."""
+        return 1 + self.draft * length
+
+    def roots(self, policy: Policy) -> Law | None:
+        """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
+        turns = [
+            sum((x for (_, to), x in self.cycle(here, policy[here]).items() if to != here), ZERO) for here in (0, 1)
+        ]
+        total = sum(turns, ZERO)
+        return (turns[1] / total, turns[0] / total) if total else None
+
+    def long_run(self, policy: Policy) -> tuple[Fraction, Fraction, Fraction] | None:
+        """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run."""
+        roots = self.roots(policy)
+        if roots is None:
+            return None
+        parts = [(share, self.tokens(at, policy[at]), self.seconds(policy[at])) for at, share in enumerate(roots)]
+        tokens = sum((share * n for share, n, _ in parts), ZERO)
+        return tokens, tokens / sum(share * t for share, _, t in parts), sum((s * n / t for s, n, t in parts), ZERO)
+
+
+POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+
+def decoders(largest: int) -> list[Decoder]:
+    """All with such laws and a draft that takes 1/2, 1/3 or 1/4 of the target's time, in which no policy is stuck."""
+    pairs = [(one, other) for one in all_laws(2, largest) for other in all_laws(2, largest)]
+    found = [Decoder(p, q, Fraction(1, d)) for p, q, d in product(pairs, pairs, (2, 3, 4))]
+    return [one for one in found if all(one.roots(policy) for policy in POLICIES)]
+
+
+def values(decoder: Decoder) -> dict[Policy, tuple[Fraction, Fraction, Fraction]]:
+    """`long_run` of every policy."""
+    return {policy: worth for policy in POLICIES if (worth := decoder.long_run(policy))}
+
+
+def all_rates(largest: int) -> list[Fraction]:
+    """Numbers in [0, 1] with denominators up to that, the simplest first."""
+    return sorted({Fraction(n, d) for d in range(1, largest + 1) for n in range(d + 1)}, key=lambda x: x.denominator)
+
+
+def misled(decoder: Decoder) -> bool:
+    """Whether what maximises Eq. (9) is slower than another policy, its contexts as observed or each by itself."""
+    found = values(decoder)
+    best = max(speed for _, speed, _ in found.values())
+    by_mean = max(mean for _, _, mean in found.values())
+    slow = all(speed < best for _, speed, mean in found.values() if mean == by_mean)
+    each = [[decoder.tokens(at, a) / decoder.seconds(a) for a in (0, 1)] for at in (0, 1)]
+    (a, b), (c, d) = each
+    alone: list[Policy] = [(int(b > a), int(d > c)), (int(b >= a), int(d >= c))]
+    return slow and all(found[policy][1] < best for policy in alone)
+
+
+def pace(policy: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
+    """Tokens per second when contexts come equally often, whatever the actions: (tokens, seconds) of each."""
+    return sum((n for n, _ in policy), ZERO) / sum((t for _, t in policy), ZERO)
+
+
+def drafting(accepted: Fraction, draft: Fraction) -> list[tuple[Fraction, Fraction]]:
+    """(tokens, seconds) with no drafted token and with one."""
+    return [(ONE, ONE), (1 + accepted, 1 + draft)]
+
+
+def by_own_ratio(accepted: Sequence[Fraction], draft: Fraction) -> list[tuple[Fraction, Fraction]]:
+    """What maximises Eq. (9): in each context the action of the highest tokens / seconds."""
+    return [max(drafting(a, draft), key=lambda action: action[0] / action[1]) for a in accepted]
+
+
+def best_pace(accepted: Sequence[Fraction], draft: Fraction) -> Fraction:
+    """The highest tokens per second of all policies, contexts independent."""
+    return max(map(pace, product(*(drafting(a, draft) for a in accepted))))
+
+
+def priced_right(case: tuple[tuple[Fraction, ...], Fraction]) -> bool:
+    """Whether actions that maximise tokens - rate x seconds, at the best rate, have that rate; contexts independent."""
+    accepted, draft = case
+    best = best_pace(accepted, draft)
+    priced = [max(drafting(a, draft), key=lambda action: action[0] - best * action[1]) for a in accepted]
+    return pace(priced) == best
+
+
+@claim("D-EQ9", source="Delayed tree expansion, Eq. (9)")
+def objective(effort: int) -> Verdict:
+    """The policy that maximises E_c[ E[tau + 1 | c, a] / E[T(c, a)] ] maximises throughput in tokens per second.
+
+    The contexts c are taken as the roots of the policy's own cycles in the long run, or as given, so that each has its
+    own best action; the counterexample breaks both readings.
+    """
+    decoder = smallest(decoders(3), misled)
+    found = values(decoder)
+    by_mean = max(found, key=lambda policy: found[policy][2])
+    best = max(found, key=lambda policy: found[policy][1])
+    parts = product(product(all_rates(6), repeat=2), (Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)))
+    accepted, draft = smallest(parts, lambda case: pace(by_own_ratio(*case)) < best_pace(*case))
+    quarters = [Fraction(n, 4 * effort) for n in range(4 * effort + 1)]
+    count = every(product(product(quarters, repeat=3), [Fraction(1, d) for d in (2, 3, 4, 8)]), priced_right)
+    return Verdict(
+        "false",
+        "Eq. (9) is the mean over cycles of a ratio; tokens per second are the ratio of the means, in which long "
+        "cycles weigh more. Where contexts come independent of the actions, drafting in a hard context can beat "
+        "plain decoding there and still be slower than the pace of the rest; where the actions decide which roots "
+        f"come next, a gain at one root can lead to worse ones. In {count:,} sets of three contexts that come "
+        "independent of the action, the actions that maximise tokens less (best rate) x seconds had the best rate.",
+        "a small decoder played whole, its stationary law in fractions; search over all with laws in halves and thirds",
+        {
+            "p_behind_each_token": decoder.p,
+            "q_behind_each_token": decoder.q,
+            "draft_seconds": decoder.draft,
+            "target_seconds": ONE,
+            "best_by_eq_9": {
+                "drafted_tokens": by_mean,
+                "eq_9": found[by_mean][2],
+                "tokens_per_second": found[by_mean][1],
+            },
+            "fastest": {"drafted_tokens": best, "eq_9": found[best][2], "tokens_per_second": found[best][1]},
+            "independent_contexts": {
+                "acceptance_in_each": list(accepted),
+                "draft_seconds": draft,
+                "tokens_per_second_by_eq_9": pace(by_own_ratio(accepted, draft)),
+                "tokens_per_second_best": best_pace(accepted, draft),
+            },
+        },
+        "Tokens per second in the long run are E[tau + 1] / E[T], both over the cycles of the policy itself: the "
+        "mean of Eq. (9) with each cycle weighted by its time. Where contexts come independent of the action, the "
+        "policy that in each context maximises E[tau + 1 | c, a] - r E[T(c, a)], r its own rate, has the highest "
+        "rate: any other has E[tau + 1] - r E[T] <= 0. Where they do not, it is a Markov decision problem with r as "
+        "the price of time.",
+    )
+
+
+def played(p: Any, q: Any, policy: Policy, cycles: int) -> tuple[Fraction, Fraction]:
+    """Expected tokens after so many cycles, and how many started behind each token, by the laws of spectheory."""
+    world, naive = st.World.markov(p, q), st.verify.TopDown(st.otlp.Naive())
+    turns: list[dict[tuple[int, int], Fraction]] = []
+    for last in (0, 1):
+        start = st.World(lambda c, s=last: world.p((s, *c)), lambda c, s=last: world.q((s, *c)))
+        law: dict[tuple[int, int], Fraction] = {}
+        for draft, chance in branches(lambda rng, w=start, n=policy[last]: st.Paths(1, n).grow(w, rng)):
+            outcome = naive.outcome(draft, start.target(draft)) if chance else None
+            for node, stop in enumerate(outcome.stop if outcome else []):
+                for token, x in enumerate(outcome.next_token[node] if outcome else []):
+                    key = len(draft.context(node)) + 1, token
+                    law[key] = law.get(key, ZERO) + chance * stop * x
+        turns.append(law)
+    at, tokens, seen = [ONE, ZERO], ZERO, ZERO
+    for _ in range(cycles):
+        tokens += sum((at[last] * n * x for last in (0, 1) for (n, _), x in turns[last].items()), ZERO)
+        seen += at[1]
+        at = [sum((at[o] * x for o in (0, 1) for (_, to), x in turns[o].items() if to == t), ZERO) for t in (0, 1)]
+    return tokens, seen
+
+
+def arrays(laws: Sequence[Law]) -> np.ndarray:
+    """The laws as rows."""
+    return np.array([list(array(law)) for law in laws], dtype=object)
+
+
+@second("D-EQ9")
+def _(verdict: Verdict) -> str:
+    case = verdict.counterexample or {}
+    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
+    speeds = {}
+    for name in ("best_by_eq_9", "fastest"):
+        policy = case[name]["drafted_tokens"]
+        tokens, behind_1 = played(p, q, policy, cycles)
+        drafts = policy[1] * behind_1 + policy[0] * (cycles - behind_1)
+        speeds[name] = tokens / (cycles + case["draft_seconds"] * drafts)
+        assert abs(speeds[name] - case[name]["tokens_per_second"]) < Fraction(3, cycles)
+    assert speeds["best_by_eq_9"] < speeds["fastest"]
+    assert case["best_by_eq_9"]["eq_9"] > case["fastest"]["eq_9"]
+    apart = case["independent_contexts"]
+    accepted, draft = apart["acceptance_in_each"], apart["draft_seconds"]
+    totals = {}
+    for policy in POLICIES:
+        kept = runs(lambda pick, way=policy: _accepted(pick, accepted, way, 5))
+        tokens = sum((chance * n for (n, _), chance in kept.items()), ZERO)
+        totals[policy] = tokens / sum((chance * (5 + draft * m) for (_, m), chance in kept.items()), ZERO)
+    by_eq_9: Policy = (int(accepted[0] > draft), int(accepted[1] > draft))
+    assert draft not in accepted
+    assert totals[by_eq_9] == apart["tokens_per_second_by_eq_9"] < max(totals.values())
+    assert max(totals.values()) == apart["tokens_per_second_best"]
+    return f"stationary laws; {cycles} cycles of spectheory's Naive from a fixed start, expectations in fractions."
+
+
+def _accepted(pick: Pick, accepted: Sequence[Fraction], policy: Policy, cycles: int) -> tuple[int, int]:
+    """(tokens, drafted tokens) after so many cycles, in each a context by a toss of a coin."""
+    tokens = drafts = 0
+    for _ in range(cycles):
+        at = int(flip(pick, Fraction(1, 2)))
+        drafts += policy[at]
+        tokens += 1 + (flip(pick, accepted[at]) if policy[at] else 0)
+    return tokens, drafts
+
+
+@claim("D-ROOTS", source="Delayed tree expansion, Section 6 and Eq. (9)")
+def equally_spaced_roots(effort: int) -> Verdict:
+    """Contexts at equal spacing along target texts (a root every 16 tokens) stand for the contexts of decoding.
+
+    Read: the mean of E[tau + 1 | c, a] over positions of target texts is the number of tokens per cycle when each cycle
+    takes action a. One drafted token, verified by Naive.
+    """
+    always: Policy = (1, 1)
+
+    def positions(decoder: Decoder) -> Law:
+        return decoder.roots((0, 0)) or (ZERO, ZERO)  # plain decoding stops at every token
+
+    def by_position(decoder: Decoder) -> Fraction:
+        return sum((x * decoder.tokens(at, 1) for at, x in enumerate(positions(decoder))), ZERO)
+
+    def per_cycle(decoder: Decoder) -> Fraction:
+        return values(decoder)[always][0]
+
+    def alike(decoder: Decoder) -> bool:
+        roots = decoder.roots(always) or (ZERO, ZERO)
+        return per_cycle(decoder) == sum((x * decoder.tokens(at, 1) for at, x in enumerate(roots)), ZERO)
+
+    cases = [one for one in decoders(1 + effort) if one.draft == Fraction(1, 2)]
+    decoder = smallest(cases, lambda one: by_position(one) != per_cycle(one))
+    equal = [one for one in cases if one.roots(always) == positions(one)]
+    count = every(cases, alike) + every(equal, lambda one: by_position(one) == per_cycle(one))
+    return Verdict(
+        "false",
+        "Cycles do not stop at equal distances: they stop after rejections, at contexts that differ from the average "
+        f"position. Over the roots of its own cycles the mean is right ({count:,} comparisons); over positions it is "
+        "where the roots are spread as the positions are.",
+        "small decoders played whole, stationary laws in fractions, smallest laws first",
+        {
+            "p_behind_each_token": decoder.p,
+            "q_behind_each_token": decoder.q,
+            "share_of_positions": positions(decoder),
+            "share_of_roots": decoder.roots(always),
+            "mean_over_positions": by_position(decoder),
+            "tokens_per_cycle": per_cycle(decoder),
+        },
+        "Tokens per cycle are the mean of E[tau + 1 | c, a] over the roots of the policy's own cycles (1 over the "
+        "share of positions that are roots). Estimate it on roots recorded while decoding, or weight positions by "
+        "how often they are roots.",
+    )
+
+
+@second("D-ROOTS")
+def _(verdict: Verdict) -> str:
+    case = verdict.counterexample or {}
+    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
+    tokens, behind_1 = played(p, q, (1, 1), cycles)
+    plain, positions_1 = played(p, q, (0, 0), cycles)
+    assert plain == cycles
+    assert abs(tokens / cycles - case["tokens_per_cycle"]) < Fraction(2, cycles)
+    assert abs(behind_1 / cycles - case["share_of_roots"][1]) < Fraction(2, cycles)
+    assert abs(positions_1 / cycles - case["share_of_positions"][1]) < Fraction(2, cycles)
+    assert abs(tokens / cycles - case["mean_over_positions"]) > Fraction(2, cycles)
+    return f"stationary laws; {cycles} cycles of spectheory's Naive, and of plain decoding, in fractions."

@@ -1,0 +1,230 @@
+"""The second checks of the node solvers: spectheory's solvers and trees, sympy, and closed forms against plays.
+
+Nothing here plays the printed algorithms or uses their formulas, but for tries of K-SEQ that are played alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from itertools import pairwise, product
+from math import prod
+from typing import Any
+
+import numpy as np
+import sympy as sp
+
+import spectheory as st
+from proofs_check.verdict import Verdict, second
+from spectheory.otlp import NSS, Khisti, Naive, Solver, SpecInfer, SpecTr
+
+Law = Sequence[Fraction]
+
+
+def array(law: Law) -> Any:
+    """As spectheory takes it."""
+    return np.array([Fraction(chance) for chance in law], dtype=object)
+
+
+def drafts_of(q: Law, k: int) -> list[tuple[tuple[int, ...], Fraction]]:
+    """All k independent draws and their probability."""
+    found = [(x, prod((q[t] for t in x), start=Fraction(1))) for x in product(range(len(q)), repeat=k)]
+    return [(drafts, chance) for drafts, chance in found if chance]
+
+
+def emitted(solver: Solver, p: Law, q: Law, k: int) -> tuple[Fraction, ...]:
+    """The law of the emitted token of a spectheory solver over all drafts."""
+    laws = [solver.law(array(p), array(q), drafts) * chance for drafts, chance in drafts_of(q, k)]
+    return tuple(np.sum(laws, axis=0))
+
+
+def accepted(solver: Solver, p: Law, q: Law, k: int) -> Fraction:
+    """Its acceptance by Definition 5.1, from its laws and not from its formula."""
+    return sum((c * sum(solver.law(array(p), array(q), x)[t] for t in set(x)) for x, c in drafts_of(q, k)), Fraction(0))
+
+
+def layered(layers: Sequence[tuple[Law, Law]]) -> st.World:
+    """A world with one pair of laws at each depth; the last serves all below."""
+    rows = [(array(p), array(q)) for p, q in layers]
+    return st.World(
+        lambda context: rows[min(len(context), len(rows) - 1)][0],
+        lambda context: rows[min(len(context), len(rows) - 1)][1],
+    )
+
+
+def tokens_per_call(solver: Solver, world: st.World, paths: int, trunk: int, length: int) -> Fraction:
+    """E[tau + 1] on delayed trees, by spectheory over all trees."""
+    return st.delayed_block_efficiency(solver, world, paths, length, trunk).value
+
+
+@second("D-RHO")
+def gap_by_tries(verdict: Verdict) -> str:
+    """p_acc and beta from tries that are played alone, and the gap of another setting, which overlaps."""
+
+    def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
+        def tries(rng: Any) -> list[bool]:
+            tokens = [rng.choice(len(q), p=q) for _ in range(k)]
+            return [bool(rng.random() * rho * q[token] < p[token]) for token in tokens]
+
+        played = list(st.branches(tries))
+        some = sum((chance for tried, chance in played if any(tried)), Fraction(0))
+        return some - rho * sum((chance for tried, chance in played if tried[0]), Fraction(0))
+
+    case = verdict.case
+    assert [gap(case["p"], case["q"], case["k"], rho) for rho in case["rho"]] == case["gap"] == [0] * len(case["rho"])
+    thirds = (Fraction(1, 3), Fraction(2, 3))
+    gaps = [gap(thirds, thirds[::-1], 2, 1 + Fraction(i, 8)) for i in range(9)]
+    assert gaps == sorted(set(gaps), reverse=True)
+    assert gaps[0] > 0 > gaps[-1]
+    return "the formulas, and the tries played by themselves with uniform numbers and nothing else, agree."
+
+
+@second("D-RHO-BIN")
+def refused_factor(verdict: Verdict) -> str:
+    """The emitted law by its closed form; spectheory refuses that factor, and is lossless at the end it uses."""
+    case = verdict.case
+    p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
+    one = [min(a / rho, b) for a, b in zip(p, q, strict=True)]
+    gamma = sum(((1 - sum(one)) ** i for i in range(k)), Fraction(0))
+    left = [max(a - gamma * b, Fraction(0)) for a, b in zip(p, one, strict=True)]
+    share = (1 - gamma * sum(one)) / sum(left)
+    closed = tuple(gamma * b + share * rest for b, rest in zip(one, left, strict=True))
+    assert closed == case["emitted"] != p
+    assert sum(closed) == 1
+    try:
+        SpecTr(rho=rho).law(array(p), array(q), [0] * k)
+    except ValueError:
+        assert emitted(SpecTr(), p, q, k) == p
+        return "the play over every coin and the closed form agree; spectheory.otlp.SpecTr refuses the factor."
+    raise AssertionError(f"spectheory takes rho = {rho}")
+
+
+@second("D-RHO-OPT")
+def root_isolated(verdict: Verdict) -> str:
+    """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's laws."""
+    case = verdict.case
+    p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
+    x = sp.symbols("x")
+    bends = sorted({Fraction(1), Fraction(k), *(a / b for a, b in zip(p, q, strict=True) if b and 1 < a / b < k)})
+    roots = []
+    for low, high in pairwise(bends):
+        a = sum((a for a, b in zip(p, q, strict=True) if a <= low * b), Fraction(0))
+        s = sum((b for a, b in zip(p, q, strict=True) if a > low * b), Fraction(0))
+        beta = sp.Rational(s) + sp.Rational(a) / x
+        found = sp.Poly(sp.numer(sp.together(1 - (1 - beta) ** k - x * beta)), x)
+        isolated: Any = found.intervals(eps=sp.Rational(1, 10**12))
+        roots += [Fraction(str(end)) for (start, end), _ in isolated if low <= Fraction(str(start)) and end <= high]
+    assert len(roots) == 1, "one root, isolated from above"
+    at_root = sum((min(a, roots[0] * b) for a, b in zip(p, q, strict=True)), Fraction(0))
+    assert accepted(SpecTr(rho=rho), p, q, k) == case["acceptance"] > case["acceptance_at_root_at_most"] >= at_root
+    assert emitted(SpecTr(rho=rho), p, q, k) == p
+    assert accepted(SpecTr(), p, q, k) < case["acceptance"]
+    return "Algorithm 8 at a halved bracket, and the root isolated by sympy with spectheory.otlp.SpecTr's laws, agree."
+
+
+@second("D-KHISTI-EXACT")
+def khisti_for_two(verdict: Verdict) -> str:
+    """Spectheory's closed form for two drafts, its bound, and its laws over all drafts."""
+    case, solver = verdict.case, Khisti(truncation=1)
+    p, q, k = array(case["p"]), array(case["q"]), case["k"]
+    assert solver.acceptance(p, q, k) == accepted(solver, case["p"], case["q"], k) == case["acceptance"]
+    assert solver.acceptance_bounds(p, q, k)[0] == case["bound"] < case["acceptance"]
+    return "the algorithm, and spectheory.otlp.Khisti by its closed form and by its laws over all drafts, agree."
+
+
+@second("D-BR14")
+def spec_infer_law(verdict: Verdict) -> str:
+    """Spectheory's law, which is lossless on average."""
+    case = verdict.case
+    law = SpecInfer().law(array(case["p"]), array(case["q"]), case["drafts"])
+    assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
+    assert emitted(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
+    return "Algorithm 4 played over every coin, and spectheory.otlp.SpecInfer's law agree."
+
+
+@second("D-BR15")
+def khisti_law(verdict: Verdict) -> str:
+    """Spectheory's law, which is lossless on average."""
+    case, solver = verdict.case, Khisti(truncation=1)
+    law = solver.law(array(case["p"]), array(case["q"]), case["drafts"])
+    assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
+    assert emitted(solver, case["p"], case["q"], len(case["drafts"])) == case["p"]
+    return "Algorithm 5 played over every coin, and spectheory.otlp.Khisti's law, its contests solved by flows, agree."
+
+
+def some_worlds() -> list[st.World]:
+    """Worlds of two layers on three tokens."""
+    laws = [tuple(Fraction(w, sum(ws)) for w in ws) for ws in ((0, 3, 1), (1, 3, 0), (1, 1, 1), (2, 0, 1), (1, 4, 2))]
+    chosen = [laws[i : i + 4] for i in range(2)] + [[laws[i] for i in (4, 2, 0, 3)], [laws[i] for i in (3, 4, 1, 0)]]
+    return [layered([(a, b), (c, d)]) for a, b, c, d in chosen]
+
+
+@second("D-KMONO")
+def trees_of_more_paths(verdict: Verdict) -> str:
+    """Spectheory over all trees: the counterexample, one without truncation, and the three that cannot fall."""
+    case = verdict.case
+    world = layered([(case["p"], case["q"])])
+    found = [tokens_per_call(Khisti(truncation=1), world, paths, 0, case["L"]) for paths in case["K"]]
+    assert found == case["block_efficiency"]
+    assert found[1] < found[0]
+    p, q = (array([Fraction(w, 4) for w in weights]) for weights in ((0, 3, 1), (1, 2, 1)))
+    right, wrong = (array([Fraction(t == token) for t in range(3)]) for token in (0, 1))
+    sure_below_2 = st.World(
+        lambda context: right if context else p, lambda context: (right if context[0] == 2 else wrong) if context else q
+    )
+    whole = [tokens_per_call(Khisti(truncation=3), sure_below_2, paths, 0, 5) for paths in (1, 2)]
+    assert whole[1] < whole[0]
+    for solver, trunk in product((NSS(), Naive(), SpecInfer()), (0, 1)):
+        world = some_worlds()[trunk]
+        values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for paths in (1, 2, 3)]
+        assert values == sorted(values)
+        assert tokens_per_call(solver, world, 2, trunk, 1) <= tokens_per_call(solver, world, 2, trunk, 2)
+    return (
+        "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; there Khisti falls "
+        f"without truncation too, from {whole[0]} to {whole[1]} tokens with 5 levels: p = (0, 3/4, 1/4), "
+        "q = (1/4, 1/2, 1/4), and below token 2 the draft is always right, elsewhere always wrong."
+    )
+
+
+@second("D-REGIMES")
+def ordered_trees(verdict: Verdict) -> str:
+    """Spectheory over all trees of some worlds, and SpecTr against SpecInfer both ways."""
+    case = verdict.case
+    solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer()}
+    for name, solver in solvers.items():
+        assert solver.acceptance(array(case["p"]), array(case["q"]), case["k"]) == case["acceptance"][name]
+    for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
+        values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in solvers.values()]
+        assert values == sorted(values)
+    layers = [
+        tuple(array([Fraction(w, sum(weights)) for w in weights]) for weights in pair)
+        for pair in (((0, 3, 1), (1, 3, 0)), ((1, 0, 0), (1, 1, 0)))
+    ]
+    world = st.World(lambda c: layers[min(len(c), 1)][0], lambda c: layers[min(len(c), 1)][1])
+    better, worse = (tokens_per_call(solver, world, 2, 0, 2) for solver in (SpecInfer(), SpecTr()))
+    thirds = (Fraction(1, 3), Fraction(2, 3))
+    low, high = (accepted(solver, thirds, thirds[::-1], 2) for solver in (SpecInfer(), SpecTr()))
+    assert better > worse
+    assert high > low
+    return (
+        "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; there SpecInfer emits "
+        f"{better} tokens and SpecTr {worse}, and at a node with thirds SpecTr accepts more."
+    )
+
+
+@second("D-NSS")
+def delays_by_trees(verdict: Verdict) -> str:
+    """Spectheory over all drafted trees."""
+    case = verdict.case
+    world = layered([(layer["p"], layer["q"]) for layer in case["layers"]])
+    paths, depth = case["K"], case["depth"]
+    found = [tokens_per_call(NSS(), world, paths, trunk, depth - trunk) for trunk in range(depth + 1)]
+    assert found == case["block_efficiency_by_L1"]
+    assert found[1] < found[0]
+    four = case["four_draws"]
+    world = layered([(layer["p"], layer["q"]) for layer in four["layers"]])
+    shapes = {"path": [(1, 0, 4)], "rollouts": [(2, 0, 2), (4, 0, 1)], "delayed": [(2, 2, 1), (3, 1, 1)]}
+    best = {kind: max(tokens_per_call(NSS(), world, *shape) for shape in each) for kind, each in shapes.items()}
+    assert best == four["best"]
+    assert best["delayed"] < best["rollouts"]
+    return "the sum over drafts and emitted tokens, and spectheory.delayed_block_efficiency over all trees agree."

@@ -1,0 +1,217 @@
+"""Algorithms 1 to 5 as the paper prints them, played over every coin in rational arithmetic.
+
+A uniform number compared with a ratio is a coin of that chance: U = 0 has probability 0. Where a printed step divides
+0 by 0 the branch has probability 0, and 0 is put for it. Tokens are numbered from 0 by falling q, which loses nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import pairwise, permutations, product
+from math import prod
+
+from proofs_check.small_drafts import Law, laws
+from spectheory.chance import Replay, branches
+
+Tokens = tuple[int, ...]
+Pair = tuple[Law, Law]
+Setting = tuple[Law, Law, int]
+Procedure = Callable[[Replay, Law, Law, Tokens], int]
+"""Draws the emitted token from (rng, p, q, drafts)."""
+
+ZERO, ONE = Fraction(0), Fraction(1)
+GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
+"""By effort: tokens, largest common denominator of a law, and most drafts."""
+
+
+def over(effort: int) -> str:
+    """What `settings(effort)` covers, in words."""
+    return "; ".join(
+        f"V = {tokens}, denominators up to {largest}, k up to {most}" for tokens, largest, most in GRIDS[effort - 1]
+    )
+
+
+def pairs(tokens: int, largest: int) -> Iterator[Pair]:
+    """Every (p, q) on `tokens` tokens with denominators up to `largest`; q is non-increasing, p is in every order."""
+    for p, q in product(laws(tokens, largest), repeat=2):
+        yield from ((order, q) for order in dict.fromkeys(permutations(p)))
+
+
+def settings(effort: int) -> Iterator[Setting]:
+    """(p, q, k), small ones first."""
+    for tokens, largest, most in GRIDS[effort - 1]:
+        yield from ((p, q, k) for k in range(1, most + 1) for p, q in pairs(tokens, largest))
+
+
+def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:
+    """Every k independent draws from q, with their probability above 0."""
+    for drafts in product([token for token, chance in enumerate(q) if chance], repeat=k):
+        yield drafts, prod((q[token] for token in drafts), start=ONE)
+
+
+def proportional(weights: Sequence[Fraction]) -> Law:
+    """The weights over their sum; 0 where that is 0."""
+    total = sum(weights, ZERO)
+    return tuple(weight / total if total else ZERO for weight in weights)
+
+
+def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
+    """(p - q)+."""
+    return tuple(max(a - b, ZERO) for a, b in zip(p, q, strict=True))
+
+
+def smaller(p: Sequence[Fraction], q: Sequence[Fraction], rho: Fraction = ONE) -> Law:
+    """min(p / rho, q)."""
+    return tuple(min(a / rho, b) for a, b in zip(p, q, strict=True))
+
+
+def accepts(rng: Replay, ratio: Fraction) -> bool:
+    """Whether a uniform number is at most `ratio`."""
+    chance = min(ONE, ratio)
+    return bool(rng.choice((True, False), p=(chance, 1 - chance)))
+
+
+def sample(rng: Replay, law: Law) -> int:
+    """A token of the law."""
+    return int(rng.choice(len(law), p=law))
+
+
+def nss(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    """Algorithm 1."""
+    return sample(rng, p)
+
+
+def naive(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    """Algorithm 2."""
+    if accepts(rng, p[drafts[0]] / q[drafts[0]]):
+        return drafts[0]
+    return sample(rng, proportional(excess(p, q)))
+
+
+@dataclass(frozen=True)
+class KSeq:
+    """Algorithm 3 with `rho` in place of the root."""
+
+    rho: Fraction
+
+    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+        """The emitted token."""
+        for token in drafts:
+            if accepts(rng, p[token] / q[token] / self.rho):
+                return token
+        return sample(rng, proportional(excess(p, self.placed(p, q, len(drafts)))))
+
+    def placed(self, p: Law, q: Law, k: int) -> Law:
+        """What the tries emit: gamma min(p / rho, q)."""
+        beta = sum(smaller(p, q, self.rho), ZERO)
+        gamma = (1 - (1 - beta) ** k) / beta if beta else ZERO
+        return tuple(gamma * mass for mass in smaller(p, q, self.rho))
+
+
+def spec_infer(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    """Algorithm 4."""
+    left = list(drafts)
+    while left:
+        token = rng.choice(left)
+        if accepts(rng, p[token] / q[token]):
+            return token
+        p = proportional(excess(p, q))
+        left.remove(token)
+    return sample(rng, p)
+
+
+@dataclass(frozen=True)
+class Khisti:
+    """Algorithm 5 with the tournament given: the first two drafts meet, then the winner and the next one, and so on.
+
+    `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the law of the last winner. The
+    paper takes the chances from a linear program, which nothing below needs.
+    """
+
+    wins: tuple[Law, ...]
+
+    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+        """The emitted token."""
+        winner = drafts[0]
+        for token in drafts[1:]:
+            winner = winner if accepts(rng, self.wins[winner][token]) else token
+        return naive(rng, p, self.winner_law(q, len(drafts)), (winner,))
+
+    def winner_law(self, q: Law, k: int) -> Law:
+        """The law r of the last winner of k drafts."""
+        found = [[chance * won for won in self.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
+        return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
+
+    def selected(self, drafts: Tokens, tokens: int) -> Law:
+        """The chance of each token to be the last winner, pi of Algorithm 15."""
+        winner = [ZERO] * tokens
+        winner[drafts[0]] = ONE
+        for token in drafts[1:]:
+            kept = [won * self.wins[held][token] for held, won in enumerate(winner)]
+            kept[token] += 1 - sum(kept, ZERO)
+            winner = kept
+        return tuple(winner)
+
+
+def by_order(order: Sequence[int]) -> Khisti:
+    """The tournament in which the token that comes first in `order` wins."""
+    place = {token: at for at, token in enumerate(order)}
+    return Khisti(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
+
+
+def by_coin(tokens: int) -> Khisti:
+    """The tournament that two different tokens win alike."""
+    half = Fraction(1, 2)
+    return Khisti(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
+
+
+def untuned(p: Law, q: Law) -> Khisti:
+    """The tournament of two drafts with every weight fixed, truncation 1: the highest p - q^2 wins, ties to the first.
+
+    Source: arXiv 2410.18234, Section 4: weights are 1 but within the truncated set, which has no pair of one token.
+    """
+    return by_order(sorted(range(len(p)), key=lambda token: (q[token] ** 2 - p[token], token)))
+
+
+def tournaments(tokens: int) -> list[Khisti]:
+    """One in which each order decides, and one in which coins do."""
+    return [*map(by_order, permutations(range(tokens))), by_coin(tokens)]
+
+
+@cache
+def law(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> Law:
+    """The law of the emitted token given the drafts, by playing every coin."""
+    emitted = [ZERO] * len(p)
+    for token, chance in branches(lambda rng: rule(rng, p, q, drafts)):
+        emitted[token] += chance
+    return tuple(emitted)
+
+
+def output(rule: Procedure, p: Law, q: Law, k: int) -> Law:
+    """The law of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
+    found = [[chance * mass for mass in law(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
+    return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
+
+
+def acceptance(rule: Procedure, p: Law, q: Law, k: int) -> Fraction:
+    """Definition 5.1, over all drafts and coins."""
+    return sum((chance * sum(law(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
+
+
+def profile(rule: Procedure, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
+    """(t, m) -> probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
+    found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
+    for drafts, chance in drafted(q, k):
+        for token in set(drafts):
+            for count in range(1, drafts.count(token) + 1):
+                found[token, count] += chance * law(rule, p, q, drafts)[token]
+    return found
+
+
+def factors(p: Law, q: Law, k: int) -> list[Fraction]:
+    """Factors in [1, k] to try: the ends, where min(p / rho, q) bends, and half way between these."""
+    bends = {Fraction(1), Fraction(k), *(a / b for a, b in zip(p, q, strict=True) if b and 1 < a / b < k)}
+    return sorted(bends | {(low + high) / 2 for low, high in pairwise(sorted(bends))})

@@ -1,0 +1,94 @@
+"""A counterexample that is a tree, as an inline SVG in the colours of the page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from html import escape
+from typing import Any
+
+ACROSS, DOWN, RADIUS = 132, 46, 6
+"""Pixels from a parent to its children, from a leaf to the next, and of a node."""
+NAMES = ("node", "nodes", "name", "names", "token", "tokens")
+"""Keys under which a list with an entry for each node names the nodes."""
+NUMBERS = ("p_hat", "p", "q", "rate", "rates", "reach", "score", "scores", "value", "values", "weight", "weights")
+"""Keys under which it gives each node a number."""
+
+
+def tree_drawings(case: Mapping[str, Any]) -> Iterator[str]:
+    """A figure for each choice of nodes in the tree of `case`, or one of the tree alone."""
+    names = _names(case)
+    for key, nodes in (dict(_choices(case, names)) or {"": set[int]()}).items():
+        words = f"<figcaption>filled: {escape(key.replace('_', ' '))}</figcaption>" if key else ""
+        yield f"<figure>{words}{_svg(list(case['parent']), _labels(case, names), nodes)}</figure>"
+
+
+def _choices(case: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, set[int]]]:
+    """Lists of nodes: by their names, or by number under a key that ends in `nodes`."""
+    for key, value in case.items():
+        if not isinstance(value, list | tuple) or not value or key in ("parent", *NAMES):
+            continue
+        if all(isinstance(one, str) and one in names for one in value):
+            yield key, {names.index(one) for one in value}
+        elif key.endswith("nodes") and all(isinstance(one, int) and one < len(names) for one in value):
+            yield key, set(value)
+
+
+def _names(case: Mapping[str, Any]) -> list[str]:
+    size = len(case["parent"])
+    for key in NAMES:
+        named = case.get(key)
+        if isinstance(named, list | tuple) and len(named) == size and len(set(map(str, named))) == size:
+            return [str(name) for name in named]
+    return [str(node) for node in range(size)]
+
+
+def _labels(case: Mapping[str, Any], names: Sequence[str]) -> list[str]:
+    numbers: list[str] = [""] * len(names)
+    for key in NUMBERS:
+        value = case.get(key)
+        if isinstance(value, Mapping):
+            numbers = [str(value.get(name, "")) for name in names]
+        elif isinstance(value, list | tuple) and len(value) == len(names):
+            numbers = ["" if one is None else str(one) for one in value]
+        else:
+            continue
+        break
+    return [f"{name or 'root'} {number}".strip() for name, number in zip(names, numbers, strict=True)]
+
+
+def _svg(parent: Sequence[int], labels: Sequence[str], filled: set[int]) -> str:
+    x, y = _places(parent)
+    width, height = ACROSS * (max(x) + 1) + RADIUS, DOWN * (max(y) + 1)
+    parts = [f'<svg class="tree" viewBox="0 0 {width} {height:g}" style="width:{width}px;max-width:100%" role="img">']
+    parts[0] += f"<title>tree of {len(parent) - 1} nodes, {max(x)} deep</title>"
+    places = [(RADIUS + 2 + ACROSS * a, DOWN * (b + 0.62)) for a, b in zip(x, y, strict=True)]
+    for node, above in enumerate(parent):
+        if node:
+            (x1, y1), (x2, y2) = places[above], places[node]
+            middle = (x1 + x2) / 2
+            parts.append(f'<path d="M{x1:g} {y1:g}C{middle:g} {y1:g} {middle:g} {y2:g} {x2:g} {y2:g}"/>')
+    for node, (a, b) in enumerate(places):
+        kind = "filled" if node in filled else "root" if not node else ""
+        parts.append(f'<circle class="{kind}" cx="{a:g}" cy="{b:g}" r="{RADIUS}"/>')
+        parts.append(f'<text x="{a - 2:g}" y="{b - 11:g}">{escape(labels[node])}</text>')
+    return "".join([*parts, "</svg>"])
+
+
+def _places(parent: Sequence[int]) -> tuple[list[int], list[float]]:
+    """Depth, and a row for each leaf with its ancestors half-way between their outer children."""
+    below: list[list[int]] = [[] for _ in parent]
+    depth = [0] * len(parent)
+    for node, above in enumerate(parent):
+        if node:
+            below[above].append(node)
+            depth[node] = depth[above] + 1
+    row, waiting, leaves = [0.0] * len(parent), [0], 0
+    while waiting:
+        node = waiting.pop()
+        waiting += reversed(below[node])
+        if not below[node]:
+            row[node], leaves = leaves, leaves + 1
+    for node in reversed(range(len(parent))):
+        if below[node]:
+            row[node] = (row[below[node][0]] + row[below[node][-1]]) / 2
+    return depth, row

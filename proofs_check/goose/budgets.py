@@ -1,0 +1,130 @@
+"""The most that a budget can buy under a committed walk, meaning (2): accepted tokens, the bonus token left out.
+
+Entry n of each list is for n nodes. A forest is its first tree and, should that one's root fail, the others; so the
+best of all forests obeys a recursion over the size of the first tree, and nothing is left to a heuristic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from functools import cache
+
+from proofs_check.goose.walks import Shape, pairs
+
+
+@cache
+def one_source(t: Fraction, n: int) -> tuple[Fraction, ...]:
+    """The best trees with rate t everywhere."""
+    best = [Fraction(0)]
+    for size in range(1, n + 1):
+        best.append(max(t * (1 + best[first]) + (1 - t) * best[size - 1 - first] for first in range(size)))
+    return tuple(best)
+
+
+@cache
+def two_sources(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
+    """The best trees of a spine with rate s, of any length, none included, and branches with rate t of any shape."""
+    off, best = one_source(t, n), [Fraction(0)]
+    for size in range(1, n + 1):
+        with_spine = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
+        best.append(max(off[size], *with_spine))
+    return tuple(best)
+
+
+@cache
+def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
+    """The best trees whose branches are chains, of any numbers and lengths, also below the last spine token.
+
+    These are the trees of Eq. (1), and more; every one of their nodes is charged.
+    """
+    chain = [Fraction(0)]
+    for _ in range(n):
+        chain.append(t * (1 + chain[-1]))
+    fan = [Fraction(0)]
+    for size in range(1, n + 1):
+        fan.append(max(chain[first] + (1 - t) * fan[size - first] for first in range(1, size + 1)))
+    best = [Fraction(0)]
+    for size in range(1, n + 1):
+        with_spine = (s * (1 + best[first]) + (1 - s) * fan[size - 1 - first] for first in range(size))
+        best.append(max(fan[size], *with_spine))
+    return tuple(best)
+
+
+@cache
+def free_extensions(s: Fraction, t: Fraction, depth: int, n: int) -> tuple[Fraction, ...]:
+    """The largest value of Eq. (1) within its printed budget L + sum b_k: one token a branch is charged."""
+    chain = sum((t**j for j in range(depth)), Fraction(0))
+    best = [Fraction(0)]
+    for size in range(1, n + 1):
+        found = ((1 - (1 - t) ** width) * chain for width in range(size))
+        best.append(max(s * (1 + best[size - 1 - b]) + (1 - s) * q for b, q in enumerate(found)))
+    return tuple(best)
+
+
+def pld(s: Fraction, n: int) -> Fraction:
+    """A chain of n spine tokens."""
+    return sum((s**k for k in range(1, n + 1)), Fraction(0))
+
+
+def budgets(largest: int, most: int) -> Iterator[tuple[int, Fraction, Fraction]]:
+    """(budget, p_s, p_t), smallest budget first, then simplest rates."""
+    return ((n, s, t) for n in range(1, most + 1) for s, t in pairs(largest))
+
+
+def best_one_source_tree(t: Fraction, n: int) -> Shape:
+    """A tree of `one_source` with its nodes; of equal sizes of the first tree the largest."""
+    best, parent = one_source(t, n), [-1]
+
+    def hang(above: int, size: int) -> None:
+        while size:
+            value = [t * (1 + best[first]) + (1 - t) * best[size - 1 - first] for first in range(size)]
+            first = max(range(size), key=lambda m: (value[m], m))
+            parent.append(above)
+            hang(len(parent) - 1, first)
+            size -= 1 + first
+
+    hang(0, n)
+    return Shape(tuple(parent), (True,) + (False,) * n)
+
+
+def upgraded(shape: Shape) -> Shape:
+    """The same tree with the path of first children turned into a spine."""
+    spine, node = list(shape.spine), 0
+    while below := shape.children[node]:
+        node = below[0]
+        spine[node] = True
+    return Shape(shape.parent, tuple(spine))
+
+
+def chain_trees(n: int) -> Iterator[list[list[int]]]:
+    """Every tree of n nodes whose branches are chains: the lengths of the chains below each spine node, longest first.
+
+    Longest first is the best order for a committed walk. Entry 0 is the root; one entry more than spine tokens.
+    """
+
+    def parts(total: int, most: int) -> Iterator[list[int]]:
+        if total == 0:
+            yield []
+        for first in range(min(total, most), 0, -1):
+            yield from ([first, *rest] for rest in parts(total - first, first))
+
+    def below(left: int) -> Iterator[list[list[int]]]:
+        for here in range(left + 1):
+            for fan in parts(here, here):
+                if here == left:
+                    yield [fan]
+                else:
+                    yield from ([fan, *rest] for rest in below(left - here - 1))
+
+    return below(n)
+
+
+def chain_tree(fans: list[list[int]]) -> Shape:
+    """That tree with its nodes."""
+    length = len(fans) - 1
+    parent = list(range(-1, length))
+    for node, fan in enumerate(fans):
+        for tokens in fan:
+            parent += [node, *range(len(parent), len(parent) + tokens - 1)]
+    return Shape(tuple(parent), tuple(node <= length for node in range(len(parent))))

@@ -1,0 +1,181 @@
+"""Trees of two sources, and their yield by brute force under the three meanings of acceptance.
+
+The simulators look at every outcome of the nodes, or of a greedy target, and know no formula.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache, cached_property
+from itertools import product
+from math import prod
+from typing import Any
+
+Forest = tuple["Forest", ...]
+"""A node is the forest below it."""
+
+
+@dataclass(frozen=True)
+class Shape:
+    """A tree as a parent array, root 0 with parent -1, and which of its tokens come from the spine's source."""
+
+    parent: tuple[int, ...]
+    spine: tuple[bool, ...]
+
+    @cached_property
+    def children(self) -> list[list[int]]:
+        """In the order in which the walk tries them: the spine's token first, then as numbered."""
+        nodes = range(1, len(self.parent))
+        ordered = [[node for node in nodes if self.parent[node] == above] for above in range(len(self.parent))]
+        return [sorted(below, key=lambda node: not self.spine[node]) for below in ordered]
+
+    def rates(self, s: Fraction, t: Fraction) -> list[Fraction]:
+        """The rate of each drafted node."""
+        return [s if spine else t for spine in self.spine[1:]]
+
+    def shown(self) -> dict[str, Any]:
+        """As data."""
+        return {
+            "parent": list(self.parent),
+            "spine_nodes": [node for node, spine in enumerate(self.spine) if spine and node],
+        }
+
+
+def rates(largest: int) -> list[Fraction]:
+    """The fractions strictly between 0 and 1 with denominators up to `largest`, simplest first."""
+    return [Fraction(a, d) for d in range(2, largest + 1) for a in range(1, d) if Fraction(a, d).denominator == d]
+
+
+def pairs(largest: int) -> list[tuple[Fraction, Fraction]]:
+    """(p_s, p_t) with 0 < p_t < p_s < 1, simplest first."""
+    both = [(s, t) for s in rates(largest) for t in rates(largest) if s > t]
+    return sorted(both, key=lambda pair: (max(rate.denominator for rate in pair), sum(r.denominator for r in pair)))
+
+
+@cache
+def forests(n: int) -> list[Forest]:
+    """Every ordered forest of n nodes."""
+    if n == 0:
+        return [()]
+    return [(below, *rest) for size in range(n) for below in forests(size) for rest in forests(n - 1 - size)]
+
+
+@cache
+def shapes(n: int) -> list[Shape]:
+    """Every tree of n drafted nodes with a spine of any length, none included; the order of siblings counts."""
+    found = []
+    for forest in forests(n):
+        first = forest
+        for length in range(n + 1):
+            found.append(flat(forest, length))
+            if not first:
+                break
+            first = first[0]
+    return found
+
+
+def flat(forest: Forest, spine_length: int = 0) -> Shape:
+    """The tree with this forest below its root; the spine goes down first children."""
+    parent, spine = [-1], [True]
+
+    def hang(above: int, below: Forest, left: int) -> None:
+        for rank, child in enumerate(below):
+            parent.append(above)
+            spine.append(rank == 0 and left > 0)
+            hang(len(parent) - 1, child, left - 1 if rank == 0 else 0)
+
+    hang(0, forest, spine_length)
+    return Shape(tuple(parent), tuple(spine))
+
+
+def chains(widths: Sequence[int], depth: int) -> Shape:
+    """The tree of Eq. (1) with all its nodes: a spine, and beside its token k widths[k] chains of `depth` tokens."""
+    length = len(widths)
+    parent = list(range(-1, length))
+    for node, width in enumerate(widths):
+        for _ in range(width):
+            parent += [node, *range(len(parent), len(parent) + depth - 1)]
+    return Shape(tuple(parent), tuple(node <= length for node in range(len(parent))))
+
+
+def coins(chances: Sequence[Fraction]) -> Iterator[tuple[tuple[bool, ...], Fraction]]:
+    """Every outcome of independent coins, with its probability."""
+    for right in product((False, True), repeat=len(chances)):
+        yield right, prod((c if one else 1 - c for c, one in zip(chances, right, strict=True)), start=Fraction(1))
+
+
+def walked(shape: Shape, right: Sequence[bool]) -> int:
+    """Tokens accepted by the walk that commits to the first child that is right."""
+    node, accepted = 0, 0
+    while (taken := next((child for child in shape.children[node] if right[child - 1]), None)) is not None:
+        node, accepted = taken, accepted + 1
+    return accepted
+
+
+def longest(shape: Shape, right: Sequence[bool]) -> int:
+    """Tokens on the longest path of nodes that are all right."""
+    depth = {0: 0}
+    for node, above in enumerate(shape.parent[1:], start=1):
+        if right[node - 1] and above in depth:
+            depth[node] = depth[above] + 1
+    return max(depth.values())
+
+
+def independent(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+    """E[tau] under meaning (1)."""
+    return 1 + sum((w * longest(shape, right) for right, w in coins(shape.rates(s, t))), Fraction(0))
+
+
+def committed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+    """E[tau] under meaning (2)."""
+    return 1 + sum((w * walked(shape, right) for right, w in coins(shape.rates(s, t))), Fraction(0))
+
+
+def exclusive(shape: Shape, s: Fraction, t: Fraction) -> Fraction | None:
+    """E[tau] under meaning (3), over every greedy target; None where more siblings are drafted than can be.
+
+    A branch has rate p_t, and (1 - p_s) p_t beside a spine token.
+    """
+    choices = []
+    for below in shape.children:
+        beside = 1 - s if any(shape.spine[child] for child in below) else Fraction(1)
+        law = [(child, s if shape.spine[child] else beside * t) for child in below]
+        law.append((0, 1 - sum((chance for _, chance in law), Fraction(0))))
+        if law[-1][1] < 0:
+            return None
+        choices.append(law)
+    total = Fraction(1)
+    for target in product(*choices):
+        weight = prod((chance for _, chance in target), start=Fraction(1))
+        node, accepted = 0, 0
+        while node := target[node][0]:
+            accepted += 1
+        total += weight * accepted
+    return total
+
+
+def reached(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+    """E[tau] under meaning (2) as the sum of the probabilities that nodes are reached: the fast way."""
+    rate, reach = [Fraction(1), *shape.rates(s, t)], [Fraction(1)] * len(shape.parent)
+    for node, below in enumerate(shape.children):
+        left = reach[node]
+        for child in below:
+            reach[child] = left * rate[child]
+            left -= reach[child]
+    return sum(reach, Fraction(0))
+
+
+def height(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+    """E[tau] under meaning (1) by products: a path goes on below a node unless every child fails to continue it."""
+    rate = [Fraction(1), *shape.rates(s, t)]
+
+    def chance(node: int, tokens: int) -> Fraction:
+        if tokens == 0:
+            return Fraction(1)
+        return 1 - prod(
+            (1 - rate[child] * chance(child, tokens - 1) for child in shape.children[node]), start=Fraction(1)
+        )
+
+    return sum((chance(0, tokens) for tokens in range(len(shape.parent))), Fraction(0))

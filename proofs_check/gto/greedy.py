@@ -1,0 +1,141 @@
+"""GTO, Theorem 1(b): whether a higher reward means more accepted tokens of a greedy target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+from proofs_check.gto.exponentials import sign, times
+from proofs_check.gto.reward import library_tree
+from proofs_check.gto.sampled import Change, shown
+from proofs_check.gto.trees import ETAS, leaves, lengths, rises
+from proofs_check.small_drafts import Hat, Nodes, same_law, trees
+from proofs_check.verdict import Verdict, claim, every, second, smallest
+from spectheory import gto
+
+FEWER = (
+    frozenset({(0,), (0, 0), (0, 0, 0), (1,)}),
+    frozenset({(0,), (0, 0), (0, 0, 1), (0, 0, 2)}),
+    same_law((Fraction(1), Fraction(0), Fraction(0)), 3),
+    Fraction(1, 4),
+)
+"""Two branches before and after: L of 3 and 0, then 2 and 2. z = exp(1/4): z^3 + 1 < 2 z^2 for z below 1.618."""
+
+
+def greedy_trees(tokens: int, depth: int, most: int) -> list[tuple[Nodes, Hat]]:
+    """Trees of up to `most` nodes under the greedy target that always emits token A, small trees first."""
+    target = same_law((Fraction(1), *[Fraction(0)] * (tokens - 1)), depth)
+    found = {tree for size in range(1, most + 1) for tree in trees(frozenset(target), size)}
+    return [(tree, target) for tree in sorted(found, key=lambda tree: (len(tree), sorted(tree)))]
+
+
+def changes(tokens: int, depth: int, most: int, etas: list[Fraction] = ETAS) -> Iterator[Change]:
+    """Pairs of such trees, small ones first, with eta."""
+    chosen = greedy_trees(tokens, depth, most)
+    pairs = sorted(product(chosen, repeat=2), key=lambda pair: len(pair[0][0]) + len(pair[1][0]))
+    return ((old, new, target, eta) for (old, target), (new, _) in pairs for eta in etas)
+
+
+def deepest(tree: Nodes, target: Hat) -> Fraction:
+    """max_i L_i, which is the number of accepted tokens where the target is greedy."""
+    return max(lengths(tree, target))
+
+
+def gained(case: Change) -> Fraction:
+    """The change of max L."""
+    old, new, target, _ = case
+    return deepest(new, target) - deepest(old, target)
+
+
+def higher(case: Change) -> bool:
+    """Whether the reward rises."""
+    old, new, target, eta = case
+    return rises(lengths(old, target), lengths(new, target), eta)
+
+
+@claim("T-1B", source="GTO, Theorem 1(b)")
+def theorem_1b(effort: int) -> Verdict:
+    """For T = 0, if r increases then max_i L_i, the number of accepted tokens, increases.
+
+    Every law of the target is 0 or 1, so L_i is the length of the common prefix of branch i and the target's text. The
+    paper's own Remark (ii) says what refutes it: r can rise through branches below the maximum.
+
+    What is true. L_i are whole numbers and max L <= r <= max L + log(N)/eta. If eta > log N, then r < max L + 1, so
+    max L = floor(r): it never falls where r rises, and it rises exactly where floor(r) does.
+    """
+    stays = smallest(changes(2, 1, 2), lambda case: higher(case) and gained(case) <= 0)
+    falls = smallest(changes(3, 1, 3), lambda case: higher(case) and gained(case) < 0)
+    if not (higher(FEWER) and gained(FEWER) < 0):
+        raise ArithmeticError("the change with two branches is no counterexample")
+    grids = ((2, 3, 4), (3, 2, 3)) if effort == 1 else ((2, 4, 5), (3, 3, 4))
+
+    def floors() -> Iterator[tuple[Nodes, Hat, Fraction]]:
+        for grid in grids:
+            for tree, target in greedy_trees(*grid):
+                yield from ((tree, target, eta) for eta in ETAS if sign([eta], [Fraction(0)] * len(leaves(tree))) > 0)
+
+    def floored(case: tuple[Nodes, Hat, Fraction]) -> bool:
+        tree, target, eta = case
+        exponents, whole = times(lengths(tree, target), eta), deepest(tree, target)
+        return sign(exponents, [eta * whole]) >= 0 > sign(exponents, [eta * (whole + 1)])
+
+    count = every(floors(), floored)
+    named = " or ".join(f"{most} nodes with {tokens} tokens {depth} deep" for tokens, depth, most in grids)
+    return Verdict(
+        "false",
+        "One more wrong branch raises r and nothing else; for small eta wrong branches have more reward than a right "
+        "one, also with the number of branches kept (z^3 + 1 < 2 z^2 for z = exp(eta) below the golden ratio). That "
+        f"max L = floor(r) for eta > log N held in {count:,} cases: a greedy target, all trees of up to {named}, "
+        "eta of 1/2, 1, 2, 5 above log N.",
+        "the smallest counterexamples by search, exponentials enclosed by rational numbers; a proof in words",
+        {"max_stays": shown(stays), "max_falls": shown(falls), "as_many_branches": shown(FEWER)},
+        "For T = 0 and eta > log N, the number of accepted tokens is floor(r): it never falls where r rises, and rises "
+        "where r passes a whole number. For smaller eta it may fall.",
+    )
+
+
+@second("T-1B")
+def _(verdict: Verdict) -> str:
+    assert verdict.counterexample
+    told = []
+    for name, case in verdict.counterexample.items():
+        text, kept, rewards = "A" * 9, [], []
+        for tree in (case["old"], case["new"]):
+            kept.append(max(len(node) for node in tree["node"] if text.startswith(node)))
+            rewards.append(gto.draft_tree_reward(*library_tree(tree), float(case["eta"])))
+            assert gto.expected_accepted(*library_tree(tree)) == kept[-1]
+        assert rewards[1] > rewards[0] + 1e-6
+        assert kept[1] == kept[0] if name == "max_stays" else kept[1] < kept[0]
+        told.append(f"{rewards[0]:.3f} to {rewards[1]:.3f} with {kept[0]} then {kept[1]} accepted")
+    return f"comparing the node names with the target's text, and r by spectheory.gto: {'; '.join(told)}."
+
+
+@claim("T-1B-SUFF", source="GTO, Appendix A, proof of Theorem 1(b) and Remark (ii)")
+def sufficient(effort: int) -> Verdict:
+    """For T = 0, an r above max L + log(N)/eta forces max L to rise, and no weaker condition on r alone does.
+
+    N is the number of branches of the new tree (the paper has the same N before and after). Proof: the new
+    max L >= r - log(N)/eta > the old max L. Tight: where N branches part only behind the longest accepted prefix, all
+    L are equal and r is max L + log(N)/eta without a gain; for N - 1 wrong tokens under one node such a tree exists.
+    """
+    grids = ((2, 2, 3), (3, 1, 3)) if effort == 1 else ((2, 3, 4), (3, 2, 3))
+
+    def forced(case: Change) -> bool:
+        old, new, target, eta = case
+        limit = [eta * deepest(old, target)] * len(leaves(new))
+        return sign(times(lengths(new, target), eta), limit) <= 0 or gained(case) > 0
+
+    count = every((case for grid in grids for case in changes(*grid, ETAS[:2])), forced)
+    for eta in ETAS:
+        for branches in (2, 3):
+            tree = frozenset({(0,), *((0, token) for token in range(1, branches + 1))})
+            each = lengths(tree, same_law((Fraction(1), *[Fraction(0)] * 3), 2))
+            if sign(times(each, eta), [eta] * branches) != 0:
+                raise ArithmeticError("the bound is not attained")
+    return Verdict(
+        "holds",
+        f"Proved in the statement; seen on {count:,} pairs of trees with eta 1/2 and 1, and the bound attained by a "
+        "fork of 2 or 3 wrong tokens behind a right one.",
+        "a proof in words; exact enumeration",
+    )

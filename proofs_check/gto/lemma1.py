@@ -1,0 +1,131 @@
+"""GTO, Lemma 1: whether a longer branch makes longer acceptance more probable."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+from typing import Any
+
+from proofs_check.gto.reward import library_tree, planted, words
+from proofs_check.gto.trees import drawn, leaves, lengths, texts, walked
+from proofs_check.small_drafts import Hat, Nodes
+from proofs_check.verdict import Verdict, claim, every, second, smallest
+from spectheory import gto
+
+FORK: Nodes = frozenset({(0,), (0, 0), (0, 1)})
+"""Two branches, AA and AB, that share their first token."""
+
+
+def tails(tree: Nodes, target: Hat) -> list[Fraction]:
+    """P(E_1), P(E_2), ...: the sum over the nodes of each depth (claim T-TAIL)."""
+    deepest = max(map(len, target))
+    return [sum((target[node] for node in tree if len(node) == j), Fraction(0)) for j in range(1, deepest + 1)]
+
+
+def targets(denominator: int) -> Iterator[Hat]:
+    """Full support: P(A) = a < 1, and after A the tokens A and B with b + c < 1, all multiples of 1/denominator."""
+    parts = [Fraction(k, denominator) for k in range(1, denominator)]
+    for a, b, c in product(parts, repeat=3):
+        if b + c < 1:
+            yield {(0,): a, (0, 0): a * b, (0, 1): a * c}
+
+
+def raised(pair: tuple[Hat, Hat]) -> bool:
+    """Whether L of AA is larger, that of AB the same, and P(E_2) and the expectation are smaller."""
+    old, new = pair
+    before, after = lengths(FORK, old), lengths(FORK, new)
+    if not (after[0] > before[0] and after[1] == before[1]):
+        return False
+    return tails(FORK, new)[1] < tails(FORK, old)[1] and sum(tails(FORK, new)) < sum(tails(FORK, old))
+
+
+@claim("T-L1", source="GTO, Lemma 1")
+def lemma_1(effort: int) -> Verdict:
+    """With topology and tokens fixed, raising one coordinate L_i, the others fixed, strictly raises P(E_j), T > 0.
+
+    E_j = {L_dec >= j}. By Eq. (3) tokens and target determine L_i, so with tokens fixed only another target can raise
+    it. That reading is refuted: of two branches that share a token one can be made longer, the other kept, and P(E_2)
+    and the expectation fall. The printed proof `adds new prefixes` and says that no two branches share one of their
+    first tokens: it speaks of a branch to which tokens are appended, below the leaf.
+
+    Read so it is true. Proof: P(E_j) is the sum over the nodes at depth j; the appended nodes are new, at the depths
+    |x_i| + 1 to |x_i| + delta, and have positive probability; no other node changes.
+    """
+    pairs = ((old, new) for denominator in range(2, 9) for old, new in product(list(targets(denominator)), repeat=2))
+    old, new = smallest(pairs, raised)
+
+    def appended() -> Iterator[tuple[Nodes, Nodes, Hat, int]]:
+        for tree, target in planted(effort):
+            if min(target.values()) > 0:
+                for leaf in leaves(tree):
+                    more = (node for node in target if len(node) > len(leaf) and node[: len(leaf)] == leaf)
+                    for node in more:
+                        grown = tree | {node[:j] for j in range(len(leaf) + 1, len(node) + 1)}
+                        yield tree, grown, target, len(leaf)
+
+    def raises(case: tuple[Nodes, Nodes, Hat, int]) -> bool:
+        tree, grown, target, start = case
+        end = max(len(node) for node in grown - tree)
+        before, after = walked_tails(tree, target), walked_tails(grown, target)
+        return all(
+            two > one if start < j <= end else two == one
+            for j, (one, two) in enumerate(zip(before, after, strict=True), 1)
+        )
+
+    count = every(appended(), raises)
+    return Verdict(
+        "corrected",
+        "The lengths of branches that share tokens are tied to each other through these tokens. For tokens appended "
+        f"below a leaf the lemma held in {count:,} cases, walking every text: {words(effort)}, full support only.",
+        "the smallest counterexample by search; a proof in words; exact enumeration",
+        {"old": shown(old), "new": shown(new)},
+        "Appending tokens of positive probability below the leaf of branch i raises L_i and, strictly, P(E_j) for the "
+        "new depths j, and leaves all other P(E_j) and L as they are: E[L_dec] rises by the sum of the new nodes' path "
+        "probabilities.",
+    )
+
+
+def walked_tails(tree: Nodes, target: Hat) -> list[Fraction]:
+    """P(E_j) by walking every text."""
+    deepest = max(map(len, target))
+    return [
+        sum((p for text, p in texts(target) if walked(tree, text) >= j), Fraction(0)) for j in range(1, deepest + 1)
+    ]
+
+
+def shown(target: Hat) -> dict[str, Any]:
+    return {"tails": tails(FORK, target), **drawn(FORK, target)}
+
+
+@second("T-L1")
+def _(verdict: Verdict) -> str:
+    assert verdict.counterexample
+    old, new = verdict.counterexample["old"], verdict.counterexample["new"]
+    found = []
+    for case in (old, new):
+        p = dict(zip(case["node"], case["p"], strict=True))
+        law = {"": {"A": p["A"]}, "A": {"A": p["AA"] / p["A"], "B": p["AB"] / p["A"]}}
+        for row in law.values():
+            row["C"] = 1 - sum(row.values())  # what no branch holds
+            assert min(row.values()) > 0
+        emitted = {x + y: law[""][x] * law["A"].get(y, Fraction(0)) for x in "A" for y in "ABC"} | {"C": law[""]["C"]}
+        assert sum(emitted.values()) == 1
+        counts = {text: max(k for k in range(3) if text[:k] in p) for text in emitted}
+        mean = [sum((q for text, q in emitted.items() if counts[text] >= j), Fraction(0)) for j in (1, 2)]
+        assert mean == case["tails"]
+        assert (
+            float(sum(mean)) == gto.expected_accepted(*library_tree(case))
+            or abs(float(sum(mean)) - gto.expected_accepted(*library_tree(case))) < 1e-12
+        )
+        alone = [sum(p[leaf[:k]] for k in (1, 2)) for leaf in ("AA", "AB")]
+        assert alone == case["branch_lengths"]
+        found.append((alone, mean))
+    (before, was), (after, now) = found
+    assert after[0] > before[0]
+    assert after[1] == before[1]
+    assert now[1] < was[1]
+    assert sum(now) < sum(was)
+    return (
+        f"listing every text with its probability gives P(E_2) of {was[1]} then {now[1]}; spectheory.gto agrees on E."
+    )

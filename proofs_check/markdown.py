@@ -1,0 +1,86 @@
+"""The claims and what came of them as Markdown, without times, so that the same checks give the same text."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from proofs_check.outcome import Outcome, paragraphs, plain, spelled
+from proofs_check.papers import PAPERS
+
+STATUSES = ("holds", "corrected", "false")
+HEAD = """# The papers' claims, checked
+
+Written by `python docs/generate_claims.py` from `proofs_check`; a test runs every check again and holds this page to
+what comes out. `spectheory check` runs them all, `spectheory check ID` one claim; `--report FILE` writes a page with
+the counterexamples drawn, and `--exhaustive` looks at more cases. All arithmetic is exact.
+
+A claim **holds** as printed; or it is **corrected**: true after a repair that is given; or it is **false**, and a true
+statement stands in its place where there is one. The counterexample is the smallest found; what does not hold was gone
+through a second time by other means, and the evidence names both.
+"""
+
+
+def claims_markdown(found: Sequence[Outcome]) -> str:
+    """The whole page."""
+    statuses: dict[str, str] = {one.claim.id: one.status for one in found}
+    parts = [head(statuses)]
+    for paper in PAPERS:
+        if own := [one for one in found if paper.owns(one.claim.id)]:
+            parts.append(f"## {paper.name}\n\n*{paper.title}.*\n\n{_text(paper.notes)}\n")
+            parts += map(section, own)
+    return "\n".join(parts)
+
+
+def head(statuses: Mapping[str, str]) -> str:
+    """The page down to the first claim's paper, by what came of each claim."""
+    return "\n".join([HEAD, *_counts(statuses)])
+
+
+def section(one: Outcome) -> str:
+    """One claim."""
+    return "\n".join(_lines(one))
+
+
+def _counts(statuses: Mapping[str, str]) -> Iterator[str]:
+    yield "| paper | claims | holds | corrected | false |\n| --- | --- | --- | --- | --- |"
+    for paper in PAPERS:
+        own = {name: status for name, status in statuses.items() if paper.owns(name)}
+        if own:
+            cells = (_cell([name for name in own if own[name] == status], status) for status in STATUSES)
+            yield f"| {paper.name} | {len(own)} | {' | '.join(cells)} |"
+    yield ""
+
+
+def _cell(names: Sequence[str], status: str) -> str:
+    links = ", ".join(f"[{name}](#{re.sub(r'[^a-z0-9-]', '', name.lower())}-{status})" for name in names)
+    return f"{len(names)}: {links}" if names else "0"
+
+
+def _lines(one: Outcome) -> Iterator[str]:
+    found = one.verdict
+    yield f"### {one.claim.id}: {one.status}\n\n{one.claim.source}, `{one.claim.check.__module__}`.\n"
+    yield f"{_text(one.claim.statement)}\n"
+    if found is None:
+        yield f"**{one.failure}**\n"
+        return
+    if found.status != "holds":
+        yield f"**What is true.** {_text(one.truth)}\n"
+    yield f"**Evidence** ({_text(found.method)}). {_text(found.evidence)}\n"
+    if found.counterexample is not None:
+        yield "```text\n" + "\n".join(_listing(found.counterexample)) + "\n```\n"
+
+
+def _listing(case: Mapping[str, Any], before: str = "") -> Iterator[str]:
+    for key, value in case.items():
+        if isinstance(value, Mapping) and any(isinstance(inner, Mapping | list | tuple) for inner in value.values()):
+            yield f"{before}{plain(key)}:"
+            yield from _listing(value, f"{before}  ")
+        else:
+            yield f"{before}{plain(key)}: {spelled(value)}"
+
+
+def _text(words: str) -> str:
+    shown = (f"```text\n{part}\n```" if "\n" in part else part.replace("<", "&lt;") for part in paragraphs(words))
+    return "\n\n".join(shown)

@@ -1,0 +1,194 @@
+"""The second checks of OPT-Tree: sums over strings of letters, the printed loop word by word, the library's verifier.
+
+Nothing here uses the trees, the sums or the algorithm of the first checks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+import spectheory as st
+from proofs_check.verdict import Verdict, second
+
+SEARCH_AND_SUBSETS = "the search in order of size, and sums over all subsets of nodes written as strings agree."
+SEARCH_AND_VERIFIER = "the sum over the target's texts, and spectheory.verify.Greedy run on the tree agree."
+
+
+def is_tree(nodes: Sequence[str]) -> bool:
+    """Whether every node has its parent."""
+    return all(len(node) == 1 or node[:-1] in nodes for node in nodes)
+
+
+def total(p_hat: Mapping[str, Fraction], nodes: Sequence[str]) -> Fraction:
+    """Eq. (3)."""
+    return sum((p_hat[node] for node in nodes), Fraction(0))
+
+
+def best(p_hat: Mapping[str, Fraction], n: int) -> Fraction:
+    """The largest Eq. (3) of n nodes."""
+    return max(total(p_hat, nodes) for nodes in combinations(p_hat, n) if is_tree(nodes))
+
+
+def assert_is_a_draft(p_hat: Mapping[str, Fraction]) -> None:
+    """The children of a node share all of its p-hat, and of two the earlier letter has no less."""
+    for node in ["", *p_hat]:
+        below = [p_hat[name] for name in p_hat if name[:-1] == node and name != node]
+        assert not below or sum(below) == (p_hat[node] if node else 1)
+        assert below == sorted(below, reverse=True)
+
+
+def assert_largest(p_hat: Mapping[str, Fraction], chosen: Sequence[str]) -> None:
+    """No node left out is above one chosen."""
+    assert min(p_hat[node] for node in chosen) >= max(p_hat[node] for node in p_hat if node not in chosen)
+
+
+def p_hat_of(law: Sequence[Fraction], depth: int) -> dict[str, Fraction]:
+    """p-hat where every node has the same law."""
+    layer, p_hat = {"": Fraction(1)}, {}
+    for _ in range(depth):
+        layer = {node + token: layer[node] * p for node in layer for token, p in zip("ABC", law, strict=False)}
+        p_hat |= layer
+    return p_hat
+
+
+def greedy_accepted(nodes: Sequence[str], emitted: str, tokens: int) -> Fraction:
+    """Drafted tokens that the library's verifier keeps when the target's first choice is always `emitted`."""
+    order = ["", *sorted(nodes, key=lambda node: (len(node), node))]
+    tree = st.Tree([-1, *[order.index(node[:-1]) for node in order[1:]]])
+    p = np.array([[Fraction(int(token == emitted)) for token in "ABC"[:tokens]]] * len(order))
+    drafted = [0, *["ABC".index(node[-1]) for node in order[1:]]]
+    draft = st.Draft.in_order(tree, drafted, p * 0 + Fraction(1, tokens), st.DrawRule.TOP_K)
+    return Fraction(st.verify.Greedy().outcome(draft, p).block_efficiency) - 1
+
+
+def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[str], int]:
+    """Algorithm 1 word by word on one law at every node: the nodes, and the drafting steps taken."""
+    p_hat = p_hat_of(law, n)
+
+    def top(nodes: list[str]) -> list[str]:
+        return sorted(nodes, key=lambda node: (-p_hat[node], len(node)))[:n]
+
+    layer = drafted = top([node for node in p_hat if len(node) == 1])
+    before = Fraction(0)
+    while len(layer[0]) < n and total(p_hat, top(drafted)) - before > delta:
+        before = total(p_hat, top(drafted))
+        layer = top([node for node in p_hat if node[:-1] in layer])
+        drafted = drafted + layer
+    return top(drafted), len(layer[0])
+
+
+@second("O-3.1")
+def not_strict(verdict: Verdict) -> str:
+    case = verdict.case
+    assert_is_a_draft(case["p_hat"])
+    assert case["v_i"] != case["v_j"]
+    assert case["v_i"].startswith(case["v_j"])
+    assert case["p_hat"][case["v_i"]] == case["p_hat"][case["v_j"]] > 0
+    return "the search in order of size, and p-hat read again from the stored draft agree."
+
+
+@second("O-SUB")
+def orphaned(verdict: Verdict) -> str:
+    case = verdict.case
+    assert_is_a_draft(case["p_hat"])
+    assert_largest(case["p_hat"], case["chosen"])
+    assert len(case["chosen"]) == case["n"]
+    assert not is_tree(case["chosen"])
+    assert total(case["p_hat"], case["chosen"]) == best(case["p_hat"], case["n"])  # a tree that is worth as much is
+    return SEARCH_AND_SUBSETS
+
+
+@second("O-SIZE")
+def short_layer(verdict: Verdict) -> str:
+    case = verdict.case
+    letters = {name[-1] for name in case["p_hat"]}
+    words = [""]
+    for _ in range(case["d"]):
+        words = [word + letter for word in words for letter in letters]
+    assert len(letters) < case["n"]
+    assert len(words) <= case["drafted"] < case["claimed"] == case["d"] * case["n"]
+    return "the steps of Algorithm 1, and the number of words of d letters agree that T has fewer nodes."
+
+
+@second("O-ALG1")
+def ties_and_delta(verdict: Verdict) -> str:
+    ties, early = verdict.case["ties"], verdict.case["delta"]
+    for case in (ties, early):
+        assert_is_a_draft(case["p_hat"])
+        assert len(case["chosen"]) == case["n"] == max(map(len, case["p_hat"])) == 2
+    first_layer = sorted((p for node, p in ties["p_hat"].items() if len(node) == 1), reverse=True)[:2]
+    assert sum(first_layer) > ties["delta"] == 0  # so it drafts a second layer, and stops at depth n
+    assert_largest(ties["p_hat"], ties["chosen"])
+    assert not is_tree(ties["chosen"])
+
+    layer = {node: p for node, p in early["p_hat"].items() if len(node) == 1}
+    assert sorted(early["chosen"]) == sorted(layer)
+    assert sum(layer.values()) <= early["delta"] <= 1  # so it stops after one layer
+    assert total(early["p_hat"], early["chosen"]) < best(early["p_hat"], 2)
+    for law in ([6, 3, 1], [4, 4, 2], [9, 1, 0]):
+        tenths = [Fraction(part, 10) for part in law]
+        nodes, _ = algorithm_1(tenths, 4, Fraction(0))
+        rates = st.Acceptance.by_rank([float(one) for one in tenths])
+        found = st.block_efficiency(st.best_tree(rates, 4), rates) - 1
+        assert abs(found - float(total(p_hat_of(tenths, 4), nodes))) < 1e-12
+    return SEARCH_AND_SUBSETS[:-1] + "; so do the printed loop with the repairs and spectheory.best_tree, n = 4."
+
+
+@second("O-DELTA")
+def below_mu(verdict: Verdict) -> str:
+    case = verdict.case
+    n, mu, law = case["n"], case["mu"], case["law"]
+
+    def decode(delta: Fraction) -> Fraction:
+        """Speed when the target always emits A."""
+        chosen, steps = algorithm_1(law, n, delta)
+        return (1 + greedy_accepted(chosen, "A", len(law))) / (1 + mu * steps)
+
+    deltas = [Fraction(step, 200) for step in range(201)]
+    assert max(decode(delta) for delta in deltas if delta >= mu) == case["speed_inside"]
+    assert max(map(decode, deltas)) == case["speed_best"] > max(case["speed_inside"], 1)
+    return (
+        "the thresholds at which Algorithm 1 changes, and the printed loop at 201 thresholds with "
+        "spectheory.verify.Greedy agree."
+    )
+
+
+@second("O-MU")
+def a_small_gain_pays(verdict: Verdict) -> str:
+    case = verdict.case
+    n, mu, law = case["n"], case["mu"], case["law"]
+    p_hat = p_hat_of(law, n)
+    drafts = [algorithm_1(law, n, delta)[0] for delta in (Fraction(1), Fraction(-1))]
+    deep = [max(map(len, nodes)) for nodes in drafts]
+    speeds = [
+        (1 + greedy_accepted(nodes, "A", len(law))) / (1 + mu * steps)
+        for nodes, steps in zip(drafts, deep, strict=True)
+    ]
+    assert deep == [1, 2]
+    assert total(p_hat, drafts[1]) - total(p_hat, drafts[0]) <= mu
+    assert speeds[1] > speeds[0] > 1
+    return "the gains of Algorithm 1, and the printed loop with spectheory.verify.Greedy agree."
+
+
+@second("O-EA")
+def misled(verdict: Verdict) -> str:
+    for case in (verdict.case["any"], verdict.case["greedy"]):
+        p_hat, emitted = p_hat_of(case["draft"], case["n"]), "AB"[case["target"].index(1)]
+        assert total(p_hat, case["chosen"]) == best(p_hat, case["n"]) > total(p_hat, case["better"])
+        assert greedy_accepted(case["chosen"], emitted, 2) == case["chosen_accepted"]
+        assert greedy_accepted(case["better"], emitted, 2) == case["better_accepted"] > case["chosen_accepted"]
+    return SEARCH_AND_VERIFIER
+
+
+@second("O-OFF1")
+def one_more(verdict: Verdict) -> str:
+    case: dict[str, Any] = verdict.case
+    assert set(case["p_hat"].values()) == {0, 1}  # target = draft is greedy here
+    assert case["eq_3"] == total(case["p_hat"], case["chosen"])
+    assert case["expected_a"] == 1 + greedy_accepted(case["chosen"], "A", 2) == 1 + case["eq_3"]
+    return SEARCH_AND_VERIFIER

@@ -1,0 +1,178 @@
+"""Algorithm 2 of SALF & TALF in rational arithmetic, word by word, on drafts small enough to look at every one.
+
+What the printed lines leave open is read thus: line 5 takes B nodes, as its comment says; among equal probabilities the
+smaller depth and then the smaller path goes first; G holds the root once, though lines 1 and 8 both put it there
+(claim S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: one law at the root and
+one after each token, so that it has no last layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cache
+from itertools import product
+from typing import Any
+
+from proofs_check.small_drafts import Law, Path, laws
+
+Draft = Callable[[Path], Law]
+"""The law of the token that follows a path."""
+Node = tuple[Fraction, int, Path]
+"""(-probability, depth, path), so that the best comes first."""
+
+ROOT: Node = (Fraction(-1), 0, ())
+
+
+@dataclass(frozen=True)
+class Iteration:
+    """The state at line 13.
+
+    Attributes:
+        popped: the nodes of lines 5 to 9.
+        chosen: D after line 12.
+        tree: G, best first.
+        queue: Q, best first.
+    """
+
+    popped: list[Node]
+    chosen: list[Node]
+    tree: list[Node]
+    queue: list[Node]
+
+    @property
+    def sum(self) -> Fraction:
+        """S_i."""
+        return worth(self.chosen)
+
+
+@dataclass(frozen=True)
+class Markov:
+    """One law at the root and one after each token; `after` empty for the same law everywhere."""
+
+    start: Law
+    after: tuple[Law, ...] = ()
+
+    def __call__(self, path: Path) -> Law:
+        return self.after[path[-1]] if path and self.after else self.start
+
+
+@dataclass(frozen=True)
+class ByDepth:
+    """One law for each depth, the last for all that are deeper."""
+
+    layers: tuple[Law, ...]
+
+    def __call__(self, path: Path) -> Law:
+        return self.layers[min(len(path), len(self.layers) - 1)]
+
+
+def worth(nodes: Sequence[Node]) -> Fraction:
+    """The sum of the probabilities."""
+    return -sum((node[0] for node in nodes), Fraction(0))
+
+
+def children(draft: Draft, node: Node) -> list[Node]:
+    """Lines 17 to 19."""
+    return [(node[0] * p, node[1] + 1, (*node[2], token)) for token, p in enumerate(draft(node[2]))]
+
+
+def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
+    """The main loop without line 13: it never ends, and the caller decides where to stop."""
+    tree, queue = [ROOT] * root_twice, [ROOT]
+    while True:
+        popped, queue = queue[:batch], queue[batch:]
+        tree = sorted(tree + popped)[:n]
+        epsilon = -tree[-1][0] if len(tree) == n else Fraction(0)
+        chosen = [node for node in popped if -node[0] > epsilon]
+        yield Iteration(popped, chosen, tree, queue)
+        queue = sorted(queue + [child for node in chosen for child in children(draft, node)])[:n]
+
+
+def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
+    """The iterations up to the one that stops, with the repair that it stops also where D is empty."""
+    done = []
+    for state in iterations(draft, n, batch):
+        done.append(state)
+        if not state.chosen or state.sum < threshold:
+            return done
+    raise AssertionError("iterations never end")
+
+
+@cache
+def top(draft: Draft, n: int) -> list[Node]:
+    """The n best nodes of the whole tree, by looking at every node with less than n edges above it."""
+    layer, seen = [ROOT], [ROOT]
+    for _ in range(n - 1):
+        layer = [child for node in layer for child in children(draft, node)]
+        seen += layer
+    return sorted(seen)[:n]
+
+
+def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
+    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set sorted out anew."""
+    seen, popped, found = {ROOT}, set[Node](), []
+    for _ in range(count):
+        newest = sorted(seen - popped)[:batch]
+        popped |= set(newest)
+        tree = sorted(popped)[:n]
+        good = [node for node in newest if node[0] < (tree[-1][0] if len(tree) >= n else 0)]
+        found.append((good, tree))
+        seen |= {child for node in good for child in children(draft, node)}
+    return found
+
+
+def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
+    """The same law everywhere, for each of `laws`; then each choice of a law at the root and after each token."""
+    grid = laws(tokens, largest)
+    yield from map(Markov, grid)
+    yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))
+
+
+def support(draft: Markov) -> int:
+    """The smallest number of tokens of positive probability after any path."""
+    return min(sum(p > 0 for p in law) for law in (draft.start, *draft.after))
+
+
+Run = tuple[Markov, int, int, int]
+"""Draft, tokens, N, B."""
+
+
+def cases(effort: int) -> Iterator[Run]:
+    """Every case of `looked_at`, small N first."""
+    grids = ((2, 4, 6), (3, 3, 5)) if effort == 1 else ((2, 5, 8), (3, 4, 6))
+    for tokens, largest, most in grids:
+        for n in range(2, most + 1):
+            yield from ((draft, tokens, n, batch) for draft in markov_drafts(tokens, largest) for batch in range(1, n))
+
+
+def looked_at(effort: int) -> str:
+    """In words, the cases of `cases`."""
+    two, three = ((4, 6), (3, 5)) if effort == 1 else ((5, 8), (4, 6))
+    return (
+        f"all Markov drafts with 2 tokens, laws of denominator at most {two[0]} and B < N <= {two[1]}, and with 3 "
+        f"tokens, denominator at most {three[0]} and B < N <= {three[1]}, laws with zeros included"
+    )
+
+
+@cache
+def recorded(effort: int) -> list[tuple[Run, list[Iteration]]]:
+    """`drafted` with threshold 0 for each of `cases`."""
+    return [((draft, tokens, n, batch), drafted(draft, n, batch)) for draft, tokens, n, batch in cases(effort)]
+
+
+def as_tree(nodes: Sequence[Node]) -> dict[str, Any]:
+    """Nodes as data that a page can draw: parents, letters and probabilities, the root first."""
+    ordered = sorted(nodes, key=lambda node: (node[1], node[2]))
+    place = {node[2]: index for index, node in enumerate(ordered)}
+    return {
+        "parent": [place[path[:-1]] if path else -1 for _, _, path in ordered],
+        "node": [letters(path) for _, _, path in ordered],
+        "p_hat": [-value for value, _, _ in ordered],
+    }
+
+
+def letters(path: Path) -> str:
+    """`AB` is token B after token A; the root is empty."""
+    return "".join("ABCDEFGH"[token] for token in path)

@@ -1,0 +1,80 @@
+"""The command that checks what the papers claim."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spectheory.cli.output import Json, console, progress
+from spectheory.records import write_whole
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from proofs_check.outcome import Outcome
+
+COLOURS = {"holds": "green", "corrected": "yellow", "false": "red", "failed": "bold reverse red"}
+
+
+def check(
+    claims: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="ID", help="Claims such as G-P1-LB, or G for all of Goose. Default: all."),
+    ] = None,
+    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Look at more cases, for some minutes.")] = False,
+    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    as_json: Json = False,
+) -> None:
+    """Check what the papers claim: exit status 1 if a check does not come out."""
+    from proofs_check import CLAIMS
+    from proofs_check.outcome import outcome
+    from proofs_check.papers import in_order, named
+
+    chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
+    found = []
+    with progress("claims") as tell:
+        for done, name in enumerate(chosen):
+            tell(done, len(chosen))
+            found.append(outcome(name, effort=2 if exhaustive else 1))
+    if report is not None:
+        from proofs_check.page import claims_page
+
+        write_whole(report, claims_page(found, exhaustive=exhaustive))
+    if as_json:
+        print(json.dumps([one.to_json() for one in found], indent=1))
+    else:
+        console.print(_table(found))
+        console.print(_sentence(found), highlight=False)
+        if report is not None:
+            print(f"wrote {report}")
+    if any(one.verdict is None for one in found):
+        raise typer.Exit(1)
+
+
+def _table(found: Sequence[Outcome]) -> Table:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 1, 0))
+    table.add_column("claim", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("source", max_width=18)
+    table.add_column("what is true", ratio=1)
+    table.add_column("seconds", justify="right", no_wrap=True)
+    for one in found:
+        words = Text(one.truth if one.verdict else one.failure)
+        status = Text(one.status, COLOURS[one.status])
+        table.add_row(Text(one.claim.id), status, Text(one.claim.source), words, f"{one.seconds:.2f}")
+    return table
+
+
+def _sentence(found: Sequence[Outcome]) -> str:
+    count = {status: sum(one.status == status for one in found) for status in COLOURS}
+    said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    return f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {said}"
