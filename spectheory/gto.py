@@ -29,9 +29,9 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     as long as it agrees. The reward r is not the tree's expected number of accepted tokens, `expected_accepted`. It
     counts what sequences share once for each of them. It pays log(N) / eta for their number, whatever is in them: a
     leaf of probability 0.6 has r = 0.6, with a leaf of probability 0 beside it r = 1.04 for eta = 1. And it may rise
-    while the expectation falls, so that Theorem 1(a) fails: leaves of (0.5, 0.5) have r = 0.569 for eta = 10 and 1
-    expected token, leaves of (0.8, 0.1) have r = 0.800 and 0.9 tokens. Nor does it follow what other verifiers accept,
-    which depends on the draft's law too.
+    while the expectation falls, so that Theorem 1(a) fails: of a target (4, 3, 3, 1) / 11 and for eta = 6, the leaves
+    of 3 and 3 have r = 0.388 and 6/11 expected tokens, those of 4 and 1 have r = 0.393 and 5/11. Nor does it follow
+    what other verifiers accept, which depends on the draft's law too.
 
     max L <= r <= max L + log(N) / eta. As eta grows r tends to max L. As eta tends to 0 it grows without bound for
     N > 1; only r - log(N) / eta tends to the average of L, which is what the text below Eq. 5 says of r. The sum, not

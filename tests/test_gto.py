@@ -95,10 +95,10 @@ def test_the_reward_is_not_the_acceptance() -> None:
     fork = Tree([-1, 0, 0])
     assert gto.draft_tree_reward(Tree.chain(1), [1, 0.6], 1) == 0.6
     assert gto.draft_tree_reward(fork, [1, 0.6, 0], 1) > 1
-    even, uneven = [1, 0.5, 0.5], [1, 0.8, 0.1]
-    assert gto.draft_tree_reward(fork, even, 10) == pytest.approx(0.5693, abs=1e-4)
-    assert gto.draft_tree_reward(fork, uneven, 10) == pytest.approx(0.8001, abs=1e-4)
-    assert gto.expected_accepted(fork, even) == 1 > gto.expected_accepted(fork, uneven)
+    even, uneven = [1, 3 / 11, 3 / 11], [1, 4 / 11, 1 / 11]
+    assert gto.draft_tree_reward(fork, even, 6) == pytest.approx(0.3883, abs=1e-4)
+    assert gto.draft_tree_reward(fork, uneven, 6) == pytest.approx(0.3933, abs=1e-4)
+    assert gto.expected_accepted(fork, even) == 6 / 11 > gto.expected_accepted(fork, uneven)
 
 
 def test_named_limits() -> None:

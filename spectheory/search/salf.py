@@ -21,8 +21,8 @@ class Salf:
     Where it is wrong or ambiguous: with threshold 0, which it calls the optimal search, an empty sum is not below 0
     and it never ends. It takes the root, which stands in the tree from the start, a second time. N counts the root.
     Definition B.3 excludes a draft probability of 1; where there is one, a capacity without a tie rule can drop a
-    parent and keep its child. Theorem 1, the sums fall strictly, needs every token to have a probability above 0; they
-    never rise. At an early stop the tree is not full though the queue holds children that are paid for.
+    parent and keep its child. Theorem 1, the sums fall strictly, needs probabilities without ties and more of them
+    above 0 than B; they never rise. At an early stop the tree is not full though the queue holds paid-for children.
 
     What is done here: it ends also when nothing is left to expand, so that threshold 0 is the optimal search and
     ends; the root is taken once; ties go to the smaller depth, then to the lower rank; no token of probability 0 is
