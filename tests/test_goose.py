@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
+from itertools import product
 from typing import Any
 
 import numpy as np
@@ -250,3 +252,18 @@ def test_bad_arguments_are_named() -> None:
     ]:
         with pytest.raises(ValueError, match=message):
             call()
+
+
+@pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
+def test_a_chain_is_optimal_where_its_last_token_beats_the_first_branch(siblings: Siblings) -> None:
+    found = set()
+    for ninths, sevenths, length in product(range(1, 9), range(1, 7), range(1, 9)):
+        p_spine, p_branch = ninths / 9, sevenths / 7
+        chain = sum(p_spine**depth for depth in range(length + 1))
+        best = goose.optimal_tree(p_spine, p_branch, length, siblings=siblings).block_efficiency
+        is_best = goose.chain_is_optimal(Fraction(ninths, 9), Fraction(sevenths, 7), length)
+        assert (best <= chain + 1e-12) == is_best
+        found.add(is_best)
+    assert found == {True, False}
+    with pytest.raises(ValueError, match="p_spine must be a probability between 0 and 1, got 2"):
+        goose.chain_is_optimal(2, 0.5, 3)

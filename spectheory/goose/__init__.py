@@ -8,6 +8,7 @@ having failed; (3) siblings exclude each other, as they do under a greedy target
 
 from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
 from spectheory.goose.bound import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
+from spectheory.goose.bypass import chain_is_optimal
 from spectheory.goose.construction import spine_tree
 from spectheory.goose.isotropic import isotropic_yield, longest_path_yield
 from spectheory.goose.optimal import optimal_tree
@@ -19,6 +20,7 @@ __all__ = [
     "allocate",
     "budget_as_printed",
     "budget_of_bound",
+    "chain_is_optimal",
     "harmonic_widths",
     "isotropic_yield",
     "longest_path_yield",
