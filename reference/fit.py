@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from reference.drafters import Drafter, Drawn, StaticTree
+from reference.drafters import Drafter
 from reference.sampling import Sampling
 from spectheory.verify import GreedyMultiPathBlock, Verifier
 from spectheory.verify.single_path import SinglePath
-from spectheory.world import Levels, Paths
 
 
 def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
@@ -14,18 +13,8 @@ def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | Non
     rule = drafter.rule(sampling)
     if rule not in verifier.rules:
         return f"is not lossless for {rule.name}: {rule.value}"
-    if isinstance(verifier, SinglePath) and not _is_chain(drafter):
+    if isinstance(verifier, SinglePath) and not drafter.chains:
         return "verifies chains only"
-    paths = isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths)
-    if isinstance(verifier, GreedyMultiPathBlock) and not (paths or _is_chain(drafter)):
+    if isinstance(verifier, GreedyMultiPathBlock) and not drafter.paths:
         return "verifies independent paths of one length only"
     return None
-
-
-def _is_chain(drafter: Drafter) -> bool:
-    if isinstance(drafter, StaticTree):
-        return drafter.tree.is_chain
-    policy = drafter.policy if isinstance(drafter, Drawn) else None
-    if isinstance(policy, Paths):
-        return policy.paths == 1
-    return isinstance(policy, Levels) and set(policy.counts) == {1}

@@ -35,6 +35,7 @@ class Fault:
 
     Attributes:
         shares: drafter and verifier draw with the same numbers.
+        texts: how many it takes to find it, where they are more than for the others.
     """
 
     drafter: Drafter
@@ -42,6 +43,7 @@ class Fault:
     sampling: Sampling = Sampling(1.0)  # noqa: RUF009
     broken: Callable[[], AbstractContextManager[Any]] = field(default=nullcontext)
     shares: bool = False
+    texts: int = 0
 
 
 @dataclass(frozen=True)
@@ -53,6 +55,10 @@ class Meddled(Drafter):
 
     def rule(self, sampling: Sampling) -> DrawRule:
         return self.drafter.rule(sampling)
+
+    @property
+    def chains(self) -> bool:
+        return self.drafter.chains
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         drafting = self.drafter.start(pair, sampling)
@@ -70,6 +76,10 @@ class Overheard(Drafter):
 
     def rule(self, sampling: Sampling) -> DrawRule:
         return self.drafter.rule(sampling)
+
+    @property
+    def chains(self) -> bool:
+        return self.drafter.chains
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         drafting = self.drafter.start(pair, sampling)
@@ -195,7 +205,7 @@ FAULTS = {
     "q of another temperature, block": Fault(Meddled(CHAIN, other_temperature), Block()),
     "q before top_k": Fault(Meddled(CHAIN, before_top_k), TopDown(Naive()), Sampling(1.0, 2)),
     "bonus token of the wrong node": Fault(TREE, BonusAtTheParent(TopDown(RRS()))),
-    "cache rows of the first path": Fault(WIDE, TopDown(RRS()), Sampling(1.5), broken=first_rows_kept),
+    "cache rows of the first path": Fault(WIDE, TopDown(RRS()), Sampling(1.5), first_rows_kept, texts=900),
     "siblings see each other": Fault(TREE, TopDown(RRS()), broken=causal_mask),
     "positions of a chain": Fault(TREE, TopDown(RRS()), broken=positions_in_a_row),
     "one noise for draft and verifier": Fault(CHAIN, TopDown(Naive()), Sampling(2.0), shares=True),

@@ -42,6 +42,16 @@ class Drafter(ABC):
     def rule(self, sampling: Sampling) -> DrawRule:
         """How the children of a node are drawn: what a verifier must be lossless for."""
 
+    @property
+    def chains(self) -> bool:
+        """Whether every draft is a chain."""
+        return False
+
+    @property
+    def paths(self) -> bool:
+        """Whether every draft is of independent paths of one length, which share their common beginnings."""
+        return self.chains
+
     @abstractmethod
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         """Begin a text.

@@ -12,7 +12,7 @@ from reference.drafters.model import PathDrafting
 from reference.models import Pair
 from reference.sampling import Sampling, handed
 from spectheory import Draft, DrawRule
-from spectheory.world import Growth, Policy
+from spectheory.world import Growth, Levels, Paths, Policy
 
 
 @dataclass(frozen=True)
@@ -27,6 +27,18 @@ class Drawn(Drafter):
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         return self.policy.rule
+
+    @property
+    def chains(self) -> bool:
+        """See Drafter.chains."""
+        if isinstance(self.policy, Paths):
+            return self.policy.paths == 1
+        return isinstance(self.policy, Levels) and set(self.policy.counts) == {1}
+
+    @property
+    def paths(self) -> bool:
+        """See Drafter.paths."""
+        return isinstance(self.policy, Paths) or self.chains
 
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
         """See Drafter.start."""

@@ -34,6 +34,11 @@ class StaticTree(Drafter):
             return DrawRule.TOP_K
         return DrawRule.IID if self.tree.is_chain else DrawRule.NO_REPLACEMENT
 
+    @property
+    def chains(self) -> bool:
+        """See Drafter.chains."""
+        return self.tree.is_chain
+
     def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
         """See Drafter.start."""
         widest = int(self.tree.rank.max()) + 1
