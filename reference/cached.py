@@ -7,7 +7,6 @@ import time
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import PreTrainedModel
 
 from reference.rows import RowCache
@@ -31,31 +30,28 @@ class CachedModel:
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (n,) one after another; logits (n, V) in float32."""
-        return self._call(tokens, torch.arange(self.length, self.length + len(tokens), device=self.device)[None], None)
+        return self._call(tokens)
 
     def mask(self, attend: np.ndarray) -> Tensor:
         """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
         return torch.from_numpy(np.where(attend, np.float32(0), self.lowest)).to(self.device, self.dtype)
 
-    def forward_tree(self, tokens: Tensor, depth: Tensor, mask: Tensor, committed: int) -> Tensor:
-        """Append nodes of a tree that hangs below the first `committed` cached tokens; logits (n, V) in float32.
+    def forward_tree(self, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
+        """Append nodes of a tree; logits (n, V) in float32.
 
         Args:
             tokens: (n,) tokens of the new nodes.
-            depth: (n,) their positions relative to `committed`.
-            mask: (n, length - committed + n) additive mask over the nodes cached behind `committed`, then the new ones.
-            committed: cached tokens that every node attends to.
+            positions: (n,) theirs, the number of tokens before each on its way from the beginning of the text.
+            mask: (n, length + n) additive mask over what is cached, then the new nodes.
         """
-        return self._call(tokens, (depth + committed)[None], pad(mask, (committed, 0))[None, None])
+        return self._call(tokens, position_ids=positions[None], attention_mask=mask[None, None])
 
-    def _call(self, tokens: Tensor, positions: Tensor, mask: Tensor | None) -> Tensor:
+    def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
         started = self._clock()
-        logits = self.model(
-            tokens[None], position_ids=positions, attention_mask=mask, past_key_values=self.cache, use_cache=True
-        ).logits[0]
+        logits = self.model(tokens[None], past_key_values=self.cache, use_cache=True, **where).logits
         self.seconds += self._clock() - started
-        self.length += len(tokens)
-        return logits[:, : self.vocab_size].float()
+        self.length += logits.shape[1]
+        return logits[0, :, : self.vocab_size].float()
 
     def _clock(self) -> float:
         if self.device.type == "cuda":

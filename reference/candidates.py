@@ -24,11 +24,11 @@ def candidates(q: Tensor, k: int, rule: DrawRule, generator: Generator | None) -
         return _apart(q, k, generator)
     if rule is DrawRule.TOP_K_THEN_ONE:
         head = _most_probable(q, k - 1)
-        return torch.cat([head, _independent(q.scatter(1, head.clamp(min=0), 0), 1, generator)], 1)
+        return torch.cat([head, _one_more(q.scatter(1, head.clamp(min=0), 0), generator)], 1)
     if k > 2:
         raise ValueError(f"k must be at most 2 for HUB, got {k}")
     first, hub = _independent(q, 1, generator), q.argmax(-1, keepdim=True)
-    return torch.cat([first, torch.where(first == hub, _independent(q.scatter(1, hub, 0), 1, generator), hub)], 1)
+    return torch.cat([first, torch.where(first == hub, _one_more(q.scatter(1, hub, 0), generator), hub)], 1)
 
 
 def _most_probable(q: Tensor, k: int) -> Tensor:
@@ -38,20 +38,23 @@ def _most_probable(q: Tensor, k: int) -> Tensor:
 
 
 def _apart(q: Tensor, k: int, generator: Generator | None) -> Tensor:
-    """Draws without replacement: the k largest of q / e with e independent exponentials; the first has law q.
+    """Draws without replacement: the k largest of q / e with e independent exponentials, here -e; the first has law q.
 
     The uniforms are float64: those of float32 have no small e, and of a large vocabulary the tail is drawn too rarely.
-    -log of a uniform is four times as fast as torch's own exponentials on a CPU.
+    The log of a uniform is four times as fast as torch's own exponentials on a CPU.
     """
-    noise = torch.rand(q.shape, generator=generator, device=q.device, dtype=torch.float64).log_().neg_()
-    first = (q / noise.to(q.dtype)).topk(k)
-    return first.indices.masked_fill(first.values <= 0, -1)
+    noise = torch.rand(q.shape, generator=generator, device=q.device, dtype=torch.float64).log_()
+    first = (q / noise.to(q.dtype)).topk(k, largest=False)
+    return first.indices.masked_fill(first.values >= 0, -1)
 
 
 def _independent(q: Tensor, k: int, generator: Generator | None) -> Tensor:
-    """By inversion in float64; -1 from an empty law."""
-    edges = q.double().cumsum(-1)
-    whole = edges[:, -1:].contiguous()
-    points = whole * torch.rand(len(q), k, generator=generator, device=q.device, dtype=torch.float64)
-    last = torch.searchsorted(edges, whole)  # a product may round up to the whole
-    return torch.minimum(torch.searchsorted(edges, points, right=True), last).masked_fill(whole <= 0, -1)
+    """By inversion in float64; V from an empty law. Why no point lies at the last edge: `spectheory.chance.draw`."""
+    edges = q.cumsum(-1, dtype=torch.float64)
+    points = torch.rand(len(q), k, generator=generator, device=q.device, dtype=torch.float64) * edges[:, -1:]
+    return torch.searchsorted(edges, points, right=True)
+
+
+def _one_more(q: Tensor, generator: Generator | None) -> Tensor:
+    drawn = _independent(q, 1, generator)
+    return drawn.masked_fill(drawn == q.shape[1], -1)

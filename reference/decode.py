@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor
+from torch.nn.functional import pad
 
 from reference.cached import CachedModel
 from reference.drafters import Drafter
@@ -182,14 +183,15 @@ class Shape:
 
     def __init__(self, tree: Tree, target: CachedModel) -> None:
         self.tree = tree
-        self.depth = torch.as_tensor(tree.depth, dtype=torch.long, device=target.device)
-        self.mask = target.mask(tree.ancestor_mask())
+        attend = tree.ancestor_mask()
+        self.depth = torch.as_tensor(attend.sum(1) - 1, device=target.device)
+        self.mask = target.mask(attend)
 
     def forward(self, tokens: Tensor, target: CachedModel) -> Tensor:
         """Root and tree behind the text: tokens (n + 1,) to logits (n + 1, V)."""
         if self.tree.budget == 0:
             return target.forward(tokens)
-        return target.forward_tree(tokens, self.depth, self.mask, target.length)
+        return target.forward_tree(tokens, self.depth + target.length, pad(self.mask, (target.length, 0)))
 
 
 def _on_host(draft: Draft, tokens: list[int]) -> Draft:

@@ -100,8 +100,8 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     if tokens == 1:
         model.forward(drawn)
     else:
-        mask = model.mask(np.tri(tokens, dtype=bool))
-        model.forward_tree(drawn, torch.arange(tokens, device=model.device), mask, context)
+        mask = model.mask(np.tri(tokens, context + tokens, context, dtype=bool))
+        model.forward_tree(drawn, torch.arange(context, context + tokens, device=model.device), mask)
     model.keep(context, [])
     return model.seconds - before
 

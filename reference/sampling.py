@@ -44,7 +44,7 @@ class Sampling:
 
     def law(self, logits: Tensor) -> Tensor:
         """(..., V) float32 law of the next token for logits (..., V); not for greedy decoding, which draws nothing."""
-        scores = logits.float() / self.temperature
+        scores = logits.float() if self.temperature == 1 else logits.float() / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
         law = torch.softmax(scores, dim=-1)

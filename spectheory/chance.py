@@ -33,13 +33,15 @@ class ReplayError(Exception):
 
 
 def draw(law: Vector, rng: Any) -> int:
-    """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised."""
+    """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised.
+
+    A uniform number is at most 1 - 2**-53, so that its product with the sum of the law rounds to less than that sum.
+    """
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]
         return possible[rng.fork([law[token] for token in possible])]
     edges = np.cumsum(np.asarray(law.cpu() if hasattr(law, "cpu") else law), dtype=np.float64)
-    token = int(edges.searchsorted(edges[-1] * rng.random(), side="right"))
-    return min(token, int(edges.searchsorted(edges[-1])))  # the product may round up to the whole
+    return int(edges.searchsorted(edges[-1] * rng.random(), side="right"))
 
 
 def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:

@@ -126,7 +126,7 @@ class Tree:
             lists[parent].append(node)
         return tuple(map(tuple, lists))
 
-    @property
+    @cached_property
     def max_depth(self) -> int:
         """Depth of the deepest node."""
         return int(self.depth.max())

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 from unittest import mock
 
@@ -47,11 +49,10 @@ class Fault:
 
 
 @dataclass(frozen=True)
-class Meddled(Drafter):
-    """A drafter whose drafts are changed, while it learns of what was accepted as it should."""
+class Wrapped(Drafter):
+    """A drafter that says of itself what another one does, and drafts otherwise."""
 
     drafter: Drafter
-    change: Callable[[Draft], Draft]
 
     def rule(self, sampling: Sampling) -> DrawRule:
         return self.drafter.rule(sampling)
@@ -62,35 +63,33 @@ class Meddled(Drafter):
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         drafting = self.drafter.start(pair, sampling)
-        grow = drafting.grow
-        drafting.grow = lambda room, rng: self.change(grow(room, rng))  # type: ignore[method-assign]
+        drafting.grow = partial(self.grown, drafting.grow)  # type: ignore[method-assign]
         return drafting
+
+    @abstractmethod
+    def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
+        """A draft, with the other drafter's `grow` at hand."""
 
 
 @dataclass(frozen=True)
-class Overheard(Drafter):
-    """A drafter whose every draft is drawn with the numbers that the verifier is going to draw with."""
+class Meddled(Wrapped):
+    """Its drafts are changed, while it learns of what was accepted as it should."""
 
-    drafter: Drafter
+    change: Callable[[Draft], Draft]
+
+    def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
+        return self.change(grow(room, rng))
+
+
+@dataclass(frozen=True)
+class Overheard(Wrapped):
+    """Its every draft is drawn with the numbers that the verifier is going to draw with."""
+
     verifying: Generator
 
-    def rule(self, sampling: Sampling) -> DrawRule:
-        return self.drafter.rule(sampling)
-
-    @property
-    def chains(self) -> bool:
-        return self.drafter.chains
-
-    def start(self, pair: Pair, sampling: Sampling) -> Drafting:
-        drafting = self.drafter.start(pair, sampling)
-        grow = drafting.grow
-
-        def overheard(room: int, rng: Any) -> Draft:
-            rng.set_state(self.verifying.get_state())
-            return grow(room, rng)
-
-        drafting.grow = overheard  # type: ignore[method-assign]
-        return drafting
+    def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
+        rng.set_state(self.verifying.get_state())
+        return grow(room, rng)
 
 
 def other_temperature(draft: Draft) -> Draft:
@@ -133,13 +132,12 @@ class BonusAtTheParent(Verifier):
 class NotNormalised(Naive):
     """After a rejection the residual is inverted as if it summed to 1: what lacks falls to the last token."""
 
-    def branching(self, p: Any, q: Any, drafts: Sequence[int]) -> Any:
-        accepted = accept_ratio(p[drafts[0]], q[drafts[0]])
+    def emit(self, p: Any, q: Any, drafts: Sequence[int], rng: Any) -> int:
+        if rng.random() < accept_ratio(p[drafts[0]], q[drafts[0]]):
+            return drafts[0]
         law = excess(p, q)
         law[-1] += 1 - law.sum()
-        law *= 1 - accepted
-        law[drafts[0]] += accepted
-        return law
+        return draw(law, rng)
 
 
 class Shared:

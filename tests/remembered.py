@@ -33,8 +33,16 @@ class Remembered:
         self.known: dict[Seen, Tensor] = {}
 
     def __call__(
-        self, tokens: Tensor, position_ids: Tensor, attention_mask: Tensor | None, past_key_values: Any, use_cache: bool
+        self,
+        tokens: Tensor,
+        past_key_values: Any,
+        use_cache: bool,
+        position_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
     ) -> SimpleNamespace:
+        if position_ids is None:
+            start = past_key_values.get_seq_length()
+            position_ids = torch.arange(start, start + tokens.shape[1])[None]
         states = torch.stack([position_ids, tokens], -1)[:, None].float()
         rows = [(position, token) for position, token in past_key_values.update(states, states, 0)[0][0, 0].tolist()]
         if attention_mask is None:

@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Generator
+from torch.nn.functional import pad
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
 from reference.cached import CachedModel
@@ -74,7 +75,8 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     with torch.inference_mode():
         model.forward(torch.tensor(prompt))
         mask = model.mask(tree.ancestor_mask())
-        logits = model.forward_tree(tokens, torch.as_tensor(tree.depth, dtype=torch.long), mask, len(prompt))
+        positions = torch.as_tensor(tree.depth, dtype=torch.long) + len(prompt)
+        logits = model.forward_tree(tokens, positions, pad(mask, (len(prompt), 0)))
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])
             alone = tiny.target(torch.tensor([prompt + tokens[path].tolist()])).logits[0, -1]

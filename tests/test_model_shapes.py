@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 import torch
 from torch import Generator
+from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, LlamaConfig, PreTrainedConfig, Qwen3Config
 
 from reference.cached import CachedModel
@@ -256,7 +257,8 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
             model = CachedModel(pair.target, pair.vocab_size)
             model.forward(torch.tensor(PROMPTS[1], device=pair.device))
             mask = model.mask(seen)
-            rows.append(model.forward_tree(tokens, positions, mask, len(PROMPTS[1])))
+            behind = len(PROMPTS[1])
+            rows.append(model.forward_tree(tokens, positions + behind, pad(mask, (behind, 0))))
         for node in range(tree.budget + 1):
             path = PROMPTS[1] + tokens[torch.as_tensor(seen[node])].tolist()
             alone = pair.target(torch.tensor([path], device=pair.device)).logits[0, -1].float()

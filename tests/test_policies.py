@@ -260,9 +260,9 @@ def test_gains_never_grow_and_the_marginal_stop_is_exact(draft: MarkovDraft, bud
 @example(UNIFORM, 6)
 def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) -> None:
     frontier, most, before = Frontier(draft, budget), inf, 0.0
-    for depth, found in layers(frontier, budget):
+    for layer, found in layers(frontier, budget):
         assert found - before <= most + 1e-12
-        most, before = most_gain(frontier, budget, depth), found
+        most, before = most_gain(frontier, budget, layer), found
 
 
 def test_a_layer_that_cannot_pay_is_not_drafted() -> None:

@@ -50,7 +50,9 @@ class Searched(Drafter):
 
 
 class _SearchedDrafting(PathDrafting):
-    """A text drafted by a search."""
+    """A text drafted by a search, whose `unchecked` draft it is."""
+
+    unchecked = True
 
     def __init__(self, pair: Pair, sampling: Sampling, search: Search) -> None:
         super().__init__(pair, sampling)

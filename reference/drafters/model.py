@@ -51,7 +51,7 @@ class ModelDrafting(Drafting):
 class PathDrafting(ModelDrafting):
     """Drafts that grow as they go: any node may be expanded once its parent was.
 
-    `slots` are the places in the cache, behind the committed tokens, of an expanded node and those on the way to it.
+    `slots` are the places in the cache of an expanded node and of those on the way to it, below the root.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
@@ -62,7 +62,8 @@ class PathDrafting(ModelDrafting):
         """See Drafting.commit."""
         if self.committed:
             prefixes = (tuple(emitted[:length]) for length in range(1, len(emitted)))
-            self.keep([self.slots[prefix][-1] for prefix in prefixes if prefix in self.slots], emitted)
+            slots = [self.slots[prefix][-1] for prefix in prefixes if prefix in self.slots]
+            self.keep([slot - self.committed for slot in slots], emitted)
         else:
             self.pending = emitted
         self.slots = {}
@@ -71,10 +72,11 @@ class PathDrafting(ModelDrafting):
         """(P, V) behind distinct paths, from one forward: the root alone, or nodes whose parents were expanded."""
         if not paths[0]:
             return self.root_logits()
-        known = len(self.slots)
-        attend = np.zeros((len(paths), known + len(paths)), bool)
+        attend = np.zeros((len(paths), self.model.length + len(paths)), bool)
+        attend[:, : self.committed] = True
         for row, path in enumerate(paths):
-            self.slots[path] = (*self.slots.get(path[:-1], ()), known + row)
+            self.slots[path] = (*self.slots.get(path[:-1], ()), self.model.length + row)
             attend[row, self.slots[path]] = True
-        tokens, depth = torch.tensor([[path[-1], len(path) - 1] for path in paths], device=self.model.device).T
-        return self.model.forward_tree(tokens, depth, self.model.mask(attend), self.committed)
+        tokens = torch.tensor([path[-1] for path in paths], device=self.model.device)
+        positions = torch.tensor([self.committed + len(path) - 1 for path in paths], device=self.model.device)
+        return self.model.forward_tree(tokens, positions, self.model.mask(attend))

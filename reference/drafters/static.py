@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 from torch import Generator, Tensor
+from torch.nn.functional import pad
 
 from reference.cached import CachedModel
 from reference.candidates import candidates
@@ -49,58 +50,58 @@ class StaticTree(Drafter):
 
 @dataclass(frozen=True)
 class _Level:
-    """The inner nodes of one depth and their children: all index arithmetic of a planned tree, done once."""
+    """One draft forward of a tree in breadth-first order: all index arithmetic of it, done once.
 
-    depth: Tensor
-    mask: Tensor
+    Attributes:
+        nodes: the inner nodes of this depth.
+        inner: their places among the tokens of this depth.
+        depth: theirs less 1, positions behind the committed text.
+        mask: additive, over what is cached behind that text; None where it hides nothing.
+        fanout: most children of one of them.
+        children: places of the children among `fanout` candidates for each inner node.
+    """
+
     nodes: list[int]
-    inner: Tensor
-    children: Tensor
-    parent_row: Tensor
-    rank: Tensor
+    inner: Tensor | slice
+    depth: Tensor
+    mask: Tensor | None
     fanout: int
-
-
-def _inner(tree: Tree) -> np.ndarray:
-    """Nodes with children, level by level: the order in which they enter the draft's cache."""
-    inner = np.unique(tree.parent[1:])
-    return inner[np.argsort(tree.depth[inner], kind="stable")]
+    children: Tensor | slice
 
 
 def _levels(tree: Tree, model: CachedModel) -> list[_Level]:
-    ancestors, inner = tree.ancestor_mask(), _inner(tree)
+    def places(wanted: np.ndarray, size: int) -> Tensor | slice:
+        return slice(None) if len(wanted) == size else torch.as_tensor(wanted, device=model.device)
+
+    ancestors, inner = tree.ancestor_mask(), np.unique(tree.parent[1:])
     levels = []
     for depth in range(tree.max_depth):
+        at, below = (np.flatnonzero(tree.depth == d) for d in (depth, depth + 1))
         nodes = inner[tree.depth[inner] == depth]
-        cached = inner[(tree.depth[inner] > 0) & (tree.depth[inner] <= depth)]
-        children = np.flatnonzero(tree.depth == depth + 1)
-        indices = (nodes, children, np.searchsorted(nodes, tree.parent[children]), tree.rank[children])
-        tensors = [torch.as_tensor(index, dtype=torch.long, device=model.device) for index in indices]
-        mask = model.mask(ancestors[np.ix_(nodes, cached)])
-        levels.append(
-            _Level(
-                depth=torch.full((len(nodes),), depth - 1, device=model.device),
-                mask=mask,
-                nodes=nodes.tolist(),
-                inner=tensors[0],
-                children=tensors[1],
-                parent_row=tensors[2],
-                rank=tensors[3],
-                fanout=int(tree.rank[children].max()) + 1,
-            )
+        attend = ancestors[np.ix_(nodes, inner[(inner > 0) & (tree.depth[inner] <= depth)])]
+        fanout = int(tree.rank[below].max()) + 1
+        taken = np.searchsorted(nodes, tree.parent[below]) * fanout + tree.rank[below]
+        level = _Level(
+            nodes=nodes.tolist(),
+            inner=places(nodes - at[0], len(at)),
+            depth=torch.full((len(nodes),), depth - 1, device=model.device),
+            mask=None if attend.all() else model.mask(attend),
+            fanout=fanout,
+            children=places(taken, len(nodes) * fanout),
         )
+        levels.append(level)
     return levels
 
 
 class StaticDrafting(ModelDrafting):
-    """A text drafted with one tree. `nodes` are those of the planned tree that the last draft has."""
+    """A text drafted with one tree, numbered breadth first. `nodes` are those that the last draft has, None for all."""
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
         super().__init__(pair, sampling)
-        self.tree = tree
+        self.tree = Tree.from_paths(tree.to_paths())
         self.rule = rule
-        self.levels = _levels(tree, self.model)
-        self.offset = {int(node): row for row, node in enumerate(n for n in _inner(tree) if n > 0)}
+        self.levels = _levels(self.tree, self.model)
+        self.offset = {node: row for row, node in enumerate(node for level in self.levels[1:] for node in level.nodes)}
         self.nodes: list[int] | None = None
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
@@ -118,32 +119,39 @@ class StaticDrafting(ModelDrafting):
 
     def grow(self, room: int, rng: Generator | None) -> Draft:
         """See Drafting.grow."""
-        size = self.tree.budget + 1
-        tokens = torch.zeros(size, dtype=torch.long, device=self.model.device)
-        tokens[0] = self.pending[-1]
-        drawn_from: list[Any] = [None] * size
-        possible = torch.ones(size, dtype=torch.bool, device=self.model.device)
+        by_depth, laws = [torch.tensor(self.pending[-1:], device=self.model.device)], []
         for level in self.levels[:room]:
-            first = level is self.levels[0]
-            logits = self.root_logits() if first else self._forward(tokens[level.inner], level)
+            logits = self._logits(level, by_depth[-1])
             if self.sampling.greedy:
-                tokens[level.children] = logits.topk(level.fanout).indices[level.parent_row, level.rank]
-                continue
-            law = self.sampling.law(logits)
-            drawn = candidates(law, level.fanout, self.rule, rng)[level.parent_row, level.rank]
-            possible[level.children] = drawn >= 0
-            tokens[level.children] = drawn.clamp(min=0)
-            for node, row in zip(level.nodes, handed(law), strict=True):
-                drawn_from[node] = row
-        draft = Draft.unchecked(self.tree, tokens, drawn_from, self.tree.child_lists, self.rule)
+                drawn = logits.topk(level.fanout).indices
+            else:
+                laws.append(self.sampling.law(logits))
+                drawn = candidates(laws[-1], level.fanout, self.rule, rng)
+            by_depth.append(drawn.flatten()[level.children])
+        tokens, drawn_from = torch.cat(by_depth), self._by_node(laws)
+        tree = self.tree if room >= self.tree.max_depth else Tree(self.tree.parent[: len(tokens)])
+        draft = Draft.unchecked(tree, tokens, drawn_from[: len(tokens)], tree.child_lists, self.rule)
         self.nodes = None
-        if room >= self.tree.max_depth and (self.sampling.greedy or possible.all()):
-            return draft
-        draft, self.nodes = pruned(draft, possible.cpu().numpy() & (self.tree.depth <= room))
+        if self.rule is DrawRule.NO_REPLACEMENT and not (possible := tokens >= 0).all():
+            draft, self.nodes = pruned(draft, possible.numpy(force=True))
         return draft
 
-    def _forward(self, tokens: Tensor, level: _Level) -> Tensor:
-        return self.model.forward_tree(tokens, level.depth, level.mask, self.committed)
+    def _by_node(self, laws: list[Tensor]) -> list[Any]:
+        """The law at each node of the tree, from those of the levels; None where nothing was drawn."""
+        rows: list[Any] = [None] * (self.tree.budget + 1)
+        for level, law in zip(self.levels, laws, strict=False):
+            for node, row in zip(level.nodes, handed(law), strict=True):
+                rows[node] = row
+        return rows
+
+    def _logits(self, level: _Level, tokens: Tensor) -> Tensor:
+        """(P, V) behind the inner nodes of a level, given the tokens of its depth."""
+        if level is self.levels[0]:
+            return self.root_logits()
+        fed = tokens[level.inner].clamp(min=0)
+        if level.mask is None:
+            return self.model.forward(fed)
+        return self.model.forward_tree(fed, level.depth + self.committed, pad(level.mask, (self.committed, 0)))
 
 
 def pruned(draft: Draft, wanted: np.ndarray) -> tuple[Draft, list[int]]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spectheory.arrays import Vector, accept_ratio, excess, power, residual
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -33,6 +34,11 @@ class Naive(Solver):
         law *= 1 - accepted
         law[first] += accepted
         return law
+
+    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.emit."""
+        first = drafts[0]
+        return first if rng.random() < accept_ratio(p[first], q[first]) else draw(residual(p, q), rng)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
 from spectheory.arrays import Vector, check_law, check_tokens
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 
 
@@ -56,6 +57,13 @@ class Solver(ABC):
     @abstractmethod
     def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """`law`, unchecked. The result is the caller's to change."""
+
+    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """A token of `branching`, from a `numpy.random.Generator` or a `Replay`.
+
+        A solver whose procedure mostly ends before it needs the whole law does without it here.
+        """
+        return draw(self.branching(p, q, drafts), rng)
 
     @abstractmethod
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:

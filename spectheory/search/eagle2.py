@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import numpy as np
-
 from spectheory.search.arguments import check_budget, check_whole
 from spectheory.search.drafted import Drafted
 from spectheory.search.drafter import Drafter
-from spectheory.search.frontier import Frontier
+from spectheory.search.frontier import ROOT, Frontier
 
 
 @dataclass(frozen=True)
@@ -48,10 +46,9 @@ class Eagle2:
 
     def grow(self, draft: Drafter) -> Drafted:
         """Draft one tree."""
-        frontier, beam = Frontier(draft, self.budget), np.zeros(1, np.int64)
-        for layer in range(1, self.depth + 1):
-            frontier.expand(beam, fanout=self.top_k, most=max(self.top_k, self.budget))
-            beam = np.flatnonzero(frontier.nodes.depth == layer)[: self.top_k]
-            if len(beam) == 0:
+        frontier, layer = Frontier(draft, self.budget), [ROOT]
+        for _ in range(self.depth):
+            layer = frontier.expand(layer[: self.top_k], fanout=self.top_k, most=max(self.top_k, self.budget))
+            if not layer:
                 break
         return frontier.drafted()

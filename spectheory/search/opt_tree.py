@@ -4,44 +4,40 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-
-import numpy as np
+from itertools import accumulate
 
 from spectheory.search.arguments import check_budget, check_not_negative
 from spectheory.search.drafted import Drafted
 from spectheory.search.drafter import Drafter
-from spectheory.search.frontier import Frontier
+from spectheory.search.frontier import ROOT, Frontier, Node
 
 
-def layers(frontier: Frontier, budget: int) -> Iterator[tuple[int, float]]:
-    """Draft one layer after the other, and say after each its depth and E_sub, the worth of the best tree so far.
+def layers(frontier: Frontier, budget: int) -> Iterator[tuple[list[Node], float]]:
+    """Draft one layer after the other, and give each with E_sub, the worth of the best tree so far.
 
     Each layer is the `budget` best children of the one before; it ends at depth `budget` or at an empty layer. The
     increments of E_sub never grow: to a better tree a layer adds no more than to a worse one, and any k of its nodes
     sum to at most what their parents, k or fewer, sum to, which displace no more than they do.
     """
-    layer = np.zeros(1, np.int64)
-    for depth in range(1, budget + 1):
-        frontier.expand(layer, fanout=budget, most=budget)
-        yield depth, frontier.worth
-        layer = np.flatnonzero(frontier.nodes.depth == depth)
-        if len(layer) == 0:
+    layer = [ROOT]
+    for _ in range(budget):
+        layer = frontier.expand(layer, fanout=budget, most=budget)
+        yield layer, frontier.worth
+        if not layer:
             return
 
 
-def most_gain(frontier: Frontier, budget: int, depth: int) -> float:
-    """What the layer below `depth`, the last one drafted, can add to E_sub at most.
+def most_gain(frontier: Frontier, budget: int, layer: list[Node]) -> float:
+    """What the layer below `layer`, the last one drafted, can add to E_sub at most.
 
     It is the largest, over k, of the sum of the k best probabilities of the last layer less that of the k least of the
     best tree so far, an empty place counting 0. For if k nodes of the next layer enter, they have k parents or fewer,
     and sum to at most what these do, since siblings exclude each other; and k nodes or empty places make way for them.
     """
-    probability = frontier.nodes.probability
-    best = np.zeros(budget)
-    kept = probability[1 : budget + 1]
-    best[: len(kept)] = kept
-    last = probability[frontier.nodes.depth == depth][:budget]
-    return float((last - best[::-1][: len(last)]).cumsum().max(initial=0.0))
+    kept = [node.probability for node in frontier.nodes[1 : budget + 1]]
+    worst = [0.0] * (budget - len(kept)) + kept[::-1]
+    gains = accumulate(node.probability - least for node, least in zip(layer, worst, strict=False))
+    return max([0.0, *gains])
 
 
 @dataclass(frozen=True)
@@ -56,7 +52,9 @@ class OptTree:
     Theorem 3.1, p-hat falls strictly, fails at a draft probability of 1; a threshold above 0 can end before the
     optimum, and the layer whose gain was too small has been paid for, and is used; tokens of probability 0 fill a
     layer. That the threshold belongs between the draft-to-target time ratio mu and 1 needs p-hat to be the acceptance
-    rate: then the fastest one is mu times the tokens per target time of the whole run, speculation included.
+    rate: then the layers that pay are those that gain more than mu times the tokens per target time of the whole run,
+    speculation included, and the algorithm, which sees a gain only after the layer, drafts one more (proofs_check,
+    claim O-MU). The default drafts until nothing is gained, as mu is not known here.
 
     What is done here: ties go to the smaller depth, then to the lower rank; no token of probability 0 is drafted or
     expanded; with threshold 0 the tree is the optimum of its budget (proofs_check, claim O-ALG1).
@@ -95,8 +93,8 @@ class OptTreeAtCost:
     E_sub never grow, so that this ratio rises up to some s and then never again: the first layer that does not raise
     it is the last. Where `most_gain` shows beforehand that it cannot, that layer is not drafted; where it does not, the
     layer is paid for and kept. At least one layer is drafted. This takes the context as if all were like it; over a
-    mixture of contexts the fastest rule is `OptTree(budget, threshold=mu * speed)`, speed being the tokens per target
-    time of the whole run.
+    mixture of contexts the layers that pay are those that gain more than mu * speed, speed being the tokens per target
+    time of the whole run: `OptTree(budget, threshold=mu * speed)` drafts these and one more.
 
     Attributes:
         budget: most drafted nodes.
@@ -115,9 +113,9 @@ class OptTreeAtCost:
     def grow(self, draft: Drafter) -> Drafted:
         """Draft one tree."""
         frontier, before = Frontier(draft, self.budget), 1.0
-        for depth, worth in layers(frontier, self.budget):
+        for depth, (layer, worth) in enumerate(layers(frontier, self.budget), start=1):
             speed = (1 + worth) / (1 + self.draft_over_target * depth)
-            most = 1 + worth + most_gain(frontier, self.budget, depth)
+            most = 1 + worth + most_gain(frontier, self.budget, layer)
             if not speed > before or not most / (1 + self.draft_over_target * (depth + 1)) > speed:
                 break
             before = speed

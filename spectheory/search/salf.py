@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spectheory.search.arguments import check_budget, check_not_negative, check_whole
 from spectheory.search.drafted import Drafted
 from spectheory.search.drafter import Drafter
-from spectheory.search.frontier import Frontier
+from spectheory.search.frontier import ROOT, Frontier, total
 
 
 @dataclass(frozen=True)
@@ -49,11 +49,13 @@ class Salf:
 
     def grow(self, draft: Drafter) -> Drafted:
         """Draft one tree."""
-        frontier = Frontier(draft, self.budget)
+        frontier, queue, tree = Frontier(draft, self.budget), [ROOT], []
         while True:
-            batch = frontier.take(self.batch)
-            probability = frontier.nodes.probability[batch]
-            promising = probability > frontier.floor(frontier.nodes.taken)
-            if not promising.any() or probability[promising].sum() < self.threshold:
-                return frontier.drafted(None if self.fill else frontier.nodes.taken)
-            frontier.expand(batch[promising], fanout=self.budget, most=self.budget, least=frontier.floor())
+            batch, queue = queue[: self.batch], queue[self.batch :]
+            tree = sorted(tree + batch)
+            floor = frontier.floor(tree)
+            promising = [node for node in batch if node.probability > floor]
+            if not promising or total(promising) < self.threshold:
+                return frontier.drafted(None if self.fill else tree)
+            children = frontier.expand(promising, fanout=self.budget, most=self.budget, least=frontier.floor())
+            queue = sorted(queue + children)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from spectheory.search.arguments import check_budget, check_whole
 from spectheory.search.drafted import Drafted
 from spectheory.search.drafter import Drafter
-from spectheory.search.frontier import Frontier
+from spectheory.search.frontier import ROOT, Frontier
 
 
 @dataclass(frozen=True)
@@ -41,13 +41,14 @@ class SpecExec:
 
     def grow(self, draft: Drafter) -> Drafted:
         """Draft one tree."""
-        frontier = Frontier(draft, self.budget)
+        frontier, queue = Frontier(draft, self.budget), [ROOT]
         while True:
-            batch, floor = frontier.take(self.batch), frontier.floor()
-            batch = batch[frontier.nodes.probability[batch] > floor]
-            if len(batch) == 0:
+            floor = frontier.floor()
+            batch = [node for node in queue[: self.batch] if node.probability > floor]
+            if not batch:
                 return frontier.drafted()
-            frontier.expand(batch, fanout=self.budget, most=self.budget, least=floor)
+            children = frontier.expand(batch, fanout=self.budget, most=self.budget, least=floor)
+            queue = sorted(queue[len(batch) :] + children)
 
 
 def distance_to_optimum(drafted: Drafted, draft: Drafter) -> float:

@@ -11,7 +11,7 @@ from spectheory.search.arguments import check_whole
 from spectheory.search.drafted import Drafted
 from spectheory.search.drafter import DraftedPath, Drafter, ask
 from spectheory.search.eagle2 import Eagle2
-from spectheory.search.frontier import Frontier
+from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
 from spectheory.tree import Tree
 
@@ -41,24 +41,15 @@ class StaticTree:
 
     def grow(self, draft: Drafter) -> Drafted:
         """Draft one tree."""
-        frontier, shape = Frontier(draft, self.budget or max(1, self.tree.budget)), np.zeros(1, np.int64)
-        children = np.bincount(self.tree.parent[1:], minlength=self.tree.budget + 1)
-        frontier.take(1)
-        for level in range(self.tree.max_depth):  # `shape` says which node of the tree each one of the level is
-            wanted = children[shape]
-            inner = _level(frontier, level)[wanted > 0]
-            if len(inner) == 0:
-                break
-            widest = int(wanted.max())
-            frontier.expand(inner, fanout=widest, most=widest * len(inner))
-            nodes, places = frontier.nodes, _level(frontier, level)  # other places, in the same order
-            found = np.flatnonzero(nodes.depth == level + 1)
-            above, rank = np.searchsorted(places, nodes.parent[found]), nodes.rank[found]
-            kept = rank < wanted[above]
-            nodes.taken[found[kept]] = True
-            pairs = zip(shape[above[kept]].tolist(), rank[kept].tolist(), strict=True)
-            shape = np.array([self.tree.children(node)[r] for node, r in pairs], np.int64)
-        return frontier.drafted(frontier.nodes.taken)
+        frontier, below = Frontier(draft, self.budget or max(1, self.tree.budget)), self.tree.child_lists
+        tree, level = [ROOT], [(ROOT, 0)]  # each node with the one of the tree for which it stands
+        while inner := {node.path: (node, below[place]) for node, place in level if below[place]}:
+            widest = max(len(places) for _, places in inner.values())
+            found = frontier.expand([node for node, _ in inner.values()], fanout=widest, most=widest * len(inner))
+            wanted = ((child, inner[child.path[:-1]][1]) for child in found)
+            level = [(child, places[child.rank]) for child, places in wanted if child.rank < len(places)]
+            tree = sorted(tree + [child for child, _ in level])
+        return frontier.drafted(tree)
 
 
 def best_static_tree(drafts: Drafter | Sequence[Drafter], budget: int, *, max_depth: int | None = None) -> Tree:
@@ -94,11 +85,6 @@ def listed(drafts: Drafter | Sequence[Drafter]) -> list[Drafter]:
         if not callable(getattr(one, "expand", None)):
             raise ValueError(f"drafts must answer expand(paths), see Drafter, got {one!r:.80}: use a RatesDraft")
     return found
-
-
-def _level(frontier: Frontier, level: int) -> np.ndarray:
-    """Places of the nodes taken at a depth."""
-    return np.flatnonzero(frontier.nodes.taken & (frontier.nodes.depth == level))
 
 
 class MeanDraft:

@@ -66,7 +66,12 @@ class TopDown(Verifier):
 
     def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """See Verifier.drawn; only the nodes on the way are evaluated."""
-        path, token = walk(draft.draws, draft.tokens, lambda node: draw(self.emitted(draft, p, node), rng))
+
+        def emit(node: int) -> int:
+            drafts = draft.drafted(node)
+            return self.solver.emit(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
+
+        path, token = walk(draft.draws, draft.tokens, emit)
         return (path or [0])[-1], token
 
 
