@@ -62,13 +62,11 @@ class _DrawnDrafting(PathDrafting):
             if not counts:
                 break
             rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
-            q = self.sampling.law(self.logits(list(rows)))
-            laws = q[[rows[growth.contexts[node]] for node in counts]]
-            drawn = candidates(laws, max(counts.values()), self.policy.rule, rng)
-            possible = (drawn >= 0).sum(1).tolist()
+            laws = self.sampling.law(self.logits(list(rows)))
+            if len(rows) < len(counts):
+                laws = laws[[rows[growth.contexts[node]] for node in counts]]
+            drawn = candidates(laws, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
-            for (node, count), law, tokens, few in zip(
-                counts.items(), handed(laws), drawn.tolist(), possible, strict=True
-            ):
-                level += growth.hang(node, law, tokens[: min(count, few)])
+            for (node, count), law, tokens in zip(counts.items(), handed(laws), drawn, strict=True):
+                level += growth.hang(node, law, [token for token in tokens[:count] if token >= 0])
         return growth.draft()
