@@ -13,7 +13,6 @@ import pytest
 import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 
 from reference.decode import Cycle, Decoder
 from reference.drafters import Datastore, Drafter, Lookahead, SuffixArray
@@ -24,7 +23,7 @@ from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Draft
 from tests.conftest import generated
-from tests.test_decode import small_vocabulary
+from tests.sampled_text import chi_square, small_vocabulary
 
 RANDOM = np.random.default_rng(0).integers(300, size=(20, 400))
 CORPUS = SuffixArray.build(RANDOM)
@@ -239,23 +238,9 @@ def test_the_budget_of_a_lookahead_is_reached() -> None:
 )
 def test_sampled_text_has_the_targets_law(drafter: Drafter) -> None:
     """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds; some are accepted."""
-    pair, prompt, samples = small_vocabulary(), [1, 2, 3], 1500
-    cells = list(itertools.product(range(6), repeat=3))
-    with torch.inference_mode():
-        laws = torch.softmax(pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
-    steps = laws[torch.arange(216)[:, None], torch.arange(2, 5), torch.tensor(cells)]
-    expected = steps.prod(1).numpy() * samples
-    decoder = Decoder(pair, drafter, Sampling(1.0))
-    draft_rng, rng = streams(pair, 11)
-    counts, accepted = np.zeros(216), 0
-    for _ in range(samples):
-        text = decoder.generate(prompt, 3, draft_rng, rng)
-        counts[cells.index(tuple(text.tokens))] += 1
-        accepted += sum(text.accepted)
-    rare = expected < 5
-    merged = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
-    statistic = float(((merged[0] - merged[1]) ** 2 / merged[1]).sum())
-    assert statistic < chi2.ppf(1 - 1e-4, len(merged[0]) - 1)
+    samples = 1500
+    p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3], samples, seed=11)
+    assert p_value > 1e-4
     assert accepted > samples / 4
 
 

@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import itertools
 from fractions import Fraction
 
 import numpy as np
@@ -26,7 +25,8 @@ from spectheory.chance import branches
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
 from spectheory.world import Levels, Paths, Policy
-from tests.conftest import TINY, generated, restless
+from tests.conftest import generated
+from tests.sampled_text import chi_square, small_vocabulary
 
 APART = DrawRule.IID_APART
 TREES = [
@@ -119,40 +119,10 @@ def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> N
             text = text + emitted
 
 
-def small_vocabulary() -> Pair:
-    """A pair over 6 tokens whose joint law of three tokens can be enumerated."""
-    from dataclasses import replace
-
-    from reference.train.pair import new_model
-
-    recipe = replace(TINY, vocab_size=6)
-    models = []
-    for noise in (0.0, 0.2):
-        torch.manual_seed(0)
-        model = new_model(recipe.target, recipe)
-        restless(model, seed=1, scale=0.3)
-        restless(model, seed=2, scale=noise)
-        models.append(model.eval().double())
-    return Pair(models[0], models[1], tokenizer=None, names=("six", "six"))  # type: ignore[arg-type]
-
-
 def test_sampled_text_has_the_targets_law() -> None:
     """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds."""
-    pair, prompt, samples = small_vocabulary(), [1, 2, 3], 3000
-    cells = list(itertools.product(range(6), repeat=3))
-    with torch.inference_mode():
-        laws = torch.softmax(pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
-    steps = laws[torch.arange(216)[:, None], torch.arange(2, 5), torch.tensor(cells)]
-    expected = steps.prod(1).numpy() * samples
-    decoder = Decoder(pair, StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
-    draft_rng, rng = streams(pair, 11)
-    counts = np.zeros(216)
-    for _ in range(samples):
-        counts[cells.index(tuple(decoder.generate(prompt, 3, draft_rng, rng).tokens))] += 1
-    rare = expected < 5
-    merged = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
-    statistic = float(((merged[0] - merged[1]) ** 2 / merged[1]).sum())
-    assert statistic < chi2.ppf(1 - 1e-4, len(merged[0]) - 1)
+    decoder = Decoder(small_vocabulary(), StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
+    assert chi_square(decoder, [1, 2, 3], 3000, seed=11)[0] > 1e-4
 
 
 def test_stop_token_ends_the_text(tiny: Pair) -> None:

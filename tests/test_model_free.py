@@ -9,7 +9,6 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import chi2
 from torch import Generator
 
 from reference.decode import Cycle, Decoder
@@ -20,11 +19,10 @@ from reference.drafters.lookup import TextIndex
 from reference.drafters.recycling import PUBLISHED_TREE
 from reference.models import Pair
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Draft, Tree
 from spectheory.verify import walk
 from tests.conftest import generated
-from tests.test_decode import small_vocabulary
+from tests.sampled_text import chi_square, small_vocabulary
 
 ABLATIONS = [
     Goose(),
@@ -81,22 +79,9 @@ def test_drafts_are_well_formed_and_hit(tiny: Pair, drafter: Drafter) -> None:
 )
 def test_sampled_text_has_the_targets_law(drafter: Drafter) -> None:
     """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
-    pair, prompt, samples = small_vocabulary(), [1, 2, 3, 1], 1500
-    cells = list(itertools.product(range(6), repeat=3))
-    with torch.inference_mode():
-        laws = torch.softmax(pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
-    steps = laws[torch.arange(216)[:, None], torch.arange(3, 6), torch.tensor(cells)]
-    expected = steps.prod(1).numpy() * samples
-    decoder, (draft_rng, rng) = Decoder(pair, drafter, Sampling(1.0)), streams(pair, 5)
-    counts, accepted = np.zeros(216), 0
-    for _ in range(samples):
-        text = decoder.generate(prompt, 3, draft_rng, rng)
-        counts[cells.index(tuple(text.tokens))] += 1
-        accepted += sum(text.accepted)
-    rare = expected < 5
-    merged = [np.append(values[~rare], values[rare].sum()) for values in (counts, expected)]
-    statistic = float(((merged[0] - merged[1]) ** 2 / merged[1]).sum())
-    assert statistic < chi2.ppf(1 - 1e-4, len(merged[0]) - 1)
+    samples = 1500
+    p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3, 1], samples, seed=5)
+    assert p_value > 1e-4
     assert accepted > samples / 10
 
 

@@ -1,0 +1,49 @@
+"""Sampled text of a pair so small that the joint law of three tokens can be enumerated."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import torch
+from scipy.stats import chi2
+
+from reference.decode import Decoder
+from reference.models import Pair
+from reference.streams import streams
+from reference.train.pair import new_model
+from tests.conftest import TINY, restless
+
+TOKENS, LENGTH = 6, 3
+
+
+def small_vocabulary() -> Pair:
+    """A pair over `TOKENS` tokens; the draft is the target with noise."""
+    recipe = replace(TINY, vocab_size=TOKENS)
+    models = []
+    for noise in (0.0, 0.2):
+        torch.manual_seed(0)
+        model = new_model(recipe.target, recipe)
+        restless(model, seed=1, scale=0.3)
+        restless(model, seed=2, scale=noise)
+        models.append(model.eval().double())
+    return Pair(models[0], models[1], tokenizer=None, names=("six", "six"))  # type: ignore[arg-type]
+
+
+def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
+    """The p-value of the joint law of the first three tokens, rare cells as one, and how many drafts were accepted."""
+    cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
+    with torch.inference_mode():
+        laws = torch.softmax(decoder.pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+    behind = len(prompt) - 1 + torch.arange(LENGTH)
+    expected = laws[torch.arange(len(cells))[:, None], behind, torch.tensor(cells)].prod(1).numpy() * samples
+    draft_rng, rng = streams(decoder.pair, seed)
+    counts, accepted = np.zeros(len(cells)), 0
+    for _ in range(samples):
+        text = decoder.generate(prompt, LENGTH, draft_rng, rng)
+        counts[cells.index(tuple(text.tokens))] += 1
+        accepted += sum(text.accepted)
+    rare = expected < 5
+    seen, due = (np.append(values[~rare], values[rare].sum()) for values in (counts, expected))
+    return float(chi2.sf(((seen - due) ** 2 / due).sum(), len(due) - 1)), accepted
