@@ -55,7 +55,7 @@ class Claim:
 
     Attributes:
         id: such as `O-3.1`.
-        source: paper, and theorem or equation.
+        source: paper, and theorem or equation; and whether the paper only leans on it.
         statement: as printed, precise enough to be checked, with its assumptions.
         check: finds the verdict.
     """
@@ -70,19 +70,25 @@ CLAIMS: dict[str, Claim] = {}
 """By id, as they were registered."""
 SECOND: dict[str, Confirm] = {}
 """By id: the second check, written apart from the first; each claim that does not simply hold has one."""
+LEANED_ON = "leaned on, not stated"
+"""Of a claim that the paper needs and does not print."""
 AGAIN = " Second check: "
 """Between the evidence of the first check and the words of the second."""
 
 
-def claim(name: str, *, source: str) -> Callable[[Check], Check]:
-    """Register the decorated check under the claim id `name`; its docstring is the statement."""
+def claim(name: str, *, source: str, stated: bool = True) -> Callable[[Check], Check]:
+    """Register the decorated check under the claim id `name`; its docstring is the statement.
+
+    What is not `stated` is a reading of what the paper leans on, and the source says so wherever it is shown.
+    """
 
     def register(check: Check) -> Check:
         if name in CLAIMS:
             raise ValueError(f"claim {name} has a check already")
         if not check.__doc__:
             raise ValueError(f"the check of {name} must state the claim in its docstring")
-        CLAIMS[name] = Claim(name, source, inspect.cleandoc(check.__doc__), check)
+        where = source if stated else f"{source} ({LEANED_ON})"
+        CLAIMS[name] = Claim(name, where, inspect.cleandoc(check.__doc__), check)
         return check
 
     return register

@@ -107,6 +107,40 @@ def test_the_linear_form_and_its_repair(s: float, p: float, length: int, branche
         np.testing.assert_allclose(found.clipped, found.linear, rtol=1e-9, atol=1e-9)
 
 
+@fixed
+@given(
+    root=st.sampled_from([Fraction(1, 2), Fraction(2, 3), Fraction(3, 4)]),
+    powers=st.tuples(st.integers(1, 3), st.integers(1, 3)),
+    length=st.integers(1, 5),
+    branches=st.integers(0, 9),
+)
+def test_the_allocation_is_the_clipped_line_by_largest_remainders(
+    root: Fraction, powers: tuple[int, int], length: int, branches: int
+) -> None:
+    """The slope is j / q, so that the line is rational and its remainders compare exactly."""
+    j, q = powers
+    found, slope = goose.allocate(root**j, 1 - root**q, length, branches), Fraction(j, q)
+    levels = [Fraction(branches, used) + (used - 1) * slope / 2 for used in range(1, length + 1)]
+    used = max(used for used, level in enumerate(levels, start=1) if level >= (used - 1) * slope)
+    line = [max(levels[used - 1] - k * slope, Fraction(0)) for k in range(length)]
+    assert sum(line) == branches
+    widths = [part.numerator // part.denominator for part in line]
+    for k in sorted(range(length), key=lambda k: (widths[k] - line[k], k))[: branches - sum(widths)]:
+        widths[k] += 1
+    assert found.synergy(widths) == found.synergy(found.widths)
+    np.testing.assert_allclose(found.clipped, np.array(line, dtype=float), atol=1e-9)
+
+
+@fixed
+@given(s=st.floats(0.01, 0.99), p=st.floats(0.001, 0.99), length=st.integers(1, 12), branches=st.integers(1, 60))
+def test_the_harmonic_rule_keeps_its_share(s: float, p: float, length: int, branches: int) -> None:
+    found = goose.allocate(s, p, length, branches)
+    weights = 1 / np.arange(1, length + 1)
+    shares = (branches * weights / weights.sum()).tolist()
+    assert found.synergy(shares) >= found.synergy(found.widths) / weights.sum() - 1e-12
+    assert all(width <= branches / k for k, width in enumerate(found.widths, start=1))
+
+
 def test_limits_of_the_allocation() -> None:
     forgotten = goose.allocate(0.5, 0.5, 4, 2)
     assert forgotten.linear.tolist() == [2, 1, 0, -1]

@@ -24,7 +24,7 @@ from proofs_check.markdown import head, section
 from proofs_check.outcome import outcome, paragraphs, plain, spelled
 from proofs_check.page import claims_page
 from proofs_check.papers import PAPERS, in_order, named
-from proofs_check.verdict import AGAIN, claim, every, second, smallest
+from proofs_check.verdict import AGAIN, LEANED_ON, claim, every, second, smallest
 from spectheory.cli import app
 
 PAGE = (Path(__file__).parent.parent / "docs" / "claims.md").read_text(encoding="utf-8")
@@ -90,7 +90,7 @@ def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
     found = CLAIMS["O-EA"].check(1)
     spoilt = {**found.case, "any": {**found.case["any"], "better_accepted": Fraction(1, 2)}}
     with pytest.raises(AssertionError):
-        SECOND["O-EA"](Verdict("false", "", "", spoilt))
+        SECOND["O-EA"](Verdict("corrected", "", "", spoilt, "so"))
 
 
 def test_a_verdict_states_what_it_needs() -> None:
@@ -118,11 +118,19 @@ def test_a_claim_is_registered_once_and_stated() -> None:
         claim("O-NEW", source="")(lambda effort: Verdict("holds", "", ""))
 
 
+def test_a_reading_of_what_a_paper_leans_on_says_so() -> None:
+    leaned_on = [name for name, one in CLAIMS.items() if LEANED_ON in one.source]
+    assert {"D-ROOTS", "D-NSS"} <= set(leaned_on)
+    assert f"({LEANED_ON})" in section(outcome("D-NSS"))
+    (shown,) = json.loads(CliRunner().invoke(app, ["check", "D-NSS", "--json"]).stdout)
+    assert LEANED_ON in shown["source"]
+
+
 def test_the_command_prints_json_without_rounding() -> None:
     result = CliRunner().invoke(app, ["check", "o-ea", "--json"])
     assert result.exit_code == 0
     (found,) = json.loads(result.stdout)
-    assert (found["id"], found["status"]) == ("O-EA", "false")
+    assert (found["id"], found["status"]) == ("O-EA", "corrected")
     assert found["counterexample"]["greedy"]["draft"] == ["3/5", "2/5"]
     assert {"id", "status", "evidence", "method", "corrected", "source", "statement", "seconds"} <= set(found)
 
@@ -145,7 +153,7 @@ def test_the_report_draws_the_tree(tmp_path: Path) -> None:
     file = tmp_path / "claims.html"
     result = CliRunner().invoke(app, ["check", "O-SIZE", "O-EA", "--report", str(file)])
     assert result.exit_code == 0
-    assert "1 corrected, 1 false" in result.stdout
+    assert "2 corrected" in result.stdout
     page = file.read_text(encoding="utf-8")
     for words in ('id="O-SIZE"', "spectheory check O-EA", "<svg", "filled: better", "second check"):
         assert words in page

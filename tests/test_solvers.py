@@ -203,10 +203,11 @@ def test_the_law_is_that_of_the_procedure_with_coins(solver: Solver, procedure: 
     rng = np.random.default_rng(5)
     for p, q, k in cases(CASES, solver, seed=5, sizes=(2, 3)):
         drafts = solver.rule.children(q, k, rng)
-        law = p * 0
-        for token, chance in branches(lambda coins, p=p, q=q, x=drafts: procedure(p, q, x, coins)):
-            law[token] += chance
-        assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
+        for draws in (procedure, solver.emit):
+            law = p * 0
+            for token, chance in branches(lambda coins, p=p, q=q, x=drafts, draws=draws: draws(p, q, x, coins)):
+                law[token] += chance
+            assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
 
 
 def test_named_examples() -> None:
@@ -315,10 +316,13 @@ def test_bad_input_is_refused(solver: Solver) -> None:
 def test_bad_factors_and_too_many_drafts_are_refused() -> None:
     p, q = exact(1, 2, over=3), exact(2, 1, over=3)
     for target, draft in ((p, q), (p.astype(float), q.astype(float))):
-        with pytest.raises(ValueError, match=r"rho = 1.4 is lossy for k = 2 drafts here, where rho\* = 1.434258"):
+        with pytest.raises(ValueError, match=r"rho = 1.4 is below rho\* = 1.434258\d+ for k = 2 drafts here"):
             SpecTr(rho=1.4).acceptance(target, draft, 2)
-        with pytest.raises(ValueError, match="rho = 1.4 is lossy"):
+        with pytest.raises(ValueError, match="rho = 1.4 is below rho"):
             SpecTr(rho=1.4).law(target, draft, [0, 1])
+    sure, unsure = exact(1, 0, over=1), exact(1, 9, over=10)  # 1 is lossless here, and below rho*
+    with pytest.raises(ValueError, match=r"rho = 1 is below rho\* = 1.9 for k = 2 drafts .* every factor is lossless"):
+        SpecTr(rho=1).law(sure, unsure, [0, 1])
     for rho in (0.5, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=f"rho must be at least 1 and finite, got {rho}"):
             SpecTr(rho=rho)

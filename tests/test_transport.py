@@ -87,8 +87,7 @@ def test_selection_keeps_the_target_and_its_acceptance(solver: Khisti) -> None:
         assert (emitted == p).all()
         lower, upper = solver.acceptance_bounds(p, q, k)
         assert lower <= accepted <= upper
-        if k <= 2:
-            assert solver.acceptance(p, q, k) == accepted
+        assert solver.acceptance(p, q, k) == accepted
         if solver.guard:
             assert accepted >= Naive().acceptance(p, q, k)
         if k == 1:
@@ -105,10 +104,22 @@ def test_the_examples_of_selection() -> None:
     _, accepted = enumerated(Khisti(), p, q, 3, DrawRule.IID)
     assert accepted == Fraction(343913, 464832)
     assert optimal_acceptance(p, q, 3) == Fraction(1357, 1728)
-    with pytest.raises(ValueError, match="k must be at most 2 drafts .* got 3: call acceptance_bounds"):
-        Khisti().acceptance(p, q, 3)
+    assert Khisti().acceptance(p, q, 3) == accepted
+    assert Khisti().acceptance(p.astype(float), q.astype(float), 3) == pytest.approx(float(accepted), abs=1e-12)
+    assert float(Khisti().acceptance(torch.tensor(p.astype(float)), torch.tensor(q.astype(float)), 3)) == pytest.approx(
+        float(accepted), abs=1e-12
+    )
     with pytest.raises(ValueError, match="truncation must be at least 1 token, got 0"):
         Khisti(truncation=0)
+
+
+@pytest.mark.parametrize("truncation", [1, 2, 8])
+def test_selection_has_its_acceptance_for_many_drafts(truncation: int) -> None:
+    """By the recursion over contests, against every sequence of drafts."""
+    solver = Khisti(truncation)
+    for i, (p, q) in enumerate(random_pairs(40, sizes=(2, 3), seed=7)):
+        k = 4 + i % 2
+        assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1]
 
 
 def test_selection_counts_the_residual_on_the_losing_draft() -> None:

@@ -19,7 +19,9 @@ from proofs_check.delayed_trees import (  # noqa: I001 - in the paper's order
     solver_branching,
     policies,
     decoders,
+    roots,
     tables,
+    table_gains,
     solver_again,
 )
 
@@ -29,6 +31,7 @@ __all__ = [
     "expansion",
     "optimality",
     "policies",
+    "roots",
     "solver_again",
     "solver_branching",
     "solver_factor",
@@ -36,6 +39,7 @@ __all__ = [
     "solver_rates",
     "solver_trees",
     "solvers",
+    "table_gains",
     "tables",
     "traversal",
     "verification",

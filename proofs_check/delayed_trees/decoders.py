@@ -1,4 +1,4 @@
-"""What a policy is worth: Eq. (9), and the roots that stand for contexts.
+"""What a policy is worth: Eq. (9).
 
 Small decoders are played whole: two tokens, laws that depend on the last token, and one drafted token or none in each
 cycle. The last committed token is then a Markov chain over cycles, whose stationary law is found exactly.
@@ -10,14 +10,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import Any
 
-import numpy as np
-
-import spectheory as st
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, array, flip, runs, shortfall
+from proofs_check.delayed_trees.cycles import arrays, played
+from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, flip, runs, shortfall
 from proofs_check.verdict import Verdict, claim, every, second, smallest
-from spectheory.chance import branches
 
 Policy = tuple[int, int]
 """Drafted tokens, 0 or 1, behind each last token."""
@@ -133,7 +129,8 @@ def priced_right(case: tuple[tuple[Fraction, ...], Fraction]) -> bool:
 
 @claim("D-EQ9", source="Delayed tree expansion, Eq. (9)")
 def objective(effort: int) -> Verdict:
-    """The policy that maximises E_c[ E[tau + 1 | c, a] / E[T(c, a)] ] maximises throughput in tokens per second.
+    """The policy that maximises E_c[ E[tau + 1 | c, a] / E[T(c, a)] ] maximises throughput: "we aim to maximize the
+    throughput as measured in tokens per second (TPS)", by Eq. (9).
 
     The contexts c are taken as the roots of the policy's own cycles in the long run, or as given, so that each has its
     own best action; the counterexample breaks both readings.
@@ -180,33 +177,6 @@ def objective(effort: int) -> Verdict:
     )
 
 
-def played(p: Any, q: Any, policy: Policy, cycles: int) -> tuple[Fraction, Fraction]:
-    """Expected tokens after so many cycles, and how many started behind each token, by the laws of spectheory."""
-    world, naive = st.World.markov(p, q), st.verify.TopDown(st.otlp.Naive())
-    turns: list[dict[tuple[int, int], Fraction]] = []
-    for last in (0, 1):
-        start = st.World(lambda c, s=last: world.p((s, *c)), lambda c, s=last: world.q((s, *c)))
-        law: dict[tuple[int, int], Fraction] = {}
-        for draft, chance in branches(lambda rng, w=start, n=policy[last]: st.Paths(1, n).grow(w, rng)):
-            outcome = naive.outcome(draft, start.target(draft)) if chance else None
-            for node, stop in enumerate(outcome.stop if outcome else []):
-                for token, x in enumerate(outcome.next_token[node] if outcome else []):
-                    key = len(draft.context(node)) + 1, token
-                    law[key] = law.get(key, ZERO) + chance * stop * x
-        turns.append(law)
-    at, tokens, seen = [ONE, ZERO], ZERO, ZERO
-    for _ in range(cycles):
-        tokens += sum((at[last] * n * x for last in (0, 1) for (n, _), x in turns[last].items()), ZERO)
-        seen += at[1]
-        at = [sum((at[o] * x for o in (0, 1) for (_, to), x in turns[o].items() if to == t), ZERO) for t in (0, 1)]
-    return tokens, seen
-
-
-def arrays(laws: Sequence[Law]) -> np.ndarray:
-    """The laws as rows."""
-    return np.array([list(array(law)) for law in laws], dtype=object)
-
-
 @second("D-EQ9")
 def _(verdict: Verdict) -> str:
     case = verdict.counterexample or {}
@@ -242,63 +212,3 @@ def _accepted(pick: Pick, accepted: Sequence[Fraction], policy: Policy, cycles: 
         drafts += policy[at]
         tokens += 1 + (flip(pick, accepted[at]) if policy[at] else 0)
     return tokens, drafts
-
-
-@claim("D-ROOTS", source="Delayed tree expansion, Section 6 and Eq. (9)")
-def equally_spaced_roots(effort: int) -> Verdict:
-    """Contexts at equal spacing along target texts (a root every 16 tokens) stand for the contexts of decoding.
-
-    Read: the mean of E[tau + 1 | c, a] over positions of target texts is the number of tokens per cycle when each cycle
-    takes action a. One drafted token, verified by Naive.
-    """
-    always: Policy = (1, 1)
-
-    def positions(decoder: Decoder) -> Law:
-        return decoder.roots((0, 0)) or (ZERO, ZERO)  # plain decoding stops at every token
-
-    def by_position(decoder: Decoder) -> Fraction:
-        return sum((x * decoder.tokens(at, 1) for at, x in enumerate(positions(decoder))), ZERO)
-
-    def per_cycle(decoder: Decoder) -> Fraction:
-        return values(decoder)[always][0]
-
-    def alike(decoder: Decoder) -> bool:
-        roots = decoder.roots(always) or (ZERO, ZERO)
-        return per_cycle(decoder) == sum((x * decoder.tokens(at, 1) for at, x in enumerate(roots)), ZERO)
-
-    cases = [one for one in decoders(1 + effort) if one.draft == Fraction(1, 2)]
-    decoder = smallest(cases, lambda one: by_position(one) != per_cycle(one))
-    equal = [one for one in cases if one.roots(always) == positions(one)]
-    count = every(cases, alike) + every(equal, lambda one: by_position(one) == per_cycle(one))
-    return Verdict(
-        "false",
-        "Cycles do not stop at equal distances: they stop after rejections, at contexts that differ from the average "
-        f"position. Over the roots of its own cycles the mean is right ({count:,} comparisons); over positions it is "
-        "where the roots are spread as the positions are.",
-        "small decoders played whole, stationary laws in fractions, smallest laws first",
-        {
-            "p_behind_each_token": decoder.p,
-            "q_behind_each_token": decoder.q,
-            "share_of_positions": positions(decoder),
-            "share_of_roots": decoder.roots(always),
-            "mean_over_positions": by_position(decoder),
-            "tokens_per_cycle": per_cycle(decoder),
-        },
-        "Tokens per cycle are the mean of E[tau + 1 | c, a] over the roots of the policy's own cycles (1 over the "
-        "share of positions that are roots). Estimate it on roots recorded while decoding, or weight positions by "
-        "how often they are roots.",
-    )
-
-
-@second("D-ROOTS")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
-    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
-    tokens, behind_1 = played(p, q, (1, 1), cycles)
-    plain, positions_1 = played(p, q, (0, 0), cycles)
-    assert plain == cycles
-    assert abs(tokens / cycles - case["tokens_per_cycle"]) < Fraction(2, cycles)
-    assert abs(behind_1 / cycles - case["share_of_roots"][1]) < Fraction(2, cycles)
-    assert abs(positions_1 / cycles - case["share_of_positions"][1]) < Fraction(2, cycles)
-    assert abs(tokens / cycles - case["mean_over_positions"]) > Fraction(2, cycles)
-    return f"stationary laws; {cycles} cycles of spectheory's Naive, and of plain decoding, in fractions."

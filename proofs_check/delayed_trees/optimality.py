@@ -140,7 +140,7 @@ def tree_verification(effort: int) -> Verdict:
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws": world.shown(1),
+            "laws_at_every_context": world.pair(()),
             **found,
             "block": accepted(block(world, 2, as_published)),
         },
@@ -153,7 +153,7 @@ def tree_verification(effort: int) -> Verdict:
 @second("D-TV")
 def _(verdict: Verdict) -> str:
     case = verdict.counterexample or {}
-    world = World((case["laws"]["root"],))
+    world = World((case["laws_at_every_context"],))
     verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
     found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]
     assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]

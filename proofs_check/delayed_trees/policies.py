@@ -40,9 +40,7 @@ def printed_lengths(shape: Shape, context: int) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds of a forward: 1 for the target and `draft` for the draft, more by `slope` of it for each further "
-    "token.
-    """
+    """Seconds of a forward: 1 for the target and `draft` for the draft, more by `slope` of it for a further token."""
 
     draft: Fraction
     slope: Fraction
@@ -120,9 +118,8 @@ def latency(effort: int) -> Verdict:
             "plain_tokens_per_second": ONE,
         },
         "With t(n, m) the time of n new tokens at context length m: sum_{j<L1} t_q(1, l+j) + sum_{j<L2} t_q(K if j "
-        "else "
-        "1, l+L1+jK) + t_p(1+L1+K L2, l+L1+K L2), an upper bound where paths coincide. Eq. (11) is this where t does "
-        "not depend on n, and too small where t grows with n.",
+        "else 1, l+L1+jK) + t_p(1+L1+K L2, l+L1+K L2), an upper bound where paths coincide. Eq. (11) is this where "
+        "t does not depend on n, and too small where t grows with n.",
     )
 
 

@@ -129,7 +129,30 @@ def khisti_for_two(verdict: Verdict) -> str:
     p, q, k = array(case["p"]), array(case["q"]), case["k"]
     assert solver.acceptance(p, q, k) == accepted(solver, case["p"], case["q"], k) == case["acceptance"]
     assert solver.acceptance_bounds(p, q, k)[0] == case["bound"] < case["acceptance"]
-    return "the algorithm, and spectheory.otlp.Khisti by its closed form and by its laws over all drafts, agree."
+    for more in (3, 4):
+        assert solver.acceptance(p, q, more) == accepted(solver, case["p"], case["q"], more)
+    return (
+        "the algorithm, and spectheory.otlp.Khisti by its closed form and by its laws over all drafts, agree; its "
+        "recursion for 3 and 4 drafts and its laws do."
+    )
+
+
+@second("D-L1-ALL")
+def nearer_and_less(verdict: Verdict) -> str:
+    """Spectheory's formulas, and total variation for the distance."""
+    solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer(), "SpecTr": SpecTr()}
+    near, far = verdict.case["nearer"], verdict.case["farther"]
+    for case in (near, far):
+        p, q = array(case["p"]), array(case["q"])
+        assert 2 * sum(max(a - b, 0) for a, b in zip(p, q, strict=True)) == case["l1"]
+        for name, solver in solvers.items():
+            slack = Fraction(1, 2**8) if name == "SpecTr" else 0  # of the bracket of rho*
+            assert abs(solver.acceptance(p, q, case["k"]) - case["acceptance"][name]) <= slack
+    assert near["l1"] < far["l1"]
+    for name, solver in solvers.items():
+        less, more = (solver.acceptance(array(case["p"]), array(case["q"]), case["k"]) for case in (near, far))
+        assert less < more, name
+    return "the plays over all drafts and coins, and spectheory's formulas for the four rules agree."
 
 
 @second("D-BR14")
@@ -167,22 +190,28 @@ def trees_of_more_paths(verdict: Verdict) -> str:
     found = [tokens_per_call(Khisti(truncation=1), world, paths, 0, case["L"]) for paths in case["K"]]
     assert found == case["block_efficiency"]
     assert found[1] < found[0]
-    p, q = (array([Fraction(w, 4) for w in weights]) for weights in ((0, 3, 1), (1, 2, 1)))
+    choice = case["without_truncation"]
+    p, q = array(choice["p"]), array(choice["q"])
     right, wrong = (array([Fraction(t == token) for t in range(3)]) for token in (0, 1))
     sure_below_2 = st.World(
         lambda context: right if context else p, lambda context: (right if context[0] == 2 else wrong) if context else q
     )
-    whole = [tokens_per_call(Khisti(truncation=3), sure_below_2, paths, 0, 5) for paths in (1, 2)]
+    whole = [tokens_per_call(Khisti(truncation=3), sure_below_2, paths, 0, choice["levels"]) for paths in (1, 2)]
+    assert whole == [choice["one_path"], choice["two_paths_by_beta"][1]]
     assert whole[1] < whole[0]
+    assert accepted(Khisti(truncation=3), p, q, 2) == st.optimal_acceptance(p, q, 2)
+    assert [value < whole[0] for value in choice["two_paths_by_beta"].values()] == [False, False, True]
+    spectr = [tokens_per_call(SpecTr(), one, paths, 0, 2) for one in some_worlds() for paths in (1, 2)]
+    assert all(few <= many + Fraction(1, 2**30) for few, many in zip(spectr[::2], spectr[1::2], strict=True))
     for solver, trunk in product((NSS(), Naive(), SpecInfer()), (0, 1)):
         world = some_worlds()[trunk]
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for paths in (1, 2, 3)]
         assert values == sorted(values)
         assert tokens_per_call(solver, world, 2, trunk, 1) <= tokens_per_call(solver, world, 2, trunk, 2)
     return (
-        "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; there Khisti falls "
-        f"without truncation too, from {whole[0]} to {whole[1]} tokens with 5 levels: p = (0, 3/4, 1/4), "
-        "q = (1/4, 1/2, 1/4), and below token 2 the draft is always right, elsewhere always wrong."
+        "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; its Khisti without "
+        f"truncation, whose flow has beta = 1, goes from {whole[0]} to {whole[1]} tokens in the world shown, and its "
+        "SpecTr, with a factor at most 2^-32 above rho*, falls from one path to two by less than 2^-30 in some others."
     )
 
 
@@ -203,12 +232,15 @@ def ordered_trees(verdict: Verdict) -> str:
     world = st.World(lambda c: layers[min(len(c), 1)][0], lambda c: layers[min(len(c), 1)][1])
     better, worse = (tokens_per_call(solver, world, 2, 0, 2) for solver in (SpecInfer(), SpecTr()))
     thirds = (Fraction(1, 3), Fraction(2, 3))
-    low, high = (accepted(solver, thirds, thirds[::-1], 2) for solver in (SpecInfer(), SpecTr()))
+    infer, tr, khisti = (accepted(solver, thirds, thirds[::-1], 2) for solver in (SpecInfer(), SpecTr(), Khisti()))
     assert better > worse
-    assert high > low
+    assert infer < tr < khisti
+    assert accepted(Khisti(truncation=1), thirds, thirds, 2) < 1  # with p = q the other two accept always
+    assert accepted(SpecInfer(), thirds, thirds, 2) == accepted(SpecTr(), thirds, thirds, 2) == 1
     return (
         "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; there SpecInfer emits "
-        f"{better} tokens and SpecTr {worse}, and at a node with thirds SpecTr accepts more."
+        f"{better} tokens and SpecTr {worse}, and at a node with thirds SpecTr accepts more than SpecInfer and Khisti "
+        "more than both; with p = q and truncation 1 Khisti accepts less."
     )
 
 

@@ -57,10 +57,12 @@ def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
 
 @claim("D-OT-OPT", source="Delayed tree expansion, Section 3.2, after Table 2")
 def optimal_rate(effort: int) -> Verdict:
-    """The acceptance rate of an optimal OTLP solver is computed in certain cases only, so that a fully optimal OT-based
-    method remains infeasible.
+    """Recent work "has computed the acceptance rate of an optimal OTLP solver or a near-optimal OTLP solver in certain
+    cases, so a fully optimal OT-based remains infeasible".
 
-    Read for independent drafts and Definition 5.1, feasible meaning polynomially many steps in V and k for the rate.
+    Only its first half is judged: that the rate is to be had in certain cases alone. Read for independent drafts and
+    Definition 5.1, to be had meaning polynomially many steps in V and k. That a method which attains the rate, a law of
+    the emitted token for each draw, is infeasible is neither refuted nor proved here.
     """
 
     def least(p: Law, q: Law, k: int) -> Fraction:
@@ -91,8 +93,8 @@ def optimal_rate(effort: int) -> Verdict:
             "coupling": [{"drafts": list(x), "emitted": law} for x, law in coupling(p, q, k).items()],
         },
         "For independent drafts the optimal acceptance rate is min over H of p(H) + 1 - q(H)^k, and the V + 1 prefixes "
-        "by falling q / p suffice: O(V log V) steps for every p, q, k. To accept most at each node is not to emit most "
-        "tokens in a tree.",
+        "by falling q / p suffice: O(V log V) steps for every p, q, k. That is the rate alone: the couplings found "
+        "here list all draws, V^k. And to accept most at each node is not to emit most tokens in a tree.",
     )
 
 

@@ -104,6 +104,17 @@ def traversal(effort: int) -> Verdict:
     The text leaves open how coinciding paths are treated. Read: they share nodes (Definition 3.1), children are judged
     in order of first appearance, and a rejected child's token is struck from q, as in arXiv 2505.12398 for draws
     without replacement. Block verification is the published one (see D-BV-DESC).
+
+    Proof, for all laws, K and shapes. To judge a node of weight w emits, within it and behind it, w times the target's
+    law behind the node: by induction on the levels below. At a leaf it stops with w, and the target goes on. At an
+    inner node the state is (w, p, q), at first the node's own laws, and what is still to be emitted is w p, the target
+    going on behind each token: by induction on the children left. Given which paths pass the children judged so far,
+    the token of the next child is a draw from q without theirs, which is the q of the state. Child x, of weight
+    min(1, w p(x)/q(x)), emits that many times the target's law behind x, by the induction on levels: in all
+    min(q, w p). Left is (w p - q)+, of mass S, and nothing was emitted with probability 1 - w + S: so given that,
+    w' p' is left with w' = S / (1 - w + S), p' = N((w p - q)+), which is the next state. It does not depend on x, so
+    each x may leave w' p' to the children after it. Behind the last child the node itself stops with w and a token of
+    p: w p. The root has w = 1 and emits the target's law.
     """
     shapes = [(2, 0, 1), (3, 0, 1), (2, 0, 2), (2, 1, 1)]
     grid = [(world, shape) for world in two_steps(effort) for shape in shapes[2:]]
@@ -116,13 +127,14 @@ def traversal(effort: int) -> Verdict:
     p, q = world.pair(())
     return Verdict(
         "holds",
-        f"For K = 1 the law given the path was that of block verification in {single:,} worlds ({covered(effort)}; "
-        "the state after the one child is h and (w p - q)+, word for word). With the reading taken it kept the "
-        f"target's law in all of {merged:,} pairs of world and shape: given what was rejected so far, the next "
-        "distinct child is a draw from q without the tokens seen. It did as well with coinciding branches kept apart "
+        f"The proof. For K = 1 the state after the one child is h and N((w p - q)+), word for word those of block "
+        f"verification; the law given the path was the same in {single:,} worlds ({covered(effort)}). The target's law "
+        f"was kept in all of {merged:,} pairs of world and shape: such worlds with (K, L1, L2) of (2, 0, 2) and (2, 1, "
+        f"1); one pair of laws at every context, three tokens up to denominator {1 + effort} and two up to 4, with (2, "
+        "0, 1) and (3, 0, 1). It did as well with coinciding branches kept apart "
         f"and q left as it is ({apart:,}), but merging them without striking loses {lost} of total variation at K = "
         f"2, L = 1, p = {words(p)}, q = {words(q)}.",
-        "the published procedure on every draft of two-token worlds with laws in halves and of one-pair worlds",
+        "a proof in words; the published procedure on every draft of the worlds named",
     )
 
 
@@ -177,7 +189,8 @@ def point(size: int, token: int) -> Law:
 def deterministic_trees(effort: int) -> Verdict:
     """In the deterministic tree setting (children chosen without chance), only NSS works.
 
-    To work is read as to keep the target's law.
+    To work is read as to keep the target's law, and NSS as the algorithm that samples p. Of laws, not algorithms, it is
+    right: what works emits as NSS does.
     """
     cases = [(p, list(c)) for size in (2, 3) for p in all_laws(size, 3 + effort) for c in _orders(size)]
 

@@ -173,7 +173,7 @@ def covered(effort: int) -> str:
 
 @claim("D-BV-DESC", source="Delayed tree expansion, Section 3.1")
 def described_block(effort: int) -> Verdict:
-    """Block verification accepts each a_1..a_i independently with w_i = min(1, w_(i-1) p/q), keeps the deepest one.
+    """Block verification accepts each a_1..a_i independently with w_i = min(1, w_(i-1) p/q) and keeps the deepest one.
 
     The correction is drawn from the w-weighted naive residual, read as N((w_tau p - q)+); behind all L tokens, from p.
     """
@@ -202,7 +202,7 @@ def described_block(effort: int) -> Verdict:
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws": world.shown(1),
+            "laws_at_every_context": world.pair(()),
             "kept_A": kept(judged, (0,)),
             "target_A": world.chance((0,), 0),
             "total_variation": distance(output(world, judged, 2), world.texts(2)),
@@ -235,7 +235,7 @@ def library_output(world: World, verifier: Any, drafts: list[tuple[st.Draft, Fra
 @second("D-BV-DESC")
 def _(verdict: Verdict) -> str:
     case = verdict.counterexample or {}
-    world = World((case["laws"]["root"],))
+    world = World((case["laws_at_every_context"],))
     drafts, target = drafts_of_library(world, 2), world.library()
     played: Emitted = {}
     for draft, chance in drafts:

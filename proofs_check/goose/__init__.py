@@ -9,6 +9,7 @@ other, as they do under a greedy target. `walks` has a brute-force simulator of 
 from proofs_check.goose import (
     allocation,
     bound,
+    conservative,
     correlation,
     cycles,
     depth,
@@ -23,6 +24,7 @@ from proofs_check.goose import (
 __all__ = [
     "allocation",
     "bound",
+    "conservative",
     "correlation",
     "cycles",
     "depth",

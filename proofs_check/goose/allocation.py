@@ -184,7 +184,7 @@ def linear_again(verdict: Verdict) -> str:
     )
 
 
-@claim("G-P2-INT", source="Goose, Proposition 2, Eq. (2), and Key quantities")
+@claim("G-P2-INT", source="Goose, Proposition 2, Eq. (2), and Key quantities", stated=False)
 def integral(effort: int) -> Verdict:
     """Eq. (2) gives the optimal branch widths, which are numbers of tokens: as they stand, or each rounded to the
     nearest whole number.

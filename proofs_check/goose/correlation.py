@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import combinations, product
+from typing import Any
 
 import sympy
 
@@ -44,9 +45,40 @@ def exact(joint: Joint, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
     found = [(1 - (1 - t) ** b) * chain for b in (*widths, 0)]
     total = eq_1(s, t, widths, depth)
     for k in range(1, len(widths) + 1):
-        together = sum((weight for right, weight in joint.items() if all(right[:k])), Fraction(0))
-        total += (together - s**k) * (1 - found[k - 1] + found[k])
+        total += (together(joint, range(k)) - s**k) * (1 - found[k - 1] + found[k])
     return total
+
+
+XOR: Joint = {
+    (True, True, False): Fraction(1, 4),
+    (True, False, True): Fraction(1, 4),
+    (False, True, True): Fraction(1, 4),
+    (False, False, False): Fraction(1, 4),
+}
+"""Three tokens of which two or none are right: each with 1/2, each two independent, never all three."""
+
+
+def together(joint: Joint, tokens: Sequence[int]) -> Fraction:
+    """The probability that all of these tokens are right."""
+    return sum((weight for right, weight in joint.items() if all(right[token] for token in tokens)), Fraction(0))
+
+
+def pairs_only() -> dict[str, Any]:
+    """XOR, and XOR with one chance in six that all tokens go together: pairs correlated, a_3 below p_s^3."""
+    mixed = {outcome: Fraction(5, 6) * weight for outcome, weight in XOR.items()}
+    for outcome in product((True, False), repeat=3):
+        if len(set(outcome)) == 1:
+            mixed[outcome] = mixed.get(outcome, Fraction(0)) + Fraction(1, 12)
+    half, shown = Fraction(1, 2), {}
+    for name, joint in (("independent_pairs", XOR), ("positive_pairs", mixed)):
+        pair = {together(joint, two) for two in combinations(range(3), 2)}
+        if {together(joint, (one,)) for one in range(3)} != {half} or min(pair) < half**2 or len(pair) > 1:
+            raise ArithmeticError("the tokens are others than said")
+        if not together(joint, range(3)) < half**3:
+            raise ArithmeticError("all three are right often enough")
+        law = {"".join("01"[one] for one in right): weight for right, weight in joint.items()}
+        shown[name] = {"law": law, "pair": pair.pop(), "all": together(joint, range(3)), "p_s^3": half**3}
+    return shown
 
 
 def correlated(s: Fraction) -> list[Fraction]:
@@ -92,8 +124,9 @@ def correlation(effort: int) -> Verdict:
         "Eq. (1) is exact for independent tokens, so it cannot become tighter. Correlation makes deep breaks of the "
         "spine rarer: a gain of spine tokens, and a loss of the branches that wait there. Where a branch is worth "
         "more than the spine token, Q(b_k)(1 + E_ext) > 1, the yield falls below the bound (the counterexample); "
-        f"elsewhere it moves away above it (in `looser`). The statement in its place held for {count} laws, "
-        "correlated in any way.",
+        f"elsewhere it moves away above it (in `looser`). For three tokens positive pairs are not even enough for the "
+        "spine's own term: in `pairs_only` each two are right together as often as independent ones or more often, "
+        f"all three less often than p_s^3. The statement in its place held for {count} laws, correlated in any way.",
         "counterexample by search, valued outcome by outcome; enumeration of all laws on two and three spine tokens "
         f"whose probabilities are multiples of 1/{3 + effort} and 1/2",
         {
@@ -105,11 +138,14 @@ def correlation(effort: int) -> Verdict:
             "eq_1": eq_1(s, t, *setting),
             "yield": simulated(pair_law(s, both), t, setting),
             **chains(*setting).shown(),
+            "pairs_only": pairs_only(),
             "looser": {"p_s": loose[1], "p_t": loose[2], "both_spine_tokens_right": loose[3], "widths": loose[0][0]},
         },
         "With a_k the probability that the first k spine tokens are right, the yield is Eq. (1) + sum_k (a_k - p_s^k) "
-        "(1 - (Q(b_k) - Q(b_{k+1})) (1 + E_ext)), Q(b_{L+1}) = 0. So Eq. (1) stays a lower bound under positive "
-        "correlation (a_k >= p_s^k) if no (Q(b_k) - Q(b_{k+1})) (1 + E_ext) exceeds 1.",
+        "(1 - (Q(b_k) - Q(b_{k+1})) (1 + E_ext)), Q(b_{L+1}) = 0. So Eq. (1) stays a lower bound if a_k >= p_s^k for "
+        "all k and no (Q(b_k) - Q(b_{k+1})) (1 + E_ext) exceeds 1. For two tokens the first says that their "
+        "correlation is not negative; from three on correlations of pairs do not give it. It follows where each token "
+        "is right with probability p_s or more given that all before it are.",
     )
 
 
@@ -130,6 +166,15 @@ def correlation_again(verdict: Verdict) -> str:
     first, later = ((1 - (1 - t) ** b) * chain for b in (b1, b2))
     assert both > s * s
     assert 1 + s + both + (1 - s) * first + (s - both) * later == case["yield"] < case["eq_1"]
+    for law in case["pairs_only"].values():
+        half = Fraction(1, 2)
+        first, second_, third = ([right[i] == "1" for right in law["law"]] for i in range(3))
+        weights = list(law["law"].values())
+        for one, other in ((first, second_), (first, third), (second_, third)):
+            covariance = sum(w * (a - half) * (b - half) for w, a, b in zip(weights, one, other, strict=True))
+            assert covariance == law["pair"] - half**2 >= 0
+        assert law["all"] == law["law"].get("111", 0) < half**3
     return (
-        "the identity in symbols for up to 4 spine tokens, and the counterexample summed over the places of the break."
+        "the identity in symbols for up to 4 spine tokens; the counterexample summed over the places of the break; "
+        "covariances of the pairs."
     )

@@ -76,7 +76,7 @@ def _wald(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
     return all(n <= c * mean(law) <= n + max(law) - 1 for n, c in enumerate(expected_cycles(law, 20)) if n)
 
 
-@claim("G-P4-CYCLES", source="Goose, Proposition 4, remark, and Section 5.1")
+@claim("G-P4-CYCLES", source="Goose, Proposition 4, remark, and Section 5.1", stated=False)
 def fewer_cycles(effort: int) -> Verdict:
     """Where one method's cycles yield at least as many tokens as another's, it needs at most as many cycles for a
     text.

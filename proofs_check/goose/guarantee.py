@@ -234,9 +234,11 @@ def _has_spine(shape: Shape) -> bool:
 
 @claim("G-WALK", source="Goose, Section 4.2 and B.3")
 def walk(effort: int) -> Verdict:
-    """The greedy walk, which goes to a child whose token is the target's and prefers the spine where several match,
-    finds the longest accepted path; no book of several paths is needed.
+    """The walk "advances to a child whose draft token matches the model's most likely output; when multiple children
+    match, source priority (PLD > TR) selects the deeper-reaching child"; it "automatically discovers the longest
+    accepted path", and "no multi-path bookkeeping is needed".
 
+    The sign between PLD and TR is lost from the text; B.3 checks "PLD (spine) children before TR (branch) children".
     Trees of two sources with any tokens on their nodes, and any text of a greedy target.
     """
     broken = (case for n in (1, 2, 3) for case in _drafts(n) if _has_spine(case[0]))
@@ -245,9 +247,9 @@ def walk(effort: int) -> Verdict:
     count = every(legal, lambda one: _lengths(one)[0] == _lengths(one)[1])
     return Verdict(
         "corrected",
-        "With the same token on the spine and on a branch, the walk goes down the spine, and the text may go on below "
-        "the branch only. Where siblings are distinct tokens at most one matches, so there is one path; so in "
-        f"{count} drafts.",
+        "With the same token on the spine and on a branch, the walk goes down the spine, which need not be the "
+        "deeper-reaching child: the text may go on below the branch only. Where siblings are distinct tokens at most "
+        f"one matches, so there is one path; so in {count} drafts.",
         f"counterexample by search; enumeration of all drafts of up to {2 + effort} nodes over two tokens and all "
         "texts",
         {**case[0].shown(), "tokens": list(case[1]), "text": list(case[2]), "walk": _lengths(case)[0]}

@@ -226,7 +226,8 @@ def _(verdict: Verdict) -> str:
 
 @claim("T-REWARD", source="GTO, abstract and Section 3.1, Eq. (5)")
 def equality(effort: int) -> Verdict:
-    """The draft tree reward equals the expected acceptance length of the draft tree under the target.
+    """The draft tree reward is "a sampling-free objective equal to the expected acceptance length of the draft tree
+    under the target model" (abstract); Section 3.1 defines it by Eq. (5).
 
     E[L_dec] is the sum over drafted nodes of the target's probability of their path (T-TAIL). With one branch r = E.
     With N >= 2 branches, rational probabilities and a rational eta > 0 they are never equal: r = E says

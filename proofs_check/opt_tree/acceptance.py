@@ -54,11 +54,14 @@ def shown_misled(n: int, draft: Law, target: Law) -> dict[str, Any]:
     }
 
 
-@claim("O-EA", source="OPT-Tree, Eq. (3)")
+@claim("O-EA", source="OPT-Tree, abstract, Section 1 and Eq. (3)")
 def expected_acceptance(effort: int) -> Verdict:
-    """E(A) is approximately the sum of p-hat, so that the tree which maximises it maximises the acceptance.
+    """OPT-Tree "searches the optimal tree structure that maximizes the mathematical expectation of the acceptance
+    length in each decoding step" (abstract; Section 1 alike): the tree of the largest sum of p-hat, Eq. (3).
 
-    Read: of the trees of n nodes with the largest Eq. (3), one has the most accepted drafted tokens expected.
+    Read: of the trees of n nodes with the largest Eq. (3), one has the most accepted drafted tokens expected. Section 3
+    hedges: p-hat is "positively related" to the probability of being accepted "when using an effective draft model",
+    so that E(A) can be "approximately calculated". The repair says what of the relation is needed.
     """
 
     def alike(case: tuple[Hat, Hat]) -> bool:
@@ -78,7 +81,7 @@ def expected_acceptance(effort: int) -> Verdict:
     counted = ((tree, hat) for hat in grid for tree in trees(frozenset(hat), 2))
     exact = every(counted, lambda case: worth(*case) == accepted(*case))
     return Verdict(
-        "false",
+        "corrected",
         "p-hat is the draft's probability, not the target's. One node suffices where they disagree; two under greedy "
         "decoding that takes the draft's first choice at every node: an unsure draft spreads where a chain is right. "
         "Accepted tokens are the nodes of the tree on the target's text, so that their mean is the sum of the target's "
@@ -91,7 +94,8 @@ def expected_acceptance(effort: int) -> Verdict:
             "greedy": shown_misled(*smallest(greedy, misled)),
         },
         "The expected number of accepted drafted tokens is the sum of the target's probabilities of the paths in the "
-        "tree. Where p-hat orders all nodes as these probabilities do, the same trees maximise both sums.",
+        "tree. Where p-hat orders all nodes as these probabilities do, which is more than a positive relation, the "
+        "trees of largest Eq. (3) are those that maximise it.",
     )
 
 

@@ -158,6 +158,21 @@ def below_mu(verdict: Verdict) -> str:
     )
 
 
+@second("O-DEPTH")
+def deeper_and_less(verdict: Verdict) -> str:
+    case = verdict.case
+    counts = []
+    for delta in case["thresholds"]:
+        chosen, _ = algorithm_1(case["draft"], case["n"], delta)
+        counts.append(total(p_hat_of(case["target"], case["n"]), chosen))
+    assert counts == case["accepted"]
+    assert counts[0] < counts[1]
+    assert case["thresholds"][0] < case["thresholds"][1]
+    return (
+        "the longest prefixes of the target's texts, and the printed loop with a sum over its nodes as strings agree."
+    )
+
+
 @second("O-MU")
 def a_small_gain_pays(verdict: Verdict) -> str:
     case = verdict.case

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from fractions import Fraction
-from itertools import chain, combinations_with_replacement, product
+from itertools import chain, combinations_with_replacement, pairwise, product
 
 from proofs_check.opt_tree.algorithm import cases, falling, gains, over, steps, stop
-from proofs_check.small_drafts import Law, accepted, laws, same_law, select
+from proofs_check.small_drafts import Hat, Law, accepted, laws, same_law, select
 from proofs_check.verdict import Verdict, claim, every, smallest
 
 Contexts = Sequence[Sequence[Fraction]]
@@ -100,6 +100,60 @@ def threshold(effort: int) -> Verdict:
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
         "If drafted tokens are accepted at the rate of p-hat, both times are constant, and some delta beats plain "
         "decoding, then a best delta lies between mu and 1.",
+    )
+
+
+def shallower(case: tuple[int, Law, Law, Fraction, Fraction]) -> bool:
+    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one law at each node."""
+    n, law, target, low, high = case
+    few, many = (accepted_at(n, law, target, delta) for delta in (high, low))
+    return few > many
+
+
+def accepted_at(n: int, law: Law, target: Law, delta: Fraction) -> Fraction:
+    """Drafted tokens accepted at a threshold."""
+    hat = same_law(law, n)
+    drafted = steps(n, hat)
+    return accepted(select(drafted[stop(gains(drafted, n, hat), delta) - 1], n, hat), same_law(target, n))
+
+
+@claim("O-DEPTH", source="OPT-Tree, Section 4.4")
+def larger_threshold(effort: int) -> Verdict:
+    """A threshold that is too large "will reduce the tree's depth, thus reducing the value of A".
+
+    Read for any two thresholds: the larger one never drafts more layers, has no larger E(A), Eq. (3), and no more
+    accepted tokens, whatever the target. The paper sees "a slight fluctuation", as "E(A) and A are not completely
+    equivalent".
+    """
+    deltas = [Fraction(quarter, 4) for quarter in range(5)]
+
+    def targets() -> Iterable[tuple[int, Law, Law, Fraction, Fraction]]:
+        for n, law in product((1, 2, 3), laws(2, 4)):
+            for target in (order for one in laws(2, 4) for order in dict.fromkeys((one, one[::-1]))):
+                yield from ((n, law, target, low, high) for low, high in pairwise(deltas))
+
+    def falls(case: tuple[int, Hat]) -> bool:
+        gained = gains(steps(*case), *case)
+        taken = [stop(gained, delta) for delta in deltas]
+        return taken == sorted(taken, reverse=True) and min(gained) >= 0
+
+    n, law, target, low, high = smallest(targets(), shallower)
+    count = every(cases(effort), falls)
+    return Verdict(
+        "corrected",
+        "The loop ends at the first gain of at most delta, so a larger delta ends it no later, and E_sub never falls "
+        f"with a step (O-3.2): so for thresholds in quarters on {count:,} drafts, {over(effort)}. But the n nodes of a "
+        "deeper tree are other ones, and where the target differs from the draft they may be accepted less.",
+        "a derivation; counterexample by search; enumeration in Fractions",
+        {
+            "n": n,
+            "draft": law,
+            "target": target,
+            "thresholds": [low, high],
+            "accepted": [accepted_at(n, law, target, delta) for delta in (low, high)],
+        },
+        "A larger threshold never drafts more layers and never has a larger E(A); so where the target is as the draft "
+        "it has no more accepted tokens.",
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from itertools import pairwise
 from math import isclose
 
 from proofs_check.salf_talf.algorithm2 import ROOT, Markov, Node, cases, drafted, flat, looked_at, top, worth
@@ -15,7 +16,7 @@ from spectheory.search import SpecExec
 
 
 def bounded(case: tuple[Markov, int]) -> bool:
-    """Whether what is left to gain below depth i is at most N - 1 - i, and falls with i."""
+    """Whether what is left to gain below depth i is at most N - 1 - i, and falls with i until it is 0."""
     draft, n = case
     nodes = [ROOT]
     gains = []
@@ -26,14 +27,17 @@ def bounded(case: tuple[Markov, int]) -> bool:
             return False
         layer = [(v * p, d + 1, (*u, t)) for v, d, u in layer for t, p in enumerate(draft(u))]
         nodes = sorted(nodes + layer)[: 4 * n]
-    return gains == sorted(gains, reverse=True)
+    return all(later < gain or gain == later == 0 for gain, later in pairwise(gains))
 
 
 @claim("S-GAIN", source=f"{APPENDIX}, after Definition B.3")
 def potential(effort: int) -> Verdict:
-    """The potential maximum gain falls as the depth i increases, and is at most N - i.
+    """The potential maximum gain "decreases as the depth i increases, bounded by N - i".
 
-    The gain is what Top_N of the whole tree is worth above Top_N(U_i). Proof. Top_N(U_i) grows in worth with i. If a
+    The gain is what Top_N of the whole tree is worth above Top_N(U_i). Decreases is read as strictly while there is
+    anything to gain; once it is 0 it stays 0, which the paper does not mean to deny. Proof. While it is above 0, either
+    U_i has fewer than N nodes of positive probability and one is deeper, or a deeper node is above the least of
+    Top_N(U_i); its ancestor at depth i + 1 is no less probable, so Top_N(U_(i+1)) is worth more. If a
     node deeper than i is in Top_N, which ties to the smaller depth make a tree, then i + 1 nodes above it are, and at
     most N - i - 1 places, each worth at most 1, are left for deeper ones; taking these away leaves a subset of U_i. So
     even N - 1 - i bounds it, N counting the root; a chain of sure tokens attains that.
@@ -46,7 +50,8 @@ def potential(effort: int) -> Verdict:
         assert worth(top(sure, n)) - 1 == n - 1  # i = 0: attained
     return Verdict(
         "holds",
-        f"Proved in the statement; seen at every depth for {count:,} pairs of a draft and N, from {looked_at(effort)}.",
+        f"Proved in the statement; seen at every depth below N for {count:,} pairs of a draft and N, from "
+        f"{looked_at(effort)}.",
         "a proof in words; exact enumeration",
     )
 

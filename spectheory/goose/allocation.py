@@ -67,9 +67,11 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
 
     Source: Goose, Proposition 2, Eq. (2): b_k = b_1 - (k - 1) ln p_s / ln(1 - p_t). That equates the marginal gains of
     real widths and forgets b_k >= 0: with p_s = p_t = 0.5, L = 4 and 2 branches it says 2, 1, 0, -1, where 1, 1, 0, 0
-    and 2, 0, 0, 0 are optimal. It says nothing of whole numbers: there each b_k is the next whole number above the
-    clipped line at one common level. The harmonic rule keeps the falling shape and nothing else; `synergy` says what it
-    loses. Acceptance is the committed walk, (2) of `spectheory.goose`.
+    and 2, 0, 0, 0 are optimal. It says nothing of whole numbers: there the optimum is the clipped line rounded by
+    largest remainders, every part down and as many of the largest fractions up as the budget has left, of equal ones
+    the shallower (proofs_check, claim G-P2-INT). That is what the largest gains come to; they are taken one by one, as
+    gains of Fractions compare exactly and the line's logarithms do not. Acceptance is the committed walk, (2) of
+    `spectheory.goose`.
 
     >>> found = allocate(0.8, 0.2, 4, 10)
     >>> found.widths, found.harmonic
@@ -94,6 +96,11 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
 
 def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
     """branch_budget in shares of 1, 1/2, ..., 1/L, rounded down, the rest by largest remainder, then shallowest first.
+
+    Before rounding its synergy term is at least 1/H_L of the optimum, H_L = 1 + 1/2 + ... + 1/L, whatever the rates:
+    the optimal widths fall with k, so b_k is at most branch_budget / k, which is H_L times this share, and the chance
+    that one of b branches is right is concave in b. No bound that does not fall with L holds (proofs_check, claim
+    G-P2-HARM).
 
     Source: Goose, Algorithm 1, step 3. The text has the rule's weights and not its rounding, which is chosen here so
     that the whole budget is used.

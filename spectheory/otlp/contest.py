@@ -41,15 +41,12 @@ class Contest:
         """
         order = np.argsort(-np.array((p - first * second).tolist()), kind="stable")
         free = order[:truncation].tolist()
-        law = first * second + first * _weaker(second, order, len(free)) + second * _weaker(first, order, len(free))
+        law = _ordered(first, second, order, len(free))
         a, b, room = (dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - law)))
         masses = {(i, j): a[i] * b[j] + a[j] * b[i] for i, j in combinations(free, 2)}
         masses = {pair: mass for pair, mass in masses.items() if mass > 0}
         chances = _fitted(masses, room)
-        for (i, j), mass in masses.items():
-            law[i] += mass * chances[i, j]
-            law[j] += mass * (1 - chances[i, j])
-        return cls(first, second, order, len(free), chances, law)
+        return cls(first, second, order, len(free), chances, _shared(law, masses, chances))
 
     def chance(self, token: int, other: int) -> Any:
         """Probability that `token` wins against `other`."""
@@ -58,6 +55,11 @@ class Contest:
         if np.flatnonzero(self.order == token) > np.flatnonzero(self.order == other):
             return 1 - self.chance(other, token)
         return self.chances.get((token, other), 1)
+
+    def won(self, first: Vector, second: Vector) -> Vector:
+        """What each token wins where the two draws have these weights, within the supports of `first` and `second`."""
+        masses = {(i, j): first[i] * second[j] + first[j] * second[i] for i, j in self.chances}
+        return _shared(_ordered(first, second, self.order, self.free), masses, self.chances)
 
     def regained(self, refused: Vector, rest: Vector) -> Any:
         """Probability that the winner is refused, with `refused` of its token, and the loser then drawn from `rest`."""
@@ -69,6 +71,19 @@ class Contest:
             mass = first[i] * second[j] + first[j] * second[i]
             total = total + mass * (chance * refused[i] * rest[j] + (1 - chance) * refused[j] * rest[i])
         return total
+
+
+def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vector:
+    """The weight with which each token is the stronger of two draws, or both of them; two free tokens are left out."""
+    return first * second + first * _weaker(second, order, free) + second * _weaker(first, order, free)
+
+
+def _shared(law: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
+    """`law` with the masses of the pairs shared out, in place."""
+    for (i, j), mass in masses.items():
+        law[i] += mass * chances[i, j]
+        law[j] += mass * (1 - chances[i, j])
+    return law
 
 
 def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tuple[int, int], Any]:

@@ -26,9 +26,10 @@ class SpecTr(Solver):
     With b = sum min(p / rho, q), A = 1 - (1 - b)^k and gamma = A / b, the drafts place gamma min(p / rho, q). That
     stays below p, and the rule is lossless for independent drafts, where gamma <= rho or b = 0, that is where the gap
     A - rho b is not positive. gamma rises with rho, so the gap is positive below its smallest root rho* in [1, k] and
-    never above it, beyond k too. B.3 of Dynamic Delayed Tree Expansion calls rho* optimal; it is for A, but not for
-    the acceptance, which counts residual tokens that hit a draft: p = (1/3, 2/3), q = (2/3, 1/3), k = 2 has 0.811 at
-    rho* and 5/6 at rho = 2.
+    never above it, beyond k too. Below rho* a factor is lossless only if p > rho q wherever p > 0, as rho = 1 is for
+    p = (1, 0), q = (1/10, 9/10), k = 2, where rho* = 1.9; it is refused all the same. B.3 of Dynamic Delayed Tree
+    Expansion calls rho* optimal; it is for A, but not for the acceptance, which counts residual tokens that hit a
+    draft: p = (1/3, 2/3), q = (2/3, 1/3), k = 2 has 0.811 at rho* and 5/6 at rho = 2.
 
     Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), r the residual and w = (q - p / rho)+ / (1 - b) the law of a
         rejected draft. At rho* the second term is 0: r and w have disjoint supports there.
@@ -63,7 +64,7 @@ class SpecTr(Solver):
         comes from halving [1, k], so that for Fractions its ends have denominators up to 2^32.
 
         Raises:
-            ValueError: the given rho is below rho*.
+            ValueError: the given rho is below rho*; every factor from there on is lossless, of those below few are.
         """
         if self.rho is not None:
             return self._given(p, q, k)
@@ -101,8 +102,8 @@ class SpecTr(Solver):
         if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
             needed = smallest_factor(p, q, k)
             raise ValueError(
-                f"rho = {self.rho} is lossy for k = {k} drafts here, where rho* = {float(needed):.9g}: give that or "
-                "more, or leave rho out"
+                f"rho = {self.rho} is below rho* = {float(needed):.9g} for k = {k} drafts here, and only from there on "
+                "every factor is lossless: give rho* or more, or leave rho out"
             )
         return rho
 

@@ -1,0 +1,139 @@
+"""Eq. (2) where spine tokens are correlated: where the spine breaks, and where the best branches then stand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, combinations, product
+
+from proofs_check.goose.allocation import spread
+from proofs_check.goose.correlation import Joint, simulated, together
+from proofs_check.goose.walks import rates
+from proofs_check.verdict import Verdict, claim, every, second, smallest
+
+Case = tuple[tuple[Fraction, ...], Fraction, int]
+"""The chance of each spine token given that all before it are right, p_t, and the number of branches."""
+
+
+def breaks(chances: Sequence[Fraction]) -> list[Fraction]:
+    """The probability of each token to be the first that is wrong."""
+    found, reached = [], Fraction(1)
+    for chance in chances:
+        found.append(reached * (1 - chance))
+        reached *= chance
+    return found
+
+
+def best_widths(chances: Sequence[Fraction], t: Fraction, branches: int) -> list[int] | None:
+    """The best numbers of one-token branches, largest gains first; None where a tie leaves a choice."""
+    gains = [(e * (1 - t) ** b, k) for k, e in enumerate(breaks(chances)) for b in range(branches)]
+    gains.sort(reverse=True)
+    if len(gains) > branches and gains[branches - 1][0] == gains[branches][0]:
+        return None
+    return [sum(k == at for _, k in gains[:branches]) for at in range(len(chances))]
+
+
+def independent(case: Case) -> Case:
+    """The same with all tokens independent, of the first one's rate."""
+    chances, t, branches = case
+    return (chances[0],) * len(chances), t, branches
+
+
+def no_later(chances: Sequence[Fraction]) -> bool:
+    """Whether the first wrong token, if there is one, comes no later in law than among independent tokens."""
+    ours, theirs = breaks(chances), breaks([chances[0]] * len(chances))
+    return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
+
+
+def conservative(case: Case) -> bool:
+    """Whether the best widths have no fewer branches on the first k nodes than those for independent tokens."""
+    ours, theirs = best_widths(*case), best_widths(*independent(case))
+    if ours is None or theirs is None:
+        return True
+    return all(a >= b for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
+
+
+def joint(chances: Sequence[Fraction]) -> Joint | None:
+    """A law with these chances in which each token is right with the first one's probability, pairs correlated.
+
+    Behind a wrong token each is right by a coin of its own. None where a pair is less often right than independent.
+    """
+    s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
+    for chance in chances:
+        other = (s - reached * chance) / (1 - reached) if reached < 1 else Fraction(0)
+        new: Joint = {}
+        for right, weight in law.items():
+            coin = chance if all(right) else other
+            new |= {(*right, True): weight * coin, (*right, False): weight * (1 - coin)}
+        law, reached = new, reached * chance
+    pairs = combinations(range(len(chances)), 2)
+    return law if all(together(law, pair) >= s * s for pair in pairs) else None
+
+
+def cases(length: int, largest: int, most: int) -> Iterator[Case]:
+    """Spines of that many tokens, each no less likely than the first given that all before it are right."""
+    for t, s in product(rates(largest), rates(largest)):
+        later = [c for c in (*rates(largest), Fraction(1)) if c >= s]
+        for rest, branches in product(product(later, repeat=length - 1), range(1, most + 1)):
+            if t < s and joint((s, *rest)):
+                yield (s, *rest), t, branches
+
+
+@claim("G-P2-CORR", source="Goose, remark after Proposition 2")
+def remark(effort: int) -> Verdict:
+    """Positive correlation along the spine "concentrates mismatches earlier, making the allocation conservative".
+
+    Read: each spine token is right with probability p_s, any two together with p_s^2 or more, and each given that all
+    before it are right with p_s or more. Then the first mismatch, if there is one, comes no later in law than with
+    independent tokens; and the best widths have, on the first k nodes for each k, no fewer branches than the best for
+    independent tokens. Branches of one token, 0 < p_t < p_s < 1.
+    """
+    late = smallest(cases(3, 3, 1), lambda case: not no_later(case[0]))
+    chances, t, branches = smallest(cases(3, 4, 4), lambda case: not conservative(case))
+    count = every(cases(2, 4 + effort, 6), lambda case: no_later(case[0]) and conservative(case))
+
+    def first(case: Case) -> bool:
+        ours, theirs = breaks(case[0]), breaks(independent(case)[0])
+        return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
+
+    wider = every(cases(3, 4, 1), first)
+    return Verdict(
+        "corrected",
+        "The second token breaks the spine less often, and what has not broken there can break at the third: more "
+        "often than among independent tokens, and then branches belong there. With two tokens the first break has the "
+        f"probability 1 - p_s either way and the second a smaller one: so in {count} cases. With three the share of "
+        f"the first among all breaks was never smaller in {wider} cases, as a_3 >= p_s^3.",
+        f"counterexamples by search; enumeration for two tokens with denominators <= {4 + effort} and up to 6 branches",
+        {
+            "chance_given_all_before": chances,
+            "p_t": t,
+            "branches": branches,
+            "first_mismatch": breaks(chances),
+            "first_mismatch_independent": breaks(independent((chances, t, branches))[0]),
+            "best_widths": best_widths(chances, t, branches),
+            "best_widths_independent": best_widths(*independent((chances, t, branches))),
+            "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
+        },
+        "Both hold for two spine tokens. For more, the share of the first token among mismatches does not fall where "
+        "a_L >= p_s^L, and no more follows: the best widths are those of Proposition 2 with the probability of a break "
+        "at token k, a_{k-1} - a_k, in the place of p_s^{k-1} (1 - p_s).",
+    )
+
+
+@second("G-P2-CORR")
+def remark_again(verdict: Verdict) -> str:
+    """Every allocation, valued by the walk over every outcome of a law with such tokens."""
+    case = verdict.case
+    t, branches = case["p_t"], case["branches"]
+    for chances, widths in (
+        (case["chance_given_all_before"], case["best_widths"]),
+        ((case["chance_given_all_before"][0],) * 3, case["best_widths_independent"]),
+    ):
+        law = joint(chances)
+        assert law is not None
+        assert {together(law, (token,)) for token in range(3)} == {chances[0]}
+        values = {parts: simulated(law, t, (parts, 1)) for parts in spread(3, branches)}
+        assert [parts for parts, value in values.items() if value == max(values.values())] == [tuple(widths)]
+    ours, theirs = case["best_widths"], case["best_widths_independent"]
+    assert any(sum(ours[:k]) < sum(theirs[:k]) for k in (1, 2))
+    return "all allocations valued by the walk, outcome by outcome, under a law of tokens that are alike one by one."
