@@ -19,23 +19,22 @@ STAMP = "provenance.json"
 
 
 class ForeignFolderError(ValueError):
-    """The folder holds parts of other models, prompts or settings."""
+    """The folder holds parts of other models, prompts, settings or versions."""
 
 
 def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
-    """Make `folder` that of `what` with these settings, and give its stamp; refuse one that belongs to another."""
-    if (folder / STAMP).exists():
-        stamp = stamp_of(folder)
-        found = {**stamp.details, "seed": str(stamp.seed)}
-        differing = sorted(key for key in settings if str(settings[key]) != found.get(key))
-        if differing:
-            raise ForeignFolderError(
-                f"{folder} holds a {what} with another {', '.join(differing)}: name an empty folder or remove this one"
-            )
-        return stamp
-    stamp = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
-    write_whole(folder / STAMP, json.dumps(asdict(stamp), indent=1) + "\n")
-    return stamp
+    """Make `folder` that of `what` with these settings and versions, and give its stamp; refuse one of others."""
+    here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
+    if not (folder / STAMP).exists():
+        write_whole(folder / STAMP, json.dumps(asdict(here), indent=1) + "\n")
+        return here
+    found = stamp_of(folder)
+    theirs, ours = ({**stamp.details, **stamp.versions, "seed": stamp.seed} for stamp in (found, here))
+    if differing := sorted(key for key in ours if theirs.get(key) != ours[key]):
+        raise ForeignFolderError(
+            f"{folder} holds a {what} with another {', '.join(differing)}: name an empty folder or remove this one"
+        )
+    return found
 
 
 def stamp_of(folder: Path) -> Provenance:

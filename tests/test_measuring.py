@@ -94,6 +94,10 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
     swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
     with pytest.raises(ValueError, match="holds a trace with another weights:"):
         trace.record(swapped, PROMPTS, sampled, tmp_path / "a")
+    stamped = tmp_path / "b" / "provenance.json"
+    stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
+    with pytest.raises(ValueError, match="holds a trace with another torch:"):
+        trace.record(tiny, PROMPTS, sampled, tmp_path / "b")
     first.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="part-000000.parquet is damaged: remove it"):
         trace.acceptance(tmp_path / "a")
