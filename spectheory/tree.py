@@ -139,11 +139,8 @@ class Tree:
     def ancestor_mask(self) -> np.ndarray:
         """(budget + 1, budget + 1) bool; [u, v] says that v is u or an ancestor of u: the tree attention mask."""
         mask = np.eye(len(self.parent), dtype=bool)
-        ancestor = self.parent
-        while (ancestor > 0).any():
-            mask[np.arange(len(mask)), np.maximum(ancestor, 0)] = True
-            ancestor = self.parent[np.maximum(ancestor, 0)]
-        mask[:, 0] = True
+        for node, parent in enumerate(self.parent[1:].tolist(), start=1):
+            mask[node] |= mask[parent]
         return mask
 
     def to_paths(self) -> list[tuple[int, ...]]:
