@@ -27,6 +27,7 @@ class CachedModel:
         self.cache = RowCache(model.config.num_hidden_layers)
         self.length = 0
         self.seconds = 0.0
+        self.clock = _cuda_clock if self.device.type == "cuda" else time.perf_counter
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (n,) one after another; logits (n, V) in float32."""
@@ -47,18 +48,20 @@ class CachedModel:
         return self._call(tokens, position_ids=positions[None], attention_mask=mask[None, None])
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
-        started = self._clock()
-        logits = self.model(tokens[None], past_key_values=self.cache, use_cache=True, **where).logits
-        self.seconds += self._clock() - started
-        self.length += logits.shape[1]
-        return logits[0, :, : self.vocab_size].float()
-
-    def _clock(self) -> float:
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
+        started = self.clock()
+        logits = self.model(tokens[None], past_key_values=self.cache, use_cache=True, **where).logits[0]
+        self.seconds += self.clock() - started
+        self.length += len(logits)
+        if logits.shape[1] > self.vocab_size:
+            logits = logits[:, : self.vocab_size]
+        return logits.float()
 
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest."""
         self.length = committed + len(offsets)
         self.cache.keep(committed, offsets)
+
+
+def _cuda_clock() -> float:
+    torch.cuda.synchronize()
+    return time.perf_counter()

@@ -13,6 +13,8 @@ from spectheory.tree import Tree
 
 ROUNDING = 1e-9
 """How far above 1 a row of rates may sum through rounding."""
+THREE_DECIMALS = 0.0005 + ROUNDING
+"""How far a rate may be from its counts: that of a record made by hand is rounded."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,7 @@ class Acceptance(Record):
             hits, trials = _counts(self.hits, self.trials)
             if hits.shape != table.shape:
                 raise ValueError(f"hits must have the shape of the table, {table.shape}, got {hits.shape}")
+            _require_agreement(table, hits, trials, smoothed="smoothed" in self.provenance.details)
             object.__setattr__(self, "hits", hits)
             object.__setattr__(self, "trials", trials)
 
@@ -157,7 +160,9 @@ class Acceptance(Record):
         from scipy.optimize import isotonic_regression
 
         rows = [isotonic_regression(row, increasing=False).x for row in self.table]
-        return replace(self, table=np.array(rows), provenance=self.provenance.noting(smoothed="antitonic in rank"))
+        stamp = self.provenance.noting(smoothed="antitonic in rank")
+        said = [] if self.is_antitonic else ["rates are smoothed, so that none is below that of a later rank"]
+        return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
         """Lower and upper Clopper-Pearson limits of each rate, each (D, R), positions taken as independent.
@@ -192,6 +197,22 @@ def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
             position += 1
         position += 1
     return np.array(starts, np.int64)
+
+
+def _require_agreement(table: np.ndarray, hits: np.ndarray, trials: np.ndarray, *, smoothed: bool) -> None:
+    """Check that the table is hits / trials; of smoothed rates, that its rows sum to those."""
+    counted = hits / np.maximum(trials, 1)[:, None]
+    if smoothed:
+        table, counted = table.sum(1, keepdims=True), counted.sum(1, keepdims=True)
+    bad = np.argwhere(np.abs(table - counted) > THREE_DECIMALS)
+    if len(bad):
+        d, r = bad[0]
+        entry = f"the sum of table[{d}]" if smoothed else f"table[{d}, {r}]"
+        accepted = hits[d].sum() if smoothed else hits[d, r]
+        raise ValueError(
+            f"{entry} is {table[d, r]:.6g}, but {accepted:,} hits of {trials[d]:,} trials make it {counted[d, r]:.6g}: "
+            "these contradict each other, make the rates with Acceptance.from_counts"
+        )
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

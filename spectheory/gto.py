@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from math import log
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,8 +45,8 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     1.0375
     """
     reached = _reached(tree, target_probability)
-    if not 0 < eta < np.inf:
-        raise ValueError(f"eta must be finite and above 0, got {eta}")
+    if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta < np.inf:  # pyright: ignore[reportOperatorIssue]
+        raise ValueError(f"eta must be finite and above 0, got {eta!r:.80}")
     length = _along_paths(tree, np.concatenate([[0.0], reached[1:]]), np.add)
     is_leaf = np.bincount(tree.parent[1:], minlength=len(length)) == 0
     lengths = length[is_leaf]

@@ -60,6 +60,8 @@ def gpu(name: str | Gpu) -> Gpu:
     """
     if isinstance(name, Gpu):
         return name
+    if not isinstance(name, str):
+        raise ValueError(f"gpu must be a name, such as h100_sxm, or a Gpu, got {name!r:.80}")
     wanted = _plain(name)
     wanted = next((key for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
     for known in _table().values():

@@ -112,6 +112,10 @@ class Fields:
             raise ValueError(f"{self.where}: {name} must be true or false, got {value!r:.40}")
         return default if value is None else value
 
+    def text(self, name: str) -> str | None:
+        value = self.values.get(name)
+        return value if isinstance(value, str) else None
+
     def stated(self, name: str, default: int) -> int:
         """A field that the family's configs must state, or `default` where they need not."""
         return self.number(name, default=None if name in self.family.stated else default)
@@ -130,6 +134,26 @@ class Fields:
             return max(0, layers - self.number("max_window_layers", default=28, least=0)) if windowed else 0
         every = self.number("sliding_window_pattern", default=self.family.full_every, least=0)
         return layers - layers // every if every else layers
+
+    def longest_context(self) -> int | None:
+        """The positions that the config is for, scaled as its rope says; None where it states none.
+
+        The stated positions already include what `llama3` and `longrope` scale by, and in Gemma 3 every scaling; `yarn`
+        scales the original ones, others the stated ones. Source: vLLM, `_get_and_verify_max_len`.
+        """
+        if self.values.get("max_position_embeddings") is None:
+            return None
+        stated = self.number("max_position_embeddings")
+        scaling = self.values.get("rope_scaling") or self.values.get("rope_parameters") or {}
+        if not isinstance(scaling, Mapping):
+            raise ValueError(f"{self.where}: rope_scaling must be an object, got {scaling!r:.40}")
+        factor, kind = scaling.get("factor"), scaling.get("rope_type") or scaling.get("type")
+        if factor is None or kind in ("llama3", "longrope", "su") or self.model_type.startswith("gemma3"):
+            return stated
+        if isinstance(factor, bool) or not isinstance(factor, int | float) or not 0 < factor <= LARGEST:
+            raise ValueError(f"{self.where}: the factor of rope_scaling must be a number above 0, got {factor!r:.40}")
+        original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
+        return int((original if isinstance(original, int) else stated) * factor)
 
     def moe_layers(self, layers: int) -> int:
         """Layers whose MLP is a mixture of experts."""

@@ -11,12 +11,15 @@ import numpy as np
 
 from spectheory.hardware import Gpu
 from spectheory.hardware import gpu as gpu_of
-from spectheory.measured import find
-from spectheory.models import ModelConfig
+from spectheory.measured import MEASURE, device_key, find
+from spectheory.models import ModelConfig, require_pair
 from spectheory.models import model as model_of
 from spectheory.records import UNKNOWN, Provenance, Record
 from spectheory.roofline import DERATES, SOURCE, TOKENS, Derates, Roofline
 from spectheory.tree import Tree
+
+CONSTANT = "spectheory.Latency.constant"
+"""What `Latency.constant` names as its source."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,7 +80,9 @@ class Latency(Record):
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
         """Forwards whose time does not depend on their size: the usual assumption of theory."""
-        return cls(np.array([1]), np.array([0]), np.array([[target_seconds]]), np.array([[draft_seconds or 1e-300]]))
+        seconds = np.array([[target_seconds]]), np.array([[draft_seconds or 1e-300]])
+        stamp = Provenance(CONSTANT).assuming("a forward takes the same time whatever its size")
+        return cls(np.array([1]), np.array([0]), *seconds, provenance=stamp)
 
     @classmethod
     def roofline(
@@ -100,12 +105,13 @@ class Latency(Record):
         goes up to 256. A model is a shipped name, a config.json (path, folder or contents) or a `ModelConfig`.
 
         Raises:
-            ValueError: an unknown GPU or model (near names are listed), a config that lacks a field, a size below 1,
-                or models and cache that the memory of the GPU cannot hold.
+            ValueError: an unknown GPU or model (near names are listed), a config that lacks a field, a draft that
+                cannot draft for the target, a size below 1, or models and cache that the memory of the GPU cannot hold.
         """
         place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
         both = model_of(target), model_of(draft)
         grid = TOKENS if tokens is None else tuple(tokens)
+        require_pair(*both, context)
         place.require_memory(*both)
         target_seconds, draft_seconds = (place.forward_seconds(model, grid)[None] for model in both)
         return cls(
@@ -131,16 +137,29 @@ class Latency(Record):
             folder: of records; the default is those that come with the package.
 
         Raises:
-            ValueError: there is no such record (those that there are are listed).
+            ValueError: there is no such record (those that there are are listed), or it is one of other models, of
+                another GPU or batch size, or of times that were computed.
             RecordError: it is damaged.
         """
         text, where = find(gpu, target, draft, batch, folder)
-        return cls.from_text(text, where)
+        record = cls.from_text(text, where)
+        if record.is_computed:
+            raise ValueError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove it")
+        _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=str(batch))
+        return record
 
     @property
     def is_computed(self) -> bool:
-        """Whether the seconds come from `roofline`."""
-        return self.provenance.source == SOURCE
+        """Whether the seconds come from `roofline` or `constant`, and not from a measurement."""
+        return self.provenance.source in (SOURCE, CONSTANT)
+
+    @property
+    def batch(self) -> int:
+        """Sequences that run together in a forward, by the provenance; 1 where it does not say."""
+        said = self.provenance.details.get("batch", "1")
+        if not said.isdecimal() or int(said) < 1:
+            raise ValueError(f"batch in the details of the latency must be a whole number from 1 on, got {said!r:.40}")
+        return int(said)
 
     def covers(self, context: int) -> bool:
         """Whether `context` is within the measured contexts."""
@@ -157,7 +176,9 @@ class Latency(Record):
             self,
             target_seconds=rising(self.target_seconds),
             draft_seconds=rising(self.draft_seconds),
-            provenance=self.provenance.noting(smoothed="rising in tokens"),
+            provenance=self.provenance.noting(smoothed="rising in tokens").assuming(
+                "forward times are smoothed, so that none falls as tokens are added"
+            ),
         )
 
     def target(self, tokens: int, context: int) -> float:
@@ -216,3 +237,12 @@ class Latency(Record):
         slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
         beyond = (tokens - self.tokens[-1]).clip(0)
         return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
+
+
+def _require_place(stamp: Provenance, where: str, **asked: str) -> None:
+    """Check that what a record says of its measurement, where it does, is what it lies under."""
+    device = stamp.details.get("gpu") or stamp.details.get("device", "")
+    named = device and not device.startswith(("cuda", "cpu"))  # as torch calls them, whatever GPU it is
+    for name, there in (stamp.details | {"gpu": device_key(device) if named else asked["gpu"]}).items():
+        if there != asked.get(name, there):
+            raise ValueError(f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs")

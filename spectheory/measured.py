@@ -12,6 +12,8 @@ from pathlib import Path
 
 from spectheory.hardware import gpu as gpu_of
 
+MEASURE = "measure with python -m benchmarks.gpu"
+
 
 def device_key(name: str) -> str:
     """The key of a known GPU, whatever it is called; another device's name as one could be.
@@ -46,9 +48,21 @@ def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = No
         return place.read_text(encoding="utf-8"), str(place)
     inside = "" if folder is None else f" in {folder}"
     raise ValueError(
-        f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}{inside}: the known "
-        f"ones are {_listed(_root(folder))}; use Latency.roofline, or measure with python -m benchmarks.gpu"
+        f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}{inside}: there are "
+        f"{known_in(folder)}; {MEASURE}"
     )
+
+
+def known_in(folder: Path | None) -> str:
+    """The records of a folder: `h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4; ...`, or `none`."""
+    known = []
+    for gpu in _inside(_root(folder)):
+        for target in _inside(gpu):
+            for draft in _inside(target):
+                sizes = [file.name.removeprefix("batch-").removesuffix(".json") for file in _inside(draft)]
+                batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
+                known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
+    return "; ".join(known) or "none"
 
 
 def _root(folder: Path | None) -> Traversable:
@@ -57,18 +71,6 @@ def _root(folder: Path | None) -> Traversable:
 
 def _place(gpu: str, target: str, draft: str, batch: int, folder: Path | None) -> Traversable:
     return _root(folder).joinpath(*path_of(gpu, target, draft, batch).parts)
-
-
-def _listed(root: Traversable) -> str:
-    """`h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4; ...`, or `none`."""
-    known = []
-    for gpu in _inside(root):
-        for target in _inside(gpu):
-            for draft in _inside(target):
-                sizes = [file.name.removeprefix("batch-").removesuffix(".json") for file in _inside(draft)]
-                batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
-                known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
-    return "; ".join(known) or "none"
 
 
 def _inside(folder: Traversable) -> list[Traversable]:

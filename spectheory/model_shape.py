@@ -24,6 +24,7 @@ class Shape:
         kv_values: numbers that one layer caches for one token.
         attention_flops: for one token and one cached token in one layer.
         sliding_layers, window: layers that see a window only, and its tokens.
+        latent: whether attention is multi-head latent attention.
     """
 
     layers: int
@@ -40,6 +41,7 @@ class Shape:
     expert_other_parameters: int = 0
     sliding_layers: int = 0
     window: int = 0
+    latent: bool = False
 
 
 def shape_of(fields: Fields) -> Shape:
@@ -121,6 +123,7 @@ def _latent_attention(fields: Fields, layers: int, hidden: int) -> Shape:
         kv_heads=1,
         kv_values=latent + rotary,
         attention_flops=2 * heads * (2 * latent + rotary),
+        latent=True,
     )
 
 

@@ -29,7 +29,8 @@ class ModelConfig:
         arithmetic: the units it computes in; packed weights are unpacked to bf16.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states, None where not stated.
         target_hidden: of an EAGLE-3 head, the hidden size of the target that it reads; None for a whole model.
-        longest_context: the positions that its config states, times what it scales them by; None where not stated.
+        longest_context: the positions that it was made for; None where not stated.
+        tokenizer, base_model: its tokenizer, and the model that a head was trained on: of shipped models, else None.
     """
 
     name: str
@@ -43,6 +44,8 @@ class ModelConfig:
     hidden: int | None = None
     target_hidden: int | None = None
     longest_context: int | None = None
+    tokenizer: str | None = None
+    base_model: str | None = None
 
     @classmethod
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
@@ -54,6 +57,8 @@ class ModelConfig:
             ValueError: no such file, not JSON, a field that is missing or cannot be, an unknown model_type, dtype or
                 quantisation.
         """
+        if not isinstance(source, Mapping | str | Path):
+            raise ValueError(f"a model must be a name, a path or what a config.json holds, got {source!r:.80}")
         if isinstance(source, Mapping):
             config, where = source, name or "the config"
         else:
@@ -72,7 +77,9 @@ class ModelConfig:
             vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
             hidden=hidden,
             target_hidden=fields.number("target_hidden_size", default=hidden) if is_eagle3(fields) else None,
-            longest_context=_longest_context(fields),
+            longest_context=fields.longest_context(),
+            tokenizer=fields.text("tokenizer"),
+            base_model=fields.text("base_model"),
         )
 
     @property
@@ -157,12 +164,17 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
     """Check that `draft` can draft for `target` behind `context` tokens, as far as their configs say.
 
     Raises:
-        ValueError: their vocabularies differ, the draft is a head for a target of another width, or the context is
-            longer than one of them takes. A head runs at positions beyond those that its config states.
+        ValueError: the target is a head, their vocabularies or tokenizers differ, the draft is a head for a target of
+            another width, or the context is longer than one of them takes. A head runs at positions beyond those that
+            its config states.
     """
+    if target.target_hidden is not None:
+        base = f"{target.base_model}, the model" if target.base_model else "the model"
+        raise ValueError(f"target {target.name} is a head, not a model: name {base} that it was trained on")
     if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
+        base = f" {draft.base_model}, of" if draft.base_model else " targets of"
         raise ValueError(
-            f"draft {draft.name} is a head for targets of hidden size {draft.target_hidden}, {target.name} has "
+            f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
             f"{target.hidden}: name the head that was trained on it"
         )
     sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
@@ -171,22 +183,21 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
             f"target and draft must have one vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
             f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
         )
+    if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
+        raise ValueError(
+            f"target and draft must have one tokenizer, got that of {target.tokenizer} for {target.name} and that of "
+            f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
+        )
     for one in (target,) if draft.target_hidden is not None else (target, draft):
         if one.longest_context is not None and context > one.longest_context:
             raise ValueError(
-                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}"
+                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}: give "
+                "a shorter one"
             )
 
 
-def _longest_context(fields: Fields) -> int | None:
-    stated = fields.values.get("max_position_embeddings")
-    scaling = fields.values.get("rope_scaling")
-    factor = scaling.get("factor") if isinstance(scaling, Mapping) else None
-    return int(stated * (factor or 1)) if isinstance(stated, int) and isinstance(factor, int | float | None) else None
-
-
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
-    """A shipped model by name, or one from a config.json: its path, its folder, what it holds.
+    """A shipped model by name or repository, or one from a config.json: its path, its folder, what it holds.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
@@ -196,11 +207,29 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     """
     if isinstance(source, ModelConfig):
         return source
-    if isinstance(source, str) and source.lower() in model_names():
-        return _shipped(source.lower())
-    if isinstance(source, str) and not {"/", "\\"} & set(source) and not source.endswith(".json"):
+    if not isinstance(source, str):
+        return ModelConfig.from_hf(source)
+    if known := shipped_name(source):
+        return _shipped(known)
+    if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
         raise ValueError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
     return ModelConfig.from_hf(source)
+
+
+def shipped_name(source: str) -> str | None:
+    """The name of a shipped model, given in any case or by its repository; None where it is not shipped.
+
+    A folder of the repository's name goes first.
+
+    >>> shipped_name("meta-llama/Llama-3.1-8B")
+    'llama-3.1-8b'
+    """
+    names = model_names()
+    if source.lower() in names:
+        return source.lower()
+    if source.count("/") != 1 or Path(source).exists():
+        return None
+    return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
 
 
 def model_names() -> tuple[str, ...]:
@@ -236,7 +265,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], str]:
         config = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         raise ValueError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
-    except (OSError, UnicodeDecodeError, json.JSONDecodeError) as error:
+    except (OSError, ValueError) as error:
         raise ValueError(f"{path} is no config.json: {error}") from error
     if not isinstance(config, dict):
         raise ValueError(f"{path} is no config.json: it must hold an object, got {type(config).__name__}")

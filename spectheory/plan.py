@@ -78,14 +78,26 @@ class Plan(Record):
 
 def assumed_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
     """What the prediction for `trees` takes for granted, a sentence each: of the rates, of the times."""
-    deepest = max(tree.max_depth for tree in trees)
+    latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
     deeper = (
-        [f"rates are known to depth {acceptance.depths}: the last are taken down to depth {deepest}"]
+        [
+            f"rates are known to depth {acceptance.depths} alone: those of the last depth are taken for deeper nodes, "
+            f"in trees and chains down to depth {deepest}"
+        ]
         if deepest > acceptance.depths
         else []
     )
+    measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
+    other = [f"rates were measured on {measured} and are taken for {planned}"] if measured and planned else []
     times = (sentence for latency in latencies for sentence in latency.provenance.assumed)
-    return tuple(dict.fromkeys((*acceptance.provenance.assumed, *deeper, *times)))
+    every = (*acceptance.provenance.assumed, *other * (measured != planned), *deeper, *times)
+    return tuple(dict.fromkeys(every))
+
+
+def _pair_of(stamp: Provenance) -> str | None:
+    """`target with draft` as a record of rates or times names them; None where it does not."""
+    names = stamp.details.get("target"), stamp.details.get("draft", stamp.details.get("drafter"))
+    return f"{names[0]} with {names[1]}" if all(names) else None
 
 
 def answer_of(tree: Tree) -> str:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import typing
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -67,8 +68,25 @@ class Provenance:
         every = dict.fromkeys((*self.assumed, *sentences))
         return self.noting(assumed="; ".join(every)) if every else self
 
+    @classmethod
+    def merged(cls, stamps: Sequence[Self]) -> Self:
+        """One stamp of what several went into: all sources, machines and versions, and the details they agree on."""
+        first, versions = stamps[0], {}
+        for stamp in stamps:
+            versions |= stamp.versions
+        return cls(
+            source=" and ".join(dict.fromkeys(stamp.source for stamp in stamps)),
+            created=max(stamp.created for stamp in stamps),
+            seed=first.seed if all(stamp.seed == first.seed for stamp in stamps) else None,
+            machine="; ".join(dict.fromkeys(stamp.machine for stamp in stamps if stamp.machine)),
+            versions=versions,
+            details=dict(item for item in first.details.items() if all(item in s.details.items() for s in stamps)),
+        )
+
 
 UNKNOWN = Provenance(source="made by hand")
+GENERATOR = '<meta name="generator" content="spectheory">'
+"""What marks an HTML page of this package."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,6 +138,8 @@ class Record:
             text = Path(path).read_text(encoding="utf-8")
         except FileNotFoundError:
             raise RecordError(f"there is no file {path}") from None
+        except IsADirectoryError:
+            raise RecordError(f"{path} is a folder: name the record's file") from None
         except UnicodeDecodeError as error:
             raise RecordError(f"{path} is damaged: not JSON ({error})") from error
         return cls.from_text(text, str(path))
@@ -134,14 +154,21 @@ class Record:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path` so that no reader and no interruption ever sees half of it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Write `text` to `path` so that no reader and no interruption ever sees half of it.
+
+    Raises:
+        OSError: it cannot be written; `path` is named.
+    """
     partial = path.with_name(path.name + ".partial")
     try:
-        partial.write_text(text, encoding="utf-8")
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            partial.write_text(text, encoding="utf-8")
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
+    except OSError as error:
+        raise type(error)(error.errno, error.strerror, str(path)) from error
 
 
 def _plain(value: Any) -> Any:

@@ -12,6 +12,7 @@ Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; ai-dynamo/aiconfi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields, replace
 
@@ -126,11 +127,12 @@ class Roofline:
         if missing <= 0:
             return
         weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
+        digits = max(1, math.ceil(9 - math.log10(missing)))  # so many that what is missing is not 0
         raise ValueError(
             f"{weights} with the cache of batch={self.batch} at context={self.context} need "
-            f"{self.memory_needed(*models) / 1e9:.1f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
-            f"{offered / 1e9:.1f} GB ({self.derates.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
-            f"{missing / 1e9:.1f} GB are missing; {self._repair(offered, models)}"
+            f"{self.memory_needed(*models) / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
+            f"{offered / 1e9:.{digits}f} GB ({self.derates.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
+            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, models)}"
         )
 
     def provenance(self, target: ModelConfig, draft: ModelConfig) -> Provenance:
@@ -149,7 +151,9 @@ class Roofline:
         )
         level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
         between = ["what GPUs say to each other is not counted: times are lower bounds"] if self.gpus > 1 else []
-        return stamp.assuming("forwards are computed by a roofline, not measured", level, *between)
+        known = target.tokenizer and draft.tokenizer
+        pair = [] if known else [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
+        return stamp.assuming("forwards are computed by a roofline, not measured", level, *between, *pair)
 
     def _peak(self, model: ModelConfig) -> float:
         if model.arithmetic == "fp8" and self.gpu.fp8_flops_per_second is not None:

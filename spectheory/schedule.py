@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -15,6 +15,9 @@ from spectheory.plan import Candidates, Progress, answer_of, assumed_of, unwatch
 from spectheory.records import Provenance, Record
 from spectheory.tree import Tree
 from spectheory.yields import block_efficiency_interval
+
+MOST_BATCHES = 10_000
+"""Batch sizes of one schedule at most: each is timed with every candidate."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,6 +80,11 @@ class Schedule(Record):
         return per_tau * self.block_efficiency_low[self.choice], per_tau * self.block_efficiency_high[self.choice]
 
     @property
+    def is_sparse(self) -> bool:
+        """Whether batch sizes between the first and the last were left out."""
+        return bool((np.diff(self.batches) > 1).any())
+
+    @property
     def assumed(self) -> tuple[str, ...]:
         """What the predictions take for granted, a sentence each."""
         return self.provenance.assumed
@@ -100,20 +108,32 @@ class Schedule(Record):
         """The same for engines that verify chains only."""
         return self._merged(self.chain_choice)
 
-    def time_ranges(self) -> list[tuple[int, int, bool]]:
-        """(first batch, last batch, whether its seconds are computed) with one source of times in a row."""
-        return [(first, last, bool(computed)) for first, last, computed in self._runs(self.computed)]
+    def answers(self) -> list[tuple[int, int, Tree, bool]]:
+        """(first batch, last batch, tree, whether its seconds are computed), no range of both sources of times."""
+        runs = _runs(self.batches, self.choice + len(self.trees) * self.computed)
+        return [
+            (first, last, self.trees[number % len(self.trees)], number >= len(self.trees))
+            for first, last, number in runs
+        ]
 
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
-        return [(first, last, self.trees[number]) for first, last, number in self._runs(choice)]
+        return [(first, last, self.trees[number]) for first, last, number in _runs(self.batches, choice)]
 
-    def _runs(self, values: np.ndarray) -> list[tuple[int, int, int]]:
-        """(first batch, last batch, value) with one value in a row."""
-        starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
-        return [
-            (int(self.batches[first]), int(self.batches[end - 1]), int(values[first]))
-            for first, end in itertools.pairwise(starts)
-        ]
+
+def span(first: int, last: int) -> str:
+    """`3`, or `3 to 7`."""
+    return f"{first}" if first == last else f"{first} to {last}"
+
+
+def spans(batches: np.ndarray, among: np.ndarray) -> str:
+    """The batch sizes among which `among` holds, `1, 3 to 7`."""
+    return ", ".join(span(first, last) for first, last, holds in _runs(batches, among) if holds)
+
+
+def _runs(batches: np.ndarray, values: np.ndarray) -> list[tuple[int, int, int]]:
+    """(first batch, last batch, value) with one value in a row."""
+    starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
+    return [(int(batches[a]), int(batches[b - 1]), int(values[a])) for a, b in itertools.pairwise(starts)]
 
 
 def schedule(
@@ -140,9 +160,14 @@ def schedule(
         progress: told how far the search is.
 
     Raises:
-        ValueError: `batches` is empty or not increasing whole numbers from 1 on, `context` is outside the measured
-            ones, or a limit is below 1.
+        ValueError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
+            is outside the measured ones, or a limit is below 1.
     """
+    if len(batches) > MOST_BATCHES:
+        raise ValueError(
+            f"batches must be at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            "and the last"
+        )
     whole = np.asarray(batches).dtype.kind in "iu"
     if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
         raise ValueError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
@@ -176,10 +201,26 @@ def schedule(
         draft_seconds=np.array([at.draft_levels(tree, context) for at, tree in zip(latencies, chosen, strict=True)]),
         target_seconds=np.array([at.target(t.budget + 1, context) for at, t in zip(latencies, chosen, strict=True)]),
         overhead_seconds=np.array([at.overhead(tree) for at, tree in zip(latencies, chosen, strict=True)]),
-        provenance=latencies[0]
-        .provenance.noting(planned=f"batches {batches[0]} to {batches[-1]}", max_budget=max_budget)
-        .assuming(*assumed_of(acceptance, trees, latencies)),
+        provenance=_provenance(acceptance, trees, latencies, np.array(batches)).noting(max_budget=max_budget),
     )
+
+
+def _provenance(
+    acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray
+) -> Provenance:
+    """What the latencies agree on; what only some of them take for granted, with the batch sizes of those."""
+    computed = np.array([latency.is_computed for latency in latencies])
+    stamp = Provenance.merged([latency.provenance for latency in latencies])
+    details = {key: value for key, value in stamp.details.items() if key != "assumed"}
+    if computed.any() and not computed.all():
+        details["measured"] = f"at batch {spans(batches, ~computed)}, computed at batch {spans(batches, computed)}"
+    said = []
+    for sentence in assumed_of(acceptance, trees, latencies):
+        holds = np.array([sentence in latency.provenance.assumed for latency in latencies])
+        partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumed
+        said.append(f"at batch {spans(batches, holds)}: {sentence}" if partly else sentence)
+    planned = f"batches {batches[0]} to {batches[-1]}" if len(batches) > 1 else f"batch {batches[0]}"
+    return replace(stamp, details=details).noting(planned=planned).assuming(*said)
 
 
 def _intervals(trees: Sequence[Tree], acceptance: Acceptance) -> tuple[np.ndarray | None, np.ndarray | None]:

@@ -109,7 +109,7 @@ def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
         "plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 0, "--out", "plan.json"
     )
     assert status == 2
-    assert err == "error: budget must be at least 1, got 0: for no speculation use Tree.chain(0)\n"
+    assert err == "error: --max-budget must be at least 1, got 0\n"
     assert Path("plan.json").read_text() == before
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import ast
+import itertools
 import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
@@ -105,7 +107,7 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
 def test_vectors_are_read_from_files_also(run: Run) -> None:
     Path("vector.csv").write_text("0, 0.6, 0.2, 0.05, 0.15")
     result = run("import", "sequoia-vector", "vector.csv", "--out", "acceptance.json")
-    assert "sequoia vector: no totals" in result.stdout
+    assert "Sequoia vector: no totals" in result.stdout
     assert st.Acceptance.load("acceptance.json").table.tolist() == [[0.6, 0.2, 0.05]]
 
 
@@ -132,11 +134,11 @@ def test_measured_points_are_a_table(run: Run) -> None:
     [
         ("vllm", PROMETHEUS, "SOURCE must be one of vllm-metrics, vllm-log, "),
         ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
-        ("vllm-metrics", "", "the metrics has none of vllm:spec_decode_num_drafts"),
+        ("vllm-metrics", "", "standard input is empty: give what the engine reported"),
         ("vllm-log", LOG + LOG, "line must be a single one, got 2"),
         ("vllm-log", LOG + "\n" + LOG, "trials[0] is 74, fewer than min_trials=100"),
         ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
-        ("sglang-response", '{"id": 1}\n{"id": }', "- must hold JSON: Expecting value: line 2 column 8"),
+        ("sglang-response", '{"id": 1}\n{"id": }', "standard input must hold JSON: Expecting value: line 2 column 8"),
         ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
         ("sglang-bench", BENCH, "--out needs rates by position, of which sglang-bench reports none here"),
         ("llama.cpp-log", OLD_SERVER, "--out needs rates by position, of which llama.cpp-log reports none here"),
@@ -184,7 +186,7 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         assert f"one rate, {rate:.4f}, is taken for every position: it gives tau 2.5 with 3" in result.stdout
         assert made.provenance.assumed[-1].startswith("one rate, ")
     for source, text, length, message in (
-        ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vllm prometheus gives rates by position"),
+        ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vLLM prometheus gives rates by position"),
         ("sglang-bench", BENCH, 3, "--assume-constant is for a report of totals"),
         ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for chains of 1 drafted tokens, got 2.5"),
         ("trtllm-stats", json.dumps(ITERATION), 1, "length must be at least the 3 drafted a cycle, got 1"),
@@ -193,11 +195,10 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
 
 
 def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) -> None:
-    refused(
-        run("import", "sglang-bench", "-", given="\n"), "must hold a measured point, a JSON object a line, got none"
-    )
-    refused(run("import", "vllm-response", "-", given=""), "- must hold JSON, got nothing")
-    refused(run("import", "sglang-response", "-", given=" "), "- must hold JSON, got nothing")
+    for source, nothing in itertools.product(SOURCES, ("", " \n")):
+        refused(run("import", source, "-", given=nothing), "standard input is empty: give what the engine reported")
+    Path("empty.txt").touch()
+    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt must hold numbers alone")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
     out = ("--out", "made.json")
     refused(run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "drafts with --assume-constant")
@@ -286,7 +287,8 @@ def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
     result = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm,trtllm@1.2")
     refused(result, "trtllm@1.2: its speculative_config.yaml would replace that of trtllm")
     text = Path("speculative_config.yaml").read_text()
-    plan(*HEAD, "--batch", "1:64", "--engine", "trtllm")
+    again = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm")
+    assert again.exit_code == 0, "the same text takes the place of itself"
     assert Path("speculative_config.yaml").read_text() == text
 
 
@@ -360,7 +362,9 @@ def test_a_mixture_is_told_to_an_engine_that_wants_the_longest_chain_first(plan:
         "1:96",
     )
     head = json.loads((Path(st.__file__).parent / "data/models/eagle3-llama-3.1-8b.json").read_text())
-    Path("eagle3.json").write_text(json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880}))
+    Path("eagle3.json").write_text(
+        json.dumps(head | {"vocab_size": 201088, "target_hidden_size": 2880, "tokenizer": None})
+    )
     result = plan(*mixture, "--max-fanout", 1, "--engine", "trtllm", "--out", "schedule.json")
     assert result.exit_code == 0, result.output
     lengths = [tree.budget for _, _, tree in schedule_of("schedule.json").chain_ranges()]
@@ -369,6 +373,8 @@ def test_a_mixture_is_told_to_an_engine_that_wants_the_longest_chain_first(plan:
     assert "  draft_len_schedule: {" in text
     assert 'speculative_model: "."' in text, "the folder of the config"
     assert "TensorRT-LLM 1.4 takes, the longest at batch size 1: " in result.stdout
+    said = " ".join(result.stdout.split())
+    assert "assumed: gpt-oss-120b and eagle3.json have one tokenizer: their configs do not say" in said
 
 
 def test_engines_are_told_names_that_they_can_load(plan: Run) -> None:
@@ -411,7 +417,7 @@ def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("--batch", "1:8"), "--batch only with --gpu: --latency was measured, one sequence in a forward"),
+        (("--batch", "1:8"), "--batch only with --gpu: --latency holds one batch size and context"),
         (("--report", "plan.html", "--gpus", "1"), "--gpus, --report only with --gpu"),
         (("--target", "llama-3.1-8b", "--batch", "1"), "--target, --batch only with --gpu"),
         (("--draft", "llama-3.2-1b"), "--draft needs --gpu, or --engine to be told its name"),
@@ -466,6 +472,88 @@ def test_an_export_that_names_no_draft_says_what_it_was_planned_for(plan: Run) -
         notes = [line for line in result.stdout.splitlines() if "planned for" in line]
         assert len(notes) == len(others.split(","))
         assert all(head[5] in note and "rates and times differ" in note for note in notes)
+
+
+@pytest.mark.parametrize(
+    ("target", "hidden", "kind"),
+    [("gpt-oss-20b", 2880, "sliding-window attention"), ("deepseek-v3", 7168, "multi-head latent attention")],
+)
+def test_no_tree_is_told_to_tensorrt_llm_for_attention_that_it_cannot_grow_one_for(
+    plan: Run, target: str, hidden: int, kind: str
+) -> None:
+    shapes = Path(st.__file__).parent / "data/models"
+    head, config = (json.loads((shapes / f"{name}.json").read_text()) for name in ("eagle3-llama-3.1-8b", target))
+    changed = {"vocab_size": config["vocab_size"], "tokenizer": config["tokenizer"], "target_hidden_size": hidden}
+    Path("eagle3.json").write_text(json.dumps(head | changed))
+    place = ("--gpu", "h200_sxm", "--gpus", 8, "--target", target, "--draft", "eagle3.json", "--batch", "64")
+    result = plan(*place, "--engine", "trtllm,sglang", "--out", "schedule.json")
+    assert result.exit_code == 0, result.output
+    assert schedule_of("schedule.json").answer(0) == "tree"
+    assert "use_dynamic_tree" not in Path("speculative_config.yaml").read_text()
+    notes = [line for line in result.stdout.splitlines() if line.startswith("  note: ")]
+    lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
+    assert notes[0].endswith(f"longest at batch size 1: predicted {lost:.1%} slower at batch size 64 than the plan")
+    assert notes[1] == "  note: batch sizes below 64 take the chain of 64"
+    assert f"  note: chains, as TensorRT-LLM grows no trees for targets with {kind}, which {target} has" in notes
+
+
+def test_engines_that_draft_for_one_sequence_get_batch_size_1_alone(plan: Run) -> None:
+    result = plan(*MODEL, "--batch", "1:64", "--engine", "hf,mlx-lm")
+    assert result.stdout.count("note: for batch size 1, the only one at which it drafts: predicted ") == 2
+    assert "run at all of" not in result.stdout
+    said = "it drafts at batch size 1 alone, the plan starts at 8: plan --batch 1"
+    refused(plan(*MODEL, "--batch", "8,16", "--engine", "hf,mlx-lm"), f"hf: {said}", f"mlx-lm: {said}")
+
+
+def test_an_engine_has_one_name(plan: Run) -> None:
+    result = plan(*MODEL, "--engine", "vllm,hf,llama.cpp,mlx-lm@0.32.2", "--force")
+    titles = ("vLLM 0.32", "transformers 5.23", "llama.cpp b11382", "mlx-lm 0.32")
+    for title in titles:
+        assert f" (written for {title}):" in result.stdout
+
+
+def test_a_measured_plan_is_for_the_batch_size_that_was_measured(plan: Run) -> None:
+    eight = st.Provenance.now("bench", draft="models/small", batch=8)
+    replace(st.Latency.load("latency.json"), provenance=eight).save("eight.json")
+    result = plan("--latency", "eight.json", "--max-fanout", 1, "--engine", "vllm,eagle@2")
+    assert "at batch size 8, the one of eight.json" in result.stdout
+    assert "note: for batch size 8, the fastest chains that vLLM verifies" in result.stdout
+    assert "note: for batch size 8: predicted " in result.stdout
+    assert "batch size 1" not in result.stdout.replace("batch size 128", "")
+    replace(st.Latency.load("latency.json"), provenance=st.Provenance.now("bench", batch="x")).save("odd.json")
+    refused(
+        plan("--latency", "odd.json"), "batch in the details of the latency must be a whole number from 1 on, got 'x'"
+    )
+
+
+def test_batch_sizes_that_were_not_planned_take_the_plan_of_the_next_smaller(plan: Run) -> None:
+    result = plan(*chain_plan()[:6], "--max-fanout", 1, "--batch", "4,48,64", "--engine", "vllm,llama.cpp")
+    notes = [line[8:] for line in result.stdout.splitlines() if line.startswith("  note: ")]
+    assert notes[1:3] == [
+        "batch sizes below 4 take the chain of 4",
+        "batch sizes between planned ones take the chain of the smaller",
+    ]
+    assert "Speculation pays at each of the planned batch sizes." in " ".join(result.stdout.split())
+
+
+def test_smoothing_is_said(plan: Run) -> None:
+    st.Acceptance.by_rank([0.2, 0.5]).save("rising.json")
+    falling = st.Latency(np.array([1, 2]), np.array([0]), np.array([[2.0, 1.0]]), np.array([[0.1, 0.1]]))
+    falling.save("falling.json")
+    result = plan("--acceptance", "rising.json", "--latency", "falling.json", "--smooth")
+    said = " ".join(result.stdout.split())
+    assert "assumed: rates are smoothed, so that none is below that of a later rank" in said
+    assert "assumed: forward times are smoothed, so that none falls as tokens are added" in said
+
+
+def test_rates_of_another_pair_are_said(plan: Run) -> None:
+    stamp = st.Provenance.now("spectheory trace", target="small", drafter="smaller")
+    replace(st.Acceptance.by_rank([0.6]), provenance=stamp).save("other.json")
+    said = "assumed: rates were measured on small with smaller and are taken for llama-3.1-8b with eagle3-llama-3.1-8b"
+    assert said in " ".join(plan("--acceptance", "other.json", *HEAD).stdout.split())
+    own = st.Provenance.now("spectheory profile", target="small", draft="smaller")
+    replace(st.Latency.load("latency.json"), provenance=own).save("own.json")
+    assert "rates were measured on" not in plan("--acceptance", "other.json", "--latency", "own.json").stdout
 
 
 def test_engines_may_be_listed_with_blanks_and_one_token_is_not_tokens(plan: Run) -> None:

@@ -81,13 +81,15 @@ def test_the_loss_is_stated_by_mean_and_worst_and_not_where_there_is_none() -> N
     lost = [1 - speedup(offer, i, n) / offer.schedule.speedup[i] for i, n in enumerate(lengths)]
     assert found.shape == [ChainRange(1, 9, LONGEST)], "two of three batch sizes gain more than the first loses"
     assert offer.notes(found) == (
-        f"for batch sizes 1 to 9, the fastest chains that X takes: predicted {np.mean(lost):.1%} slower on average "
-        f"over the batch sizes, {lost[0]:.1%} slower at batch size 1 than the plan",
+        f"for batch sizes 1 to 9, the fastest chains that X takes: predicted {np.mean(lost):.1%} slower on average, "
+        f"each planned batch size counted once, {lost[0]:.1%} slower at batch size 1 than the plan",
     )
+    assert len(found.shape) == 1, "one length at all batch sizes leaves nothing to say of those between"
     found = offer.chains(at_most(LONGEST), "X takes")
     assert (found.shape[0].last_batch, found.shape[1:]) == (3, [ChainRange(4, 9, LONGEST)])
     assert offer.notes(found) == (
         "for batch sizes 1 to 9, the fastest chains that X takes: predicted no slower than the plan",
+        "batch sizes between planned ones take the chain of the smaller",
     )
 
 
@@ -147,8 +149,10 @@ def test_one_shape_says_its_batch_size_and_what_it_loses_there_and_elsewhere() -
     assert lost[1] > 0.01
     assert note == (
         f"for batch size 1: predicted no slower than the plan; run at all of 1 to 256, {lost.mean():.1%} slower on "
-        f"average over the batch sizes, {lost[1]:.1%} slower at batch size 256 than the plan"
+        f"average, each planned batch size counted once, {lost[1]:.1%} slower at batch size 256 than the plan"
     )
+    (note,) = offer.notes_at_first(reached, alone=True)
+    assert note == "for batch size 1, the only one at which it drafts: predicted no slower than the plan"
     alone = tree_offer((1,), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
     lost = 1 - alone.speedups[0, alone.chain] / alone.schedule.speedup[0]
     assert alone.notes_at_first(alone.speedups[:, alone.chain]) == (

@@ -178,8 +178,10 @@ def test_bad_shapes_are_named(shape: Any, message: str) -> None:
 
 
 def test_bad_arguments_are_named() -> None:
-    with pytest.raises(ValueError, match="context must be at least 0 cached tokens, got -1"):
+    with pytest.raises(ValueError, match="context must be a whole number of at least 0 cached tokens, got -1"):
         st.delayed_seconds(latency(), 2, 1, 1, -1)
+    with pytest.raises(ValueError, match="context must be a whole number of at least 0 cached tokens, got nan"):
+        st.delayed_seconds(latency(), 2, 1, 1, float("nan"))  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="samples and rng go together"):
         st.delayed_block_efficiency(Naive(), WORLD, 2, 1, 1, samples=10)
     with pytest.raises(ValueError, match=r"draft\.rule is IID, .*GreedyTopK\(.* is lossless for"):

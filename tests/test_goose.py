@@ -233,6 +233,7 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.optimal_tree(0.5, 0.1, 3, branch_depth=-1), "branch_depth must be between"),
         (lambda: goose.optimal_tree(0.5, 0.1, 3, siblings="iid"), "siblings must be \"sequential\" or .*'iid'"),  # type: ignore[arg-type]
         (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must give .* spine_length=2 .*, got 1 of them"),
+        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a row of whole numbers, got None"),  # type: ignore[arg-type]
         (lambda: goose.spine_bound(0.5, 0.1, 1, [-1], 1), r"widths\[0\] must be between"),
         (lambda: goose.spine_bound(0.5, 0.1, 1, [1], 0), "branch_depth must be between 1"),
         (lambda: goose.allocate("a", 0.1, 1, 1), "p_spine must be a probability"),

@@ -199,9 +199,58 @@ def test_configs_from_files(tmp_path: Path) -> None:
             model(tmp_path / f"{file}.json")
 
 
+def test_every_shipped_model_states_its_tokenizer_and_its_context() -> None:
+    assert all(model(name).tokenizer for name in model_names())
+    lengths = {name: model(name).longest_context for name in model_names()}
+    assert lengths["eagle3-llama-3.1-8b"] is None, "a head runs at positions beyond those that its config states"
+    assert (lengths["llama-3.1-8b"], lengths["deepseek-v3"], lengths["gpt2"]) == (131_072, 163_840, 1024)
+    assert [name for name, length in lengths.items() if length is None] == ["eagle3-llama-3.1-8b"]
+
+
+@pytest.mark.parametrize(
+    ("change", "longest"),
+    [
+        ({}, 1000),
+        ({"rope_scaling": None}, 1000),
+        ({"rope_scaling": {"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 125}}, 1000),
+        ({"rope_scaling": {"rope_type": "longrope", "factor": 8.0}}, 1000),
+        ({"rope_scaling": {"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 300}}, 1200),
+        ({"rope_scaling": {"rope_type": "yarn", "factor": 4.0}}, 4000),
+        ({"rope_parameters": {"rope_type": "linear", "factor": 2}}, 2000),
+        ({"max_position_embeddings": None, "rope_scaling": {"factor": 2.0}}, None),
+    ],
+)
+def test_the_longest_context_is_scaled_as_the_rope_says(change: dict[str, Any], longest: int | None) -> None:
+    """As vLLM derives the longest model length."""
+    assert ModelConfig.from_hf(LLAMA | {"max_position_embeddings": 1000} | change).longest_context == longest
+
+
+def test_models_are_found_by_their_repository() -> None:
+    assert model("meta-llama/Llama-3.1-8B") is model("llama-3.1-8b")
+    with pytest.raises(
+        ValueError, match="there is no file meta-llama/Llama-3.1-8: give a config.json, its folder, or a"
+    ):
+        model("meta-llama/Llama-3.1-8")
+
+
+def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("cfg").mkdir()
+    Path("cfg/config.json").write_text(json.dumps(LLAMA))
+    assert model("cfg").parameters == ModelConfig.from_hf(LLAMA).parameters
+    with pytest.raises(ValueError, match="unknown model 'cfh': known are deepseek-v3"):
+        model("cfh")
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [
+        ({"max_position_embeddings": "x"}, "max_position_embeddings must be a whole number from 1 to .*, got 'x'"),
+        ({"max_position_embeddings": 9, "rope_scaling": 3}, "rope_scaling must be an object, got 3"),
+        (
+            {"max_position_embeddings": 9, "rope_scaling": {"factor": "x"}},
+            "factor of rope_scaling must be a number above 0",
+        ),
         ({"model_type": None}, "the config lacks the field 'model_type'"),
         ({"model_type": "lama"}, "unknown model_type 'lama': did you mean llama"),
         ({"hidden_size": None}, r"the config lacks the field 'hidden_size' \(llama\)"),

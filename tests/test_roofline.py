@@ -20,6 +20,8 @@ from spectheory.roofline import Derates, Roofline
 ROOT = Path(__file__).parent.parent
 H100 = Roofline(gpu("h100_sxm"))
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
+LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
+ENDLESS = dataclasses.replace(model("llama-3.1-8b"), longest_context=None)
 BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
@@ -93,7 +95,7 @@ def test_provenance_says_that_nothing_was_measured() -> None:
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
 def test_the_default_tokens_are_close_enough(name: str) -> None:
     """Between them the table is below a mixture of experts by under 1 %, and exact for a dense model."""
-    both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": "qwen3-0.6b"}
+    both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
     coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
     error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])
     assert error.min() >= -1e-5
@@ -163,12 +165,24 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
         ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
         ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
         (
-            {"target": "llama-3.1-70b"},
-            r"need 142.3 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 70.3 GB",
+            LARGE,
+            r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB",
         ),
-        ({"target": "llama-3.1-70b"}, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
+        (LARGE, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
         ({"batch": 1000}, "GB are missing; batch up to 398 fits, gpus=4 fits"),
-        ({"context": 10**6}, "a shorter context may fit, gpus=4 fits"),
+        ({"context": 10**6, "target": ENDLESS}, "a shorter context may fit, gpus=4 fits"),
+        (
+            {"context": 131073},
+            "context must be at most the 131,072 positions of llama-3.1-8b, got 131,073: give a shorter",
+        ),
+        ({"draft": "qwen3-0.6b"}, "one vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of qwen3-0.6b"),
+        ({"target": "deepseek-v3", "draft": "llama-3.2-1b"}, "must have one tokenizer, got that of DeepSeek-V3 for"),
+        (
+            {"target": "eagle3-llama-3.1-8b"},
+            "is a head, not a model: name llama-3.1-8b, the model that it was trained on",
+        ),
+        ({"gpu": None}, "gpu must be a name, such as h100_sxm, or a Gpu, got None"),
+        ({"target": None}, "a model must be a name, a path or what a config.json holds, got None"),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:
@@ -181,8 +195,14 @@ def test_what_the_refusal_proposes_fits() -> None:
     with pytest.raises(ValueError, match="are missing"):
         st.Latency.roofline(**PAIR, batch=399)
     st.Latency.roofline(**PAIR, batch=1000, gpus=4)
-    large: dict[str, Any] = PAIR | {"target": "llama-3.1-70b", "gpus": 2}
-    st.Latency.roofline(**large)
+    st.Latency.roofline(gpu=PAIR["gpu"], gpus=2, target=LARGE["target"], draft=LARGE["draft"])
+
+
+def test_a_few_missing_bytes_are_not_0() -> None:
+    needed = Roofline(gpu("h100_sxm")).memory_needed(model(PAIR["target"]), model(PAIR["draft"]))
+    tight = dataclasses.replace(gpu("h100_sxm"), memory_bytes=(needed - 3e6) / 0.9)
+    with pytest.raises(ValueError, match=r"need 17.048 GB on each GPU, .* offers 17.045 GB .*: 0.003 GB are missing"):
+        st.Latency.roofline(gpu=tight, target=PAIR["target"], draft=PAIR["draft"])
 
 
 @pytest.mark.parametrize("change", [{"bandwidth_share": 0.0}, {"flops_share": 1.1}, {"layer_overhead_seconds": -1.0}])

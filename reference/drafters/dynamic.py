@@ -63,7 +63,7 @@ class _SearchedDrafting(PathDrafting):
         """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
         law = self.sampling.draft_law(self.logits(paths))
         top = law.topk(min(self.search.budget, law.shape[1]))
-        tokens, probabilities = top.indices.numpy(force=True), top.values.numpy(force=True)
+        tokens, probabilities = top.indices.cpu().numpy(), top.values.cpu().numpy()
         for row, path in enumerate(paths):
             if len(path) >= self.room:
                 probabilities[row] = 0

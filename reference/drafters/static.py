@@ -148,7 +148,9 @@ class StaticDrafting(ModelDrafting):
         """(P, V) behind the inner nodes of a level, given the tokens of its depth."""
         if level is self.levels[0]:
             return self.root_logits()
-        fed = tokens[level.inner].clamp(min=0)
+        fed = tokens[level.inner]
+        if self.rule is DrawRule.NO_REPLACEMENT:
+            fed = fed.clamp(min=0)
         if level.mask is None:
             return self.model.forward(fed)
         return self.model.forward_tree(fed, level.depth + self.committed, pad(level.mask, (self.committed, 0)))

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import numpy as np
 import typer
 
-from spectheory.cli.output import Json, Seed, console, errors, progress
+from spectheory.cli.output import PAGE, Json, Output, Seed, console, errors, progress, require_free
 from spectheory.draft import DrawRule
 from spectheory.records import write_whole
 from spectheory.world import Levels, Paths, Policy, World
@@ -58,6 +58,7 @@ def certify(
         raise ValueError(f"--seconds must be finite and above 0, got {seconds}")
     if black_box and len(shape or []) > 1:
         raise ValueError(f"--black-box tests one --shape, got {', '.join(shape or [])}")
+    require_free([], Output(report, PAGE))
     given = _load(name)
     if exact and hasattr(given, "step"):
         raise ValueError(f"{name} is a step, which can only be sampled: leave --exact out")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.output import Json, console, progress
+from spectheory.cli.output import PAGE, Json, Output, console, progress, require_free
 from spectheory.records import write_whole
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def check(
     from proofs_check.outcome import outcome
     from proofs_check.papers import in_order, named
 
+    require_free([], Output(report, PAGE))
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
     found = []
     with progress("claims") as tell:

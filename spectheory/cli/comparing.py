@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectheory.acceptance import Acceptance
-from spectheory.cli.output import Json, progress, require_free, show
+from spectheory.cli.output import PAGE, Force, Json, Output, loaded, progress, require_free, show
 from spectheory.latency import Latency
 from spectheory.records import write_whole
 from spectheory.search import RatesDraft
@@ -26,7 +26,9 @@ RISING = (
 
 
 def policies(
-    acceptance: Annotated[Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`.")],
+    acceptance: Annotated[
+        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`; - is standard input.")
+    ],
     budget: Annotated[int, typer.Option("--budget", help="Drafted nodes that every policy may verify.")],
     latency: Annotated[
         Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`: adds time and speedup.")
@@ -37,14 +39,18 @@ def policies(
     smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,
     report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Compare the dynamic policies: how far each is from the optimum of the budget, and what drafting it costs."""
     from spectheory.report.policies import policy_rows
     from spectheory.report.terminal import text_table
 
-    require_free([path for path in (acceptance, latency) if path], "policy_comparison", out, report)
-    rates, seconds = Acceptance.load(acceptance), Latency.load(latency) if latency else None
+    if budget < 1:
+        raise ValueError(f"--budget must be at least 1 drafted node, got {budget}")
+    written = Output(out, "policy_comparison"), Output(report, PAGE)
+    require_free([acceptance, latency], *written, force=force)
+    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency) if latency else None
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
@@ -55,6 +61,6 @@ def policies(
         from spectheory.report.policies_page import policy_page
 
         write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
-    show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out)
+    show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         print(f"wrote {report}")

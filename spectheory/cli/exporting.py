@@ -10,7 +10,7 @@ import numpy as np
 import typer
 
 from spectheory.cli.offer import Offer, PlainIsFastestError, at_most, first_is_longest, one_length
-from spectheory.cli.output import console, errors, require_free
+from spectheory.cli.output import Output, console, errors
 from spectheory.engines import (
     Envelope,
     Export,
@@ -26,6 +26,7 @@ from spectheory.engines import (
     vllm_config,
 )
 from spectheory.engines.exported import release
+from spectheory.models import ModelConfig
 from spectheory.records import write_whole
 from spectheory.tree import Tree
 
@@ -54,14 +55,22 @@ def _tensorrt_llm(plan: Offer, version: str) -> Export:
     model = plan.model
     if plan.family != "eagle3":
         raise ValueError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
-    grows = tensorrt_llm.VERSIONS[version].dynamic_tree
+    grows, chained = tensorrt_llm.VERSIONS[version].dynamic_tree, _chains_alone(plan.target)
     limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
-    if grows:
+    if grows and not chained:
         found, notes = plan.better(*limits, lambda levels, branching: levels * branching)
     else:
         found = plan.chains(*limits)
-        notes = plan.notes(found)
+        notes = (*plan.notes(found), *chained) if grows else plan.notes(found)
     return _noting(tensorrt_llm.export(found.shape, version=version, model=model), notes)
+
+
+def _chains_alone(target: ModelConfig | None) -> tuple[str, ...]:
+    """A note where the target's attention is one behind which TensorRT-LLM grows no trees."""
+    if target is None or not (target.shape.latent or target.shape.sliding_layers):
+        return ()
+    kind = "multi-head latent attention" if target.shape.latent else "sliding-window attention"
+    return (f"chains, as TensorRT-LLM grows no trees for targets with {kind}, which {target.name} has",)
 
 
 def _eagle(plan: Offer, version: str) -> Export:
@@ -91,7 +100,8 @@ def _not_of(plan: Offer, wanted: str) -> str:
 
 
 def _hugging_face(plan: Offer, version: str) -> Export:
-    return _noting(hugging_face.export(_whole_model(plan).chain, version=version), _chain_notes(plan))
+    _require_batch_1(plan)
+    return _noting(hugging_face.export(_whole_model(plan).chain, version=version), _chain_notes(plan, alone=True))
 
 
 def _llama_cpp(plan: Offer, version: str) -> Export:
@@ -103,12 +113,21 @@ def _llama_cpp(plan: Offer, version: str) -> Export:
 
 
 def _mlx_lm(plan: Offer, version: str) -> Export:
+    _require_batch_1(plan)
     export = mlx_lm.export(_whole_model(plan).chain, version=version, model=plan.model)
-    return _noting(export, _chain_notes(plan))
+    return _noting(export, _chain_notes(plan, alone=True))
 
 
-def _chain_notes(plan: Offer) -> tuple[str, ...]:
-    return plan.notes_at_first(plan.speedups[:, plan.chain])
+def _chain_notes(plan: Offer, *, alone: bool = False) -> tuple[str, ...]:
+    return plan.notes_at_first(plan.speedups[:, plan.chain], alone=alone)
+
+
+def _require_batch_1(plan: Offer) -> None:
+    """Refuse a plan without batch size 1 for transformers and mlx-lm, which draft for one sequence at a time."""
+    if plan.schedule.batches[0] > 1:
+        raise ValueError(
+            f"it drafts at batch size 1 alone, the plan starts at {plan.schedule.batches[0]}: plan --batch 1"
+        )
 
 
 def _whole_model(plan: Offer) -> Offer:
@@ -201,15 +220,17 @@ class Exports:
                 refused[name] = str(error)
         return cls(taken, refused)
 
-    def write(self, folder: Path, read: Sequence[str | Path], *, aside: bool) -> None:
+    def files(self, folder: Path) -> list[Output]:
+        """What is written into `folder`."""
+        texts = {folder / file: text for export in self.taken.values() for file, text in export.files.items()}
+        return [Output(path, None, text) for path, text in texts.items()]
+
+    def write(self, folder: Path, *, aside: bool) -> None:
         """Write the files into `folder` and say what to run, `aside` on standard error.
 
         Raises:
-            ValueError: a file would replace one of those that were `read`, or a record.
             typer.Exit: with status 2, after all else, when an engine refused.
         """
-        for export in self.taken.values():
-            require_free(read, None, *(folder / file for file in export.files))
         for name, export in self.taken.items():
             for line in _lines(name, export, folder):
                 (errors if aside else console).print(line, markup=False, highlight=False, soft_wrap=True)
@@ -229,7 +250,7 @@ def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
 
 def _lines(name: str, export: Export, folder: Path) -> Iterator[str]:
     """What to run and to know; the export's files are written to `folder`."""
-    yield f"{name} (written for {export.engine} {export.version}):"
+    yield f"{name} (written for {ENGINES[name.partition('@')[0]].title} {export.version}):"
     if export.args:
         yield f"  {export.command}"
     for file, text in export.files.items():

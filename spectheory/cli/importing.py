@@ -12,10 +12,12 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.output import Json, console, require_free
+from spectheory.cli.output import STANDARD_INPUT, Force, Json, Output, console, require_free
 from spectheory.engines import Statistics, llama_cpp, sequoia, sglang, tensorrt_llm, vllm
+from spectheory.engines.names import title
 from spectheory.engines.sglang import BenchPoint
 from spectheory.engines.statistics import assume_constant as constant
+from spectheory.engines.together import added_reports
 from spectheory.records import Provenance
 
 if TYPE_CHECKING:
@@ -23,13 +25,17 @@ if TYPE_CHECKING:
 
     from spectheory.report.tables import TextTable
 
-STANDARD_INPUT = "-"
-
 
 def _text(file: str) -> str:
-    if file == STANDARD_INPUT:
-        return sys.stdin.read()
-    return Path(file).read_text(encoding="utf-8", errors="replace")
+    """What stands in `file`. Raises ValueError where that is nothing."""
+    text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8", errors="replace")
+    if not text.strip():
+        raise ValueError(f"{_named(file)} is empty: give what the engine reported")
+    return text
+
+
+def _named(file: str) -> str:
+    return "standard input" if file == STANDARD_INPUT else file
 
 
 def _json(file: str) -> Any:
@@ -39,10 +45,8 @@ def _json(file: str) -> Any:
         try:
             value, at = json.JSONDecoder().raw_decode(text, start.start())
         except json.JSONDecodeError as error:
-            raise ValueError(f"{file} must hold JSON: {error}") from None
+            raise ValueError(f"{_named(file)} must hold JSON: {error}") from None
         found.append(value)
-    if not found:
-        raise ValueError(f"{file} must hold JSON, got nothing")
     return found[0] if len(found) == 1 else found
 
 
@@ -72,7 +76,9 @@ SOURCES: dict[str, Callable[[str, int], Statistics | list[BenchPoint]]] = {
 
 def import_(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {', '.join(SOURCES)}.")],
-    file: Annotated[str, typer.Argument(metavar="FILE", help="Its report; - is standard input.")],
+    files: Annotated[
+        list[str], typer.Argument(metavar="FILE...", help="Its report, or several to add; - is standard input.")
+    ],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
     min_trials: Annotated[int, typer.Option(min=1, help="Depths that were reached less often are left out.")] = 100,
     assume_constant: Annotated[
@@ -83,21 +89,21 @@ def import_(
             help="Where only totals are reported: one rate for chains of LENGTH drafted tokens.",
         ),
     ] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Read an engine's statistics as acceptance rates for `spectheory plan`, and say what had to be assumed."""
     if source not in SOURCES:
         raise ValueError(f"SOURCE must be one of {', '.join(SOURCES)}, got {source!r}")
-    if file != STANDARD_INPUT and not Path(file).is_file():
-        raise ValueError(f"there is no file {file}")
-    require_free([] if file == STANDARD_INPUT else [file], "acceptance", out)
-    found = _read(source, file, min_trials)
+    _check_files(files)
+    require_free(files, Output(out, "acceptance"), force=force)
+    found = _read(source, files, min_trials)
     if assume_constant is not None:
         if not isinstance(found, Statistics):
             raise ValueError(f"--assume-constant is for a report of totals, {source} measures points")
         found = constant(found, assume_constant)
     if isinstance(found, Statistics) and found.acceptance is not None:
-        stamp = Provenance.now(f"spectheory import {source}", file=file, assumed="; ".join(found.assumed))
+        stamp = Provenance.now(f"spectheory import {source}", file=", ".join(files)).assuming(*found.assumed)
         found = replace(found, acceptance=replace(found.acceptance, provenance=stamp))
     if out is not None:
         _save(found, source, out)
@@ -110,13 +116,41 @@ def import_(
         console.print(f"wrote {out}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _read(source: str, file: str, min_trials: int) -> Statistics | list[BenchPoint]:
+def _check_files(files: Sequence[str]) -> None:
+    """Check that the files are there, and that none is given twice, under another name either."""
+    seen: dict[bytes, str] = {}
+    for file in files:
+        if file != STANDARD_INPUT and not Path(file).is_file():
+            raise ValueError(
+                f"{file} is a folder: name the report" if Path(file).is_dir() else f"there is no file {file}"
+            )
+        held = b"-" if file == STANDARD_INPUT else Path(file).read_bytes()
+        if held in seen:
+            raise ValueError(f"{file} is the same report as {seen[held]}: added, it would count twice; give it once")
+        seen[held] = file
+
+
+def _read(source: str, files: Sequence[str], min_trials: int) -> Statistics | list[BenchPoint]:
     try:
-        return SOURCES[source](file, min_trials)
+        if len(files) == 1:
+            return SOURCES[source](files[0], min_trials)
+        parts = [_part(source, file) for file in files]
+        reports = [part for part in parts if isinstance(part, Statistics)]
+        if not reports:
+            return [point for part in parts if not isinstance(part, Statistics) for point in part]
+        return added_reports(reports, min_trials=min_trials)
     except ValueError as error:
         if "fewer than min_trials" not in str(error):
             raise
         raise ValueError(f"{error}, or lower --min-trials") from None
+
+
+def _part(source: str, file: str) -> Statistics | list[BenchPoint]:
+    """One of several reports, whatever it counts."""
+    try:
+        return SOURCES[source](file, 1)
+    except ValueError as error:
+        raise ValueError(f"{_named(file)}: {error}") from None
 
 
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:
@@ -154,7 +188,7 @@ def _totals(found: Statistics) -> str:
     counts = {"cycles": found.drafts, "tokens drafted": found.drafted, "accepted": found.accepted}
     known = [f"{count:,} {name}" for name, count in counts.items() if count is not None]
     known = known if found.tau is None else [f"tau {found.tau:.3f}", *known]
-    return f"{found.engine} {found.kind}: {', '.join(known) or 'no totals'}"
+    return f"{title(found.engine)} {found.kind}: {', '.join(known) or 'no totals'}"
 
 
 def _points(points: Sequence[BenchPoint]) -> TextTable:

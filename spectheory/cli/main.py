@@ -36,7 +36,11 @@ def in_one_line() -> Iterator[None]:
         if package not in EXTRAS:
             raise
         _end(f"error: this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'", 2)
-    except (ValueError, OSError, ImportError) as error:
+    except OSError as error:
+        _end(
+            f"error: {error.filename}: {error.strerror}" if error.filename and error.strerror else f"error: {error}", 2
+        )
+    except (ValueError, ImportError) as error:
         _end(f"error: {error}", 2)
 
 

@@ -12,6 +12,7 @@ from spectheory.cli.output import (
     DraftFolder,
     Json,
     NewTokens,
+    Output,
     PromptFile,
     PromptTokens,
     Seed,
@@ -20,6 +21,7 @@ from spectheory.cli.output import (
     Temperature,
     errors,
     progress,
+    require_free,
     show,
 )
 from spectheory.plan import Plan
@@ -70,6 +72,7 @@ def trace(
     from reference import trace as tracing
     from spectheory.report.terminal import acceptance_table
 
+    require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
     pair = load(target, draft)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
@@ -104,6 +107,7 @@ def profile(
     from reference.profile import profile as measure_latency
     from spectheory.report.terminal import latency_table
 
+    require_free([], Output(out, "latency"))
     if largest < 1:
         raise ValueError(f"largest must be at least 1, got {largest}")
     try:
@@ -142,6 +146,7 @@ def decode(
     from spectheory.report.compare import compare
     from spectheory.report.terminal import comparison_table
 
+    require_free([plan], Output(out, "tally"))
     planned = Plan.load(plan)
     pair = load(target, draft)
     if temperature is None:

@@ -13,7 +13,7 @@ import numpy as np
 
 from spectheory.engines import ChainRange, Envelope
 from spectheory.latency import Latency
-from spectheory.models import repository
+from spectheory.models import ModelConfig, repository
 from spectheory.schedule import Schedule
 from spectheory.search.envelope import EnvelopePlan, Envelopes
 from spectheory.tree import Tree
@@ -52,6 +52,7 @@ class Offer:
         latency_at: the latency of a batch size.
         longest: the longest chain that was planned with.
         draft: the draft model as it was given, empty where it has no name.
+        target: the target by its config, None where that is not known.
     """
 
     schedule: Schedule
@@ -59,6 +60,7 @@ class Offer:
     latency_at: Callable[[int], Latency]
     longest: int
     draft: str
+    target: ModelConfig | None = None
 
     @property
     def tree(self) -> Tree:
@@ -157,20 +159,36 @@ class Offer:
         worst = int(lost.argmax())
         if lost[worst] < 5e-4:
             return "no slower than the plan"
-        over = f"{max(0.0, lost.mean()):.1%} slower on average over the batch sizes, " if len(lost) > 1 else ""
+        mean = f"{max(0.0, lost.mean()):.1%} slower on average, each planned batch size counted once, "
+        over = mean if len(lost) > 1 else ""
         return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
         """The batch sizes that it is for, and what it loses."""
         first, last = self.schedule.batches[[0, -1]]
         sizes = f"batch size {first}" if first == last else f"batch sizes {first} to {last}"
-        return (f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}",)
+        note = f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"
+        return (note, *self._filled(fitted.shape)) if isinstance(fitted.shape, list) else (note,)
 
-    def notes_at_first(self, speedups: np.ndarray) -> tuple[str, ...]:
-        """The same for one tree or chain that is for the first batch size, of (B,) speedups."""
+    def _filled(self, chains: list[ChainRange]) -> tuple[str, ...]:
+        """Notes on the chains of batch sizes that were not planned."""
+        first, differ = self.schedule.batches[0], len(chains) > 1
+        below = (f"batch sizes below {first} take the chain of {first}",) * bool(first > 1)
+        between = ("batch sizes between planned ones take the chain of the smaller",) * (
+            self.schedule.is_sparse and differ
+        )
+        return below + between
+
+    def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
+        """The same for one tree or chain that is for the first batch size, of (B,) speedups.
+
+        `alone` where the engine drafts at no other.
+        """
         first, last = self.schedule.batches[[0, -1]]
         lost = 1 - speedups[0] / self.schedule.speedup[0]
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
+        if alone:
+            return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
         elsewhere = f"; run at all of {first} to {last}, {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 

@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spectheory.records import Record
+from spectheory.records import GENERATOR, Record
 
 console = Console(stderr=False)
 errors = Console(stderr=True)
+STANDARD_INPUT = "-"
+PAGE = "page"
 
 TargetFolder = Annotated[Path | None, typer.Option("--target", help="Folder of the target, default the shipped one.")]
 DraftFolder = Annotated[Path | None, typer.Option("--draft", help="Folder of the draft, default the shipped one.")]
@@ -28,6 +33,14 @@ PromptTokens = Annotated[int, typer.Option("--prompt-tokens", help="Tokens of ea
 NewTokens = Annotated[int, typer.Option("--new-tokens", help="Tokens to generate for each prompt.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy decoding.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace files that are there. Without it that is done to records and pages of spectheory alone, by ones "
+        "of their kind.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 
 
@@ -40,37 +53,104 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda finished, total: bar.update(task, completed=finished, total=total)
 
 
-def require_free(read: Sequence[str | Path], kind: str | None, *written: Path | None) -> None:
-    """Check that nothing that was `read`, and no record of another `kind`, is about to be written over.
+@dataclass(frozen=True)
+class Output:
+    """A file that is about to be written.
 
-    `kind` is that of the first of `written`, None where it is no record, as the others are not.
+    Attributes:
+        path: where, None where nothing was asked for.
+        kind: of the record, `PAGE`, or None for a file that cannot be told from one that a person wrote.
+        text: what it will hold, where that is known already.
+    """
+
+    path: Path | None
+    kind: str | None
+    text: str | None = None
+
+
+def require_free(read: Iterable[str | Path | None], *outputs: Output, force: bool | None = None) -> None:
+    """Check all that is about to be written, before the first of it is.
+
+    A file that is there is replaced with `force`; without it only a record by one of its kind, a page of spectheory by
+    a page, and what holds the same text already. `force` is None for a command that has no such option.
 
     Raises:
-        ValueError: a file is one of those that are read, is written twice, or holds a record of another kind.
+        ValueError: a file is one of those that are `read`, is written twice, is a folder, cannot be written, or is
+            there and may not be replaced.
     """
-    taken = {Path(path).resolve(): "an input of this command" for path in read}
-    for path in filter(None, written):
-        here = path.resolve()
-        found = taken.get(here) or _other_record(here, kind if path is written[0] else None)
+    taken = {Path(path).resolve(): "an input of this command" for path in read if path and str(path) != STANDARD_INPUT}
+    for output in outputs:
+        if output.path is None:
+            continue
+        here = output.path.resolve()
+        found = taken.get(here) or (None if force else _other_record(here, output))
         if found:
-            raise ValueError(f"{path} is {found}: writing would replace it, name another file")
+            raise ValueError(f"{output.path} is {found}: writing would replace it, name another file")
+        if here.exists() and not here.is_file():
+            raise ValueError(f"{output.path} is {'a folder' if here.is_dir() else 'a device'}: name a file")
+        if here.exists() and not force and not _is_replaceable(here, output):
+            repair = "remove it" if force is None else "replace it with --force"
+            raise ValueError(f"{output.path} is there already: name another file or folder, or {repair}")
+        _require_writable(output.path)
         taken[here] = "written already by this command"
 
 
-def _other_record(path: Path, kind: str | None) -> str | None:
+def _other_record(path: Path, output: Output) -> str | None:
     """What record `path` holds, in words, where it holds one of another kind."""
+    there = _kind_of(path)
+    return f"a record of kind {there!r}" if there not in (None, PAGE, output.kind) else None
+
+
+def _is_replaceable(path: Path, output: Output) -> bool:
+    return _kind_of(path) == output.kind is not None or (output.text is not None and _read(path) == output.text)
+
+
+def _kind_of(path: Path) -> str | None:
+    """The kind of the record in `path`, `PAGE` for a page of ours, None for anything else."""
+    text = _read(path)
+    if GENERATOR in text:
+        return PAGE
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
+        found = json.loads(text)
+    except ValueError:
         return None
-    there = found.get("kind") if isinstance(found, dict) and "schema" in found else None
-    return f"a record of kind {there!r}" if there and there != kind else None
+    return found.get("kind") if isinstance(found, dict) and "schema" in found else None
 
 
-def show(record: Record, *renderables: RenderableType, as_json: bool, out: Path | None = None) -> None:
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8") if path.is_file() else ""
+    except (OSError, ValueError):
+        return ""
+
+
+def _require_writable(path: Path) -> None:
+    """Check that a file can be made where `path` is to be, or where its missing folders are."""
+    folder = next(parent for parent in path.absolute().parents if parent.exists())
+    try:
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        why = f"no file can be made in {folder}: {error.strerror}" if folder.is_dir() else f"{folder} is no folder"
+        raise ValueError(f"{path} cannot be written, {why}; name another file") from None
+
+
+Kind = TypeVar("Kind", bound=Record)
+
+
+def loaded(kind: type[Kind], file: Path) -> Kind:
+    """The record in `file`, or on standard input where that is `-`."""
+    if str(file) == STANDARD_INPUT:
+        return kind.from_text(sys.stdin.read(), "standard input")
+    return kind.load(file)
+
+
+def show(
+    record: Record, *renderables: RenderableType, as_json: bool, out: Path | None = None, force: bool | None = None
+) -> None:
     """Save `record` to `out` where one is named, and print it: as JSON, or as the renderables."""
     if out is not None:
-        require_free([], record.kind, out)
+        require_free([], Output(out, record.kind), force=force)
         record.save(out)
     if as_json:
         print(json.dumps(record.to_dict(), indent=1))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,8 +12,9 @@ from rich.text import Text
 from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import ENGINES, Exports
 from spectheory.cli.offer import Offer
-from spectheory.cli.output import Json, Seed, progress, require_free, show
+from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show
 from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
+from spectheory.cli.writing import Writing
 from spectheory.latency import Latency
 from spectheory.plan import Plan
 from spectheory.plan import plan as make_plan
@@ -21,7 +23,11 @@ from spectheory.schedule import schedule
 
 def plan(
     acceptance: Annotated[
-        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace` or `spectheory import`.")
+        Path,
+        typer.Option(
+            "--acceptance",
+            help="Acceptance record, from `spectheory trace` or `spectheory import`; - is standard input.",
+        ),
     ],
     latency: Annotated[
         Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`.")
@@ -29,7 +35,9 @@ def plan(
     gpu: Annotated[
         str | None, typer.Option("--gpu", help="In place of --latency: compute forwards for this GPU.")
     ] = None,
-    target: Annotated[str | None, typer.Option("--target", help="With --gpu: a known model, or a config.json.")] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", help="With --gpu: a known model, or a config.json or its folder.")
+    ] = None,
     draft: Annotated[
         str | None,
         typer.Option("--draft", help="With --gpu as --target; else what engines call it, default as measured."),
@@ -53,8 +61,12 @@ def plan(
         int | None, typer.Option(help="Tokens in the KV cache, default the middle one measured, with --gpu 1024.")
     ] = None,
     smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the plan, with --gpu for the schedule.")] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="File for the plan, with --gpu for the schedule; files of engines go beside it."),
+    ] = None,
     report: Annotated[Path | None, typer.Option("--report", help="With --gpu: file for an HTML page.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
@@ -62,23 +74,31 @@ def plan(
 
     if (latency is None) == (gpu is None):
         raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
-    rates = Acceptance.load(acceptance)
-    rates = rates.smoothed() if smooth else rates
-    read = [path for path in (acceptance, latency, target, draft) if path is not None]
-    require_free(read, "schedule" if latency is None else "plan", out, report)
     limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
+    _check_limits(limits)
+    rates = loaded(Acceptance, acceptance)
+    rates = rates.smoothed() if smooth else rates
+    models = [Path(name, *file) for name in (target, draft) if name for file in ((), ("config.json",))]
+    written = Writing(
+        [acceptance, latency, *models],
+        Output(out, "schedule" if latency is None else "plan"),
+        Output(report, PAGE),
+        force,
+        as_json,
+    )
+    written.require_free()
     engines = [] if engine is None else [name.strip() for name in engine.split(",")]
     if gpu is not None:
         behind, batches = DEFAULT_CONTEXT if context is None else context, batches_of("1" if batch is None else batch)
         deployment = Deployment(
             gpu, target, draft, 1 if gpus is None else gpus, behind, batches, engines, measured, smooth
         )
-        show_schedule(rates, deployment, limits, read, out, report, as_json)
+        show_schedule(rates, deployment, limits, written)
         return
     for_gpu = {"--target": target, "--gpus": gpus, "--measured": measured, "--batch": batch, "--report": report}
     unused = [name for name, value in for_gpu.items() if value is not None]
     if unused:
-        raise ValueError(f"{', '.join(unused)} only with --gpu: --latency was measured, one sequence in a forward")
+        raise ValueError(f"{', '.join(unused)} only with --gpu: --latency holds one batch size and context")
     if draft is not None and not engines:
         raise ValueError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
@@ -87,15 +107,25 @@ def plan(
         chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
     name = seconds.provenance.details.get("draft", "") if draft is None else draft
     exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
+    written.require_free(exports)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumed]
-    show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach), as_json=as_json, out=out)
-    if exports is not None:
-        exports.write(out.parent if out else Path(), read, aside=as_json)
+    if seconds.batch > 1:
+        notes.insert(0, Text(f"at batch size {seconds.batch}, the one of {latency}"))
+    written.show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach))
+    written.show_exports(exports)
+
+
+def _check_limits(limits: Mapping[str, int | None]) -> None:
+    """Check the limits of a plan under the names of their options."""
+    for name, limit in limits.items():
+        if limit is not None and limit < 1:
+            repair = "" if name == "max_budget" else ", or left out"
+            raise ValueError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
 
 
 def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
-    """What engines can take of a measured plan: that of batch size 1."""
-    planned = schedule(chosen.acceptance, lambda _: seconds, [1], context=chosen.context, **limits)
+    """What engines can take of a measured plan: that of the batch size that was measured."""
+    planned = schedule(chosen.acceptance, lambda _: seconds, [seconds.batch], context=chosen.context, **limits)
     envelopes = envelopes_of(chosen.acceptance, limits)
     return Offer(planned, envelopes, lambda _: seconds, longest_of(limits), draft)
 
@@ -105,6 +135,7 @@ def simulate(
     cycles: Annotated[int, typer.Option(help="Draft-and-verify cycles.")] = 20_000,
     seed: Seed = 0,
     out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
     """Play a plan against a world in which its rates are exactly true."""
@@ -112,7 +143,7 @@ def simulate(
     from spectheory.report.compare import compare as lay
     from spectheory.report.terminal import comparison_table
 
-    require_free([plan], "tally", out)
+    require_free([plan], Output(out, "tally"), force=force)
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
-    show(tally, comparison_table(lay(planned, tally, None)), as_json=as_json, out=out)
+    show(tally, comparison_table(lay(planned, tally, None)), as_json=as_json, out=out, force=force)

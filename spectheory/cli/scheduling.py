@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from rich.text import Text
 from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import Exports
 from spectheory.cli.offer import Offer
-from spectheory.cli.output import console, progress, show
+from spectheory.cli.output import console, progress
+from spectheory.cli.writing import Writing
+from spectheory.hardware import gpu as gpu_of
+from spectheory.hf_config import LARGEST
 from spectheory.latency import Latency
-from spectheory.measured import exists, find
-from spectheory.models import model, model_names, require_pair
+from spectheory.measured import MEASURE, exists, known_in
+from spectheory.models import ModelConfig, model, model_names, require_pair, shipped_name
 from spectheory.records import write_whole
-from spectheory.schedule import schedule
+from spectheory.schedule import MOST_BATCHES, schedule, span
 from spectheory.search import yield_table
 from spectheory.search.envelope import Envelopes
 from spectheory.yields import reach
@@ -65,30 +69,73 @@ class Deployment:
             raise ValueError(f"--measured is for one GPU, got --gpus {self.gpus}: leave one of them out")
         there = [batch for batch in self.batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
-            find(self.gpu, *self._names, self.batches[0], self.measured)
-        if all(self.latency(batch).is_computed for batch in there):
+            raise ValueError(
+                f"--measured {self.measured} has no record for --gpu {self.gpu} --target {self._names[0]} --draft "
+                f"{self._names[1]} at --batch {span(self.batches[0], self.batches[-1])}, it has "
+                f"{known_in(self.measured)}: leave it out to compute times, or {MEASURE}"
+            )
+        used = [batch for batch in there if not self.latency(batch).is_computed]
+        if not used:
             raise ValueError(
                 f"--context {self.context:,} is outside the contexts that {self.measured} was measured at: "
                 "give one of these, or leave out --measured"
             )
+        self._require_computable(used)
+
+    def require_batches(self) -> None:
+        """Check that all batch sizes can be planned: that the last fits, before the others are listed."""
+        if len(self.batches) > MOST_BATCHES:
+            self.latency(self.batches[-1])
+            raise ValueError(
+                f"--batch must name at most {MOST_BATCHES:,} sizes, got {len(self.batches):,}: list those that you "
+                "need, like 1,2,4,8"
+            )
+        self.require_measured()
+        self.latency(self.batches[-1])
+
+    def target_config(self) -> ModelConfig | None:
+        """The target by its config; None where there is a measurement of it alone."""
+        try:
+            return model(self._names[0])
+        except ValueError:
+            return None
+
+    def _require_computable(self, used: Sequence[int]) -> None:
+        """Check that a roofline can be had where some batch size has no record but those `used`."""
+        missing = set(self.batches) - set(used)
+        if not missing:
+            return
+        try:
+            gpu_of(self.gpu)
+            for name in self._names:
+                model(name)
+        except ValueError as error:
+            raise ValueError(
+                f"no record for batch {min(missing)}, and its times cannot be computed ({str(error).split(':')[0]}): "
+                f"plan --batch {','.join(map(str, used))}"
+            ) from None
 
     @property
     def _names(self) -> tuple[str, str]:
         if self.target is None or self.draft is None:
-            raise ValueError("--gpu needs --target and --draft, each a known model or the path of a config.json")
-        target, draft = (name.lower() if name.lower() in model_names() else name for name in (self.target, self.draft))
-        return target, draft
+            raise ValueError(
+                "--gpu needs --target and --draft, each a known model, or the path of a config.json or of its folder"
+            )
+        return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
 
 
 def batches_of(text: str) -> Sequence[int]:
     """`1:256` as all of them, `1,8,64` as those."""
     try:
-        if ":" in text:
-            first, last = map(int, text.split(":"))
-            return range(first, last + 1)
-        return [int(part) for part in text.split(",")]
+        ends = [int(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
-        raise ValueError(f"--batch must be like 1:256 or 1,8,64, got {text!r}") from None
+        ends = []
+    if not ends or (":" in text and len(ends) != 2):
+        raise ValueError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
+    rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
+    if not rises or ends[0] < 1 or ends[-1] > LARGEST:
+        raise ValueError(f"--batch must rise, from 1 on and up to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}")
+    return range(ends[0], ends[1] + 1) if ":" in text else ends
 
 
 def envelopes_of(rates: Acceptance, limits: Mapping[str, int | None]) -> Envelopes:
@@ -107,38 +154,36 @@ def show_schedule(
     rates: Acceptance,
     place: Deployment,
     limits: dict[str, Any],
-    read: Sequence[str | Path],
-    out: Path | None,
-    report: Path | None,
-    as_json: bool,
+    written: Writing,
 ) -> None:
     """Plan every batch size; print the table and the first tree, or JSON; write the record and the page."""
     from spectheory.report.schedule import budget_figure, named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import text_table, tree_drawing
 
+    place.require_batches()
     place.require_pair()
-    place.require_measured()
     with progress("trees") as tell:
         planned = schedule(rates, place.latency, place.batches, context=place.context, progress=tell, **limits)
     envelopes = envelopes_of(rates, limits)
     fastest = [
         envelopes.fastest(place.latency(first), place.context) if tree.budget else None
-        for first, _, tree in planned.ranges()
+        for first, _, tree, _ in planned.answers()
     ]
-    offer = Offer(planned, envelopes, place.latency, longest_of(limits), place.draft or "")
+    offer = Offer(planned, envelopes, place.latency, longest_of(limits), place.draft or "", place.target_config())
     exports = Exports.of(offer, place.engines)
-    if report is not None:
+    written.require_free(exports)
+    if written.page.path is not None:
         curves = (_yields(rates, limits), _yields(rates, limits | {"max_fanout": 1}), envelopes.yields())
         title = f"{place.target} with {place.draft} on {place.gpus} x {place.gpu}"
         page = schedule_page(title, planned, fastest, budget_figure(*curves))
-        write_whole(report, page)
+        write_whole(written.page.path, page)
     (batches, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {batches}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.assumed]
-    show(planned, text_table(schedule_rows(planned, fastest)), *notes, *drawing, as_json=as_json, out=out)
-    if report is not None and not as_json:
-        console.print(f"wrote {report}", highlight=False)
-    exports.write(out.parent if out else Path(), read, aside=as_json)
+    written.show(planned, text_table(schedule_rows(planned, fastest)), *notes, *drawing)
+    if written.page.path is not None and not written.as_json:
+        console.print(f"wrote {written.page.path}", highlight=False)
+    written.show_exports(exports)
 
 
 def _yields(rates: Acceptance, limits: dict[str, Any]) -> np.ndarray:

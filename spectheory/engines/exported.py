@@ -47,6 +47,6 @@ def release(engine: str, version: str, table: Mapping[str, Entry], parts: int = 
         known = ", ".join(table) if len(table) < 6 else f"{next(iter(table))} to {next(reversed(list(table)))}"
         raise ValueError(
             f"version must be one of {engine} that this exporter was written against ({known}), got {version!r}: "
-            "pass the nearest of these if its flags are the same"
+            "ask for the one nearest to yours and check its flags"
         )
     return key, table[key]

@@ -7,10 +7,35 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+TITLES = {
+    "vllm": "vLLM",
+    "sglang": "SGLang",
+    "tensorrt_llm": "TensorRT-LLM",
+    "eagle": "EAGLE",
+    "medusa": "Medusa",
+    "hugging_face": "transformers",
+    "llama_cpp": "llama.cpp",
+    "mlx_lm": "mlx-lm",
+    "sequoia": "Sequoia",
+}
+"""What the engine of each module is called where a person reads it."""
+
+
+def title(engine: str) -> str:
+    """What a person calls the engine of that module."""
+    return TITLES.get(engine, engine)
+
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> ValueError:
-    """The error that names what was looked for and what was found that looks like it."""
+    """The error that names what was looked for and what was found that looks like it.
+
+    What has a wanted name all the same has no number: it was looked for with one.
+    """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
+    if there := [name for name in wanted if name in names]:
+        return ValueError(
+            f"{what} has {', '.join(there)}, but no number for it: pass the report as the engine wrote it"
+        )
     near = dict.fromkeys(match for name in wanted for match in difflib.get_close_matches(name, names, 3, 0.5))
     nearest = f"the nearest found are {', '.join(list(near)[:6])}" if near else "nothing found has a name like these"
     return ValueError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")

@@ -15,9 +15,13 @@ _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
 
 @dataclass(frozen=True)
 class Metrics:
-    """Samples by name. A counter `x` may be exposed as `x_total`: both stand under `x`."""
+    """Samples by name. A counter `x` may be exposed as `x_total`: both stand under `x`.
+
+    `unreadable` are names in lines like samples whose value is no number.
+    """
 
     samples: dict[str, list[tuple[dict[str, str], float]]]
+    unreadable: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
@@ -29,6 +33,7 @@ class Metrics:
         seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         plain: dict[str, list[tuple[dict[str, str], float]]] = {}
         total: dict[str, list[tuple[dict[str, str], float]]] = {}
+        unreadable = set()
         for line in text.splitlines():
             match = _SAMPLE.match(line.strip())
             if match is None:
@@ -38,6 +43,7 @@ class Metrics:
             try:
                 sample = (dict(_LABEL.findall(labels or "")), float(value))
             except ValueError:
+                unreadable.add(name.removesuffix("_total"))
                 continue
             series = name, frozenset(sample[0].items())
             if series in seen:
@@ -47,12 +53,12 @@ class Metrics:
                 )
             seen.add(series)
             into.setdefault(name.removesuffix("_total"), []).append(sample)
-        return cls(plain | total)
+        return cls(plain | total, frozenset(unreadable))
 
     def require(self, what: str, names: Iterable[str]) -> None:
         """Raise ValueError when not one of `names` is there."""
         if not any(name in self.samples for name in names):
-            raise missing(what, names, self.samples)
+            raise missing(what, names, self.samples.keys() | self.unreadable)
 
     def counter(self, name: str) -> int | None:
         """The sum over all label sets, None when there is no sample."""

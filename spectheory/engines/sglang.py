@@ -70,15 +70,29 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     drafts, accepted = sum(row[0] for row in rows), sum(row[1] for row in rows)
     drafted = sum(row[2] or 0 for row in rows) if rows and all(row[2] is not None for row in rows) else None
     histograms = [row[3] for row in rows]
+    said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
     if not rows or any(histogram is None for histogram in histograms):
         return statistics.from_totals(
-            "sglang", "meta_info", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+            "sglang",
+            "meta_info",
+            drafts=drafts,
+            drafted=drafted,
+            accepted=accepted,
+            min_trials=min_trials,
+            assumed=said,
         )
     width = max(2, *(len(histogram or ()) for histogram in histograms))
     total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
     hits, trials = statistics.from_histograms({width - 1: total})
     return statistics.from_positions(
-        "sglang", "meta_info", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials
+        "sglang",
+        "meta_info",
+        hits=hits,
+        trials=trials,
+        drafts=drafts,
+        drafted=drafted,
+        min_trials=min_trials,
+        assumed=said,
     )
 
 

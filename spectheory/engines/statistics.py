@@ -10,7 +10,7 @@ from itertools import zip_longest
 import numpy as np
 
 from spectheory.acceptance import Acceptance
-from spectheory.engines.names import FLOAT, agree, within
+from spectheory.engines.names import FLOAT, agree, title, within
 from spectheory.records import Provenance
 
 RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
@@ -50,7 +50,7 @@ class Statistics:
 
     def __post_init__(self) -> None:
         if self.drafts == 0 or self.drafted == 0:
-            raise ValueError(f"{self.engine} has drafted nothing yet: drafts={self.drafts}, drafted={self.drafted}")
+            raise _nothing_drafted(self.engine, self.drafts, self.drafted)
         if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
             raise ValueError(
                 f"accepted={self.accepted} must be at most drafted={self.drafted}: these contradict each other"
@@ -74,7 +74,14 @@ def from_totals(
     """Statistics of totals alone. Drafts of one token each give the rate of that token, others no rates."""
     if drafted == drafts and drafts > 0:
         return from_positions(
-            engine, kind, hits=[accepted], trials=[drafts], drafts=drafts, drafted=drafted, min_trials=min_trials
+            engine,
+            kind,
+            hits=[accepted],
+            trials=[drafts],
+            drafts=drafts,
+            drafted=drafted,
+            min_trials=min_trials,
+            assumed=assumed,
         )
     tau = 1 + accepted / drafts if drafts else None
     return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
@@ -93,7 +100,7 @@ def from_positions(
 ) -> Statistics:
     """Statistics of a chain: position d was reached `trials[d]` times and accepted `hits[d]` times."""
     if drafts == 0 or drafted == 0 or not hits:
-        raise ValueError(f"{engine} has drafted nothing yet: drafts={drafts}, drafted={drafted}")
+        raise _nothing_drafted(engine, drafts, drafted)
     for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
@@ -101,7 +108,7 @@ def from_positions(
     provenance = Provenance.now(f"spectheory.engines.{engine}", kind=kind)
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
-    sentences.append(f"the rate at position {acceptance.depths - 1} is taken for all deeper ones")
+    sentences.append(f"the rate at depth {acceptance.depths} is taken for all deeper ones")
     mean = drafted / drafts if drafted is not None and drafts else len(hits)
     if mean > len(hits) + 1e-9:
         sentences.append(
@@ -122,6 +129,12 @@ def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int
     return hits, trials
 
 
+def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> ValueError:
+    known = {"drafts": drafts, "drafted": drafted}
+    figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
+    return ValueError(f"{title(engine)} has drafted nothing yet: {figures}")
+
+
 def assume_constant(found: Statistics, length: int) -> Statistics:
     """`found` with the one rate for which a chain of `length` tokens gives its tau, where rates are not reported.
 
@@ -132,11 +145,13 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         ValueError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
     """
     if found.acceptance is not None:
-        raise ValueError(f"a constant rate cannot be assumed: {found.engine} {found.kind} gives rates by position")
+        raise ValueError(
+            f"a constant rate cannot be assumed: {title(found.engine)} {found.kind} gives rates by position"
+        )
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise ValueError(f"a constant rate needs tau, which {found.engine} {found.kind} does not give here")
+            raise ValueError(f"a constant rate needs tau, which {title(found.engine)} {found.kind} does not give here")
         tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
     if found.drafts and found.drafted and found.drafted > length * found.drafts:
         raise ValueError(

@@ -40,11 +40,18 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
     read = [_read(block) for block in used]
     totals = [sum(row[i] or 0 for row in read) for i in range(3)]
     drafted, accepted, drafts = totals
+    said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
     if any(row[2] is None for row in read):
-        sentences = (TOTALS_ONLY, "the report names no requests with drafts: tau is unknown")
+        sentences = (TOTALS_ONLY, "the report names no requests with drafts: tau is unknown", *said)
         return Statistics("tensorrt_llm", "iteration stats", None, None, None, drafted, accepted, sentences)
     return statistics.from_totals(
-        "tensorrt_llm", "iteration stats", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+        "tensorrt_llm",
+        "iteration stats",
+        drafts=drafts,
+        drafted=drafted,
+        accepted=accepted,
+        min_trials=min_trials,
+        assumed=said,
     )
 
 

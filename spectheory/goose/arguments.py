@@ -28,6 +28,8 @@ def check_count(name: str, count: Any, least: int = 0, most: int = LARGEST_TREE 
 
 def check_widths(widths: Sequence[int], spine_length: int) -> None:
     """Refuse what does not give the branches beside each spine token."""
+    if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
+        raise ValueError(f"widths must be a row of whole numbers, got {widths!r:.80}")
     if len(widths) != spine_length:
         raise ValueError(
             f"widths must give the branches beside each of the spine_length={spine_length} spine tokens, 0 for none, "

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
 from spectheory.acceptance import Acceptance
 from spectheory.latency import Latency
-from spectheory.records import Provenance
+from spectheory.records import GENERATOR, Provenance
 from spectheory.report import figures, svg
 from spectheory.report.compare import Comparison
 from spectheory.report.tables import (
@@ -81,7 +81,7 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
         *map(_lead, runs),
         *(f"<p>{escape(note)}</p>" for note in notes),
         *_sections(latency, runs),
-        f"<footer>\n<h2>Where this comes from</h2>\n{_provenance(latency, runs)}\n</footer>",
+        sources(_stamps(latency, runs)),
     )
 
 
@@ -91,6 +91,7 @@ def shell(title: str, *parts: str) -> str:
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
             '<meta name="viewport" content="width=device-width, initial-scale=1">',
+            GENERATOR,
             f"<title>{escape(title)}</title>\n<style>{STYLE}</style>\n</head>\n<body>",
             f"<h1>{escape(title)}</h1>",
             *parts,
@@ -158,13 +159,19 @@ def _cell(text: str) -> str:
     return f"<td>{escape(first)}{f'<small>{escape(second)}</small>' if line else ''}</td>"
 
 
-def _provenance(latency: Latency, runs: Sequence[Run]) -> str:
-    rows = [_stamp("latency", latency.provenance)]
+def _stamps(latency: Latency, runs: Sequence[Run]) -> dict[str, Provenance]:
+    stamps = {"latency": latency.provenance}
     for run in runs:
         before = f"{run.heading}: " if run.heading else ""
-        rows.append(_stamp(f"{before}acceptance", run.acceptance.provenance))
-        rows += [_stamp(before + account.name, account.provenance) for account in run.comparison.accounts]
-    return "<table>\n" + "\n".join(rows) + "\n</table>"
+        stamps[f"{before}acceptance"] = run.acceptance.provenance
+        stamps |= {before + account.name: account.provenance for account in run.comparison.accounts}
+    return stamps
+
+
+def sources(stamps: Mapping[str, Provenance]) -> str:
+    """The last part of a page: where each of its records comes from."""
+    rows = "\n".join(_stamp(name, stamp) for name, stamp in stamps.items())
+    return f"<footer>\n<h2>Where this comes from</h2>\n<table>\n{rows}\n</table>\n</footer>"
 
 
 def _stamp(name: str, stamp: Provenance) -> str:
@@ -174,7 +181,8 @@ def _stamp(name: str, stamp: Provenance) -> str:
         "" if stamp.seed is None else f"seed {stamp.seed}",
         stamp.machine,
         ", ".join(f"{package} {version}" for package, version in stamp.versions.items()),
-        ", ".join(f"{key}: {value}" for key, value in stamp.details.items()),
     ]
     said = "<br>".join(escape(str(fact)) for fact in facts if fact)
-    return f'<tr><th scope="row">{escape(name)}</th><td>{said}</td></tr>'
+    details = "<br>".join(escape(f"{key.replace('_', ' ')}: {value}") for key, value in stamp.details.items())
+    folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
+    return f'<tr><th scope="row">{escape(name)}</th><td>{said}{folded}</td></tr>'

@@ -8,33 +8,35 @@ from html import escape
 import numpy as np
 
 from spectheory.report.figures import PARTS, tree_figure
-from spectheory.report.page import drawn, numbers, shell
+from spectheory.report.page import drawn, numbers, shell, sources
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.schedule import Schedule
+from spectheory.schedule import Schedule, span, spans
 from spectheory.search.envelope import EnvelopePlan
 from spectheory.tree import Tree
 from spectheory.yields import reach
 
 MOST_DRAWN = 3
 """Trees drawn on the page, those of the smallest batches first."""
+MOST_MARKS = 8
+"""Batch sizes that are named on the axis one by one."""
 
 
 def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan | None]) -> TextTable:
-    """A row for each range of batch sizes with one answer; figures at its first.
+    """A row for each range of batch sizes with one answer and one source of times; figures at its first.
 
-    `envelopes` holds for each range the fastest envelope at its first batch, None where nothing is drafted.
+    `envelopes` holds for each of `schedule.answers()` the fastest envelope at its first batch, None where nothing is
+    drafted.
     """
     rows = []
     low, high = schedule.speedup_interval
-    for (batches, tree), (first, *_), envelope in zip(
-        named_ranges(schedule), schedule.ranges(), envelopes, strict=True
-    ):
+    mixed = schedule.computed.any() and not schedule.computed.all()
+    for (first, last, tree, computed), envelope in zip(schedule.answers(), envelopes, strict=True):
         at = int(np.searchsorted(schedule.batches, first))
         half = MISSING if low is None or high is None else f"{(high[at] - low[at]) / 2:.2f}"
         rows.append(
             (
-                batches,
+                span(first, last) + " *" * bool(mixed and not computed),
                 described(tree).replace(" nodes", ""),
                 f"{schedule.block_efficiency[schedule.choice[at]]:.2f}",
                 f"{schedule.tokens_per_second[at]:,.0f}",
@@ -49,39 +51,34 @@ def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan | None]) 
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
         header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{_where_it_pays(schedule)} Fastest: of the best trees of each budget, depth and width. Figures at the "
-        "first batch of a row, ± half the 95% interval. Envelope: levels, branching, nodes of an engine with EAGLE-2 "
-        f"trees, and the speed it loses. {_where_times_are_from(schedule)}",
+        note=f"{_where_it_pays(schedule)} Compared: for each number of nodes, depth and width the tree that yields the "
+        "most tokens. Figures are those at the first batch of a row, ± half the 95% interval. Envelope: levels, "
+        f"branching, nodes of an engine with EAGLE-2 trees, and the speed it loses. {_where_times_are_from(schedule)}",
     )
 
 
 def _where_it_pays(schedule: Schedule) -> str:
     """One sentence on the batch sizes at which nothing beats plain decoding, those below the break-even too."""
+    if len(schedule.batches) == 1:
+        does = "speculation pays" if schedule.break_even is None else "nothing beats plain decoding"
+        return f"At batch {schedule.batches[0]} {does}."
     at, ranges = schedule.break_even, zip(named_ranges(schedule), schedule.ranges(), strict=True)
     below = [batches for (batches, tree), (first, *_) in ranges if tree.budget == 0 and first != at]
     trailing = [] if at is None else [f"from batch {at} on"]
-    if not below and not trailing:
-        return "Speculation pays at every batch size."
+    planned = "of the planned batch sizes, " if schedule.is_sparse else ""
     plain = " and ".join([f"at batch {batches}" for batches in below] + trailing)
-    return (
-        f"{plain[0].upper()}{plain[1:]} nothing beats plain decoding{', at all others speculation pays' * bool(below)}."
-    )
+    others = ", at all others speculation pays" * bool(below)
+    said = f"{plain} nothing beats plain decoding{others}" if plain else "speculation pays at every batch size"
+    said = "speculation pays at each of the planned batch sizes" if planned and not plain else f"{planned}{said}"
+    return f"{said[0].upper()}{said[1:]}."
 
 
 def _where_times_are_from(schedule: Schedule) -> str:
     """One sentence on the batch sizes whose times were measured, and those whose times were computed."""
-    ranges = schedule.time_ranges()
-    if len({computed for *_, computed in ranges}) == 1:
-        return f"All times are {'computed by a roofline' if ranges[0][2] else 'measured'}."
-    measured, computed = (
-        ", ".join(_span(first, last) for first, last, is_computed in ranges if is_computed == kind)
-        for kind in (False, True)
-    )
-    return f"Times are measured at batch {measured}, computed by a roofline at batch {computed}."
-
-
-def _span(first: int, last: int) -> str:
-    return f"{first}" if first == last else f"{first} to {last}"
+    batches, computed = schedule.batches, schedule.computed
+    if computed.all() or not computed.any():
+        return f"All times are {'computed' if computed[0] else 'measured'}."
+    return f"Times are measured (*) at batch {spans(batches, ~computed)}, computed at batch {spans(batches, computed)}."
 
 
 def described(tree: Tree) -> str:
@@ -92,17 +89,20 @@ def described(tree: Tree) -> str:
 
 
 def _trees(schedule: Schedule) -> list[str]:
-    """The first trees of the schedule, each under its batch sizes."""
-    drafted = [(row, tree) for row, tree in named_ranges(schedule) if tree.budget][:MOST_DRAWN]
-    return [
+    """The first trees of the schedule, each under its batch sizes, and how many are not drawn."""
+    drafted = [(row, tree) for row, tree in named_ranges(schedule) if tree.budget]
+    figures = [
         f"<h3>Batch {escape(batches)}</h3>\n{drawn(tree_figure(tree, reach(tree, schedule.acceptance)))}"
-        for batches, tree in drafted
+        for batches, tree in drafted[:MOST_DRAWN]
     ]
+    if len(drafted) <= MOST_DRAWN:
+        return figures
+    return [*figures, f"<p>Drawn are the first {MOST_DRAWN} of {len(drafted)} trees; --out writes all of them.</p>"]
 
 
 def named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
     """The batch sizes of each range of one choice, in words, and its tree."""
-    return [(_span(first, last), tree) for first, last, tree in schedule.ranges()]
+    return [(span(first, last), tree) for first, last, tree in schedule.ranges()]
 
 
 @styled
@@ -112,15 +112,17 @@ def speedup_figure(schedule: Schedule) -> str:
     low, high = schedule.speedup_interval
     if low is not None and high is not None:
         axes.fill_between(schedule.batches, low, high, color=BLUE, alpha=0.18, linewidth=0, label="95% interval")
-    axes.plot(schedule.batches, schedule.speedup, color=BLUE, label="fastest")
-    axes.plot(schedule.batches, schedule.chain_speedup, color=ORANGE, linestyle="--", label="chain")
-    axes.axhline(1.0, color=RED, linewidth=1, linestyle=":")
+    marks = {"marker": "o", "markersize": 4} if schedule.is_sparse or len(schedule.batches) == 1 else {}
+    axes.plot(schedule.batches, schedule.speedup, color=BLUE, label="fastest", **marks)
+    axes.plot(schedule.batches, schedule.chain_speedup, color=ORANGE, linestyle="--", label="chain", **marks)
+    axes.axhline(1.0, color=RED, linewidth=1, linestyle=":", label="plain decoding")
     axes.set_xscale("log", base=2)
-    ticks = [batch for batch in 2 ** np.arange(0, 20) if schedule.batches[0] <= batch <= schedule.batches[-1]]
+    powers = [batch for batch in 2 ** np.arange(0, 20) if schedule.batches[0] <= batch <= schedule.batches[-1]]
+    ticks = powers if len(schedule.batches) > MOST_MARKS else schedule.batches.tolist()
     axes.set_xticks(ticks, [f"{tick}" for tick in ticks])
     axes.set(xlabel="batch size, sequences", ylabel="times plain speed", title="Speedup by batch size, predicted")
     axes.set_ylim(bottom=min(0.9, float(schedule.speedup.min())))
-    axes.legend()
+    figure.legend(loc="outside lower center", ncols=4)
     return to_svg(figure, "Predicted speedup against the batch size")
 
 
@@ -159,17 +161,31 @@ def budget_figure(best: np.ndarray, chain: np.ndarray, envelope: np.ndarray) -> 
 
 def schedule_page(title: str, schedule: Schedule, envelopes: Sequence[EnvelopePlan | None], budget: str) -> str:
     """The whole answer as one HTML page; `budget` is the figure of `budget_figure`."""
-    first, _, tree = schedule.ranges()[0]
-    lead = f"At batch {first} verify {described(tree)}: {schedule.speedup[0]:.2f}x the plain speed, predicted."
+    stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
     return shell(
         title,
-        f'<p class="lead">{escape(lead)}</p>',
+        f'<p class="lead">{escape(_lead(schedule))}</p>',
         *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.assumed),
         drawn(speedup_figure(schedule)),
         numbers(schedule_rows(schedule, envelopes)),
         drawn(budget),
         *_trees(schedule),
         drawn(step_figure(schedule)),
-        f"<footer>{escape(schedule.provenance.source)}; {escape(schedule.provenance.created)}; "
-        f"{escape(', '.join(f'{key}: {value}' for key, value in schedule.provenance.details.items()))}</footer>",
+        sources(stamps),
     )
+
+
+def _lead(schedule: Schedule) -> str:
+    """Where speculation pays, and where it pays most."""
+    best = int(schedule.speedup.argmax())
+    tree = schedule.trees[schedule.choice[best]]
+    if tree.budget == 0:
+        return _where_it_pays(schedule)
+    what = f"{schedule.speedup[best]:.2f}x the plain speed with {_with_article(tree)}"
+    if len(schedule.batches) == 1:
+        return f"At batch {schedule.batches[0]}: {what}, predicted."
+    return f"{_where_it_pays(schedule)} The most is predicted at batch {schedule.batches[best]}: {what}."
+
+
+def _with_article(tree: Tree) -> str:
+    return f"a {described(tree)}" if tree.is_chain else f"a tree of {described(tree)}"

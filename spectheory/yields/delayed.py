@@ -78,8 +78,8 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     _check_shape(paths, length, trunk)
     if context is None:
         context = int(latency.contexts[len(latency.contexts) // 2])
-    if context < 0:
-        raise ValueError(f"context must be at least 0 cached tokens, got {context}")
+    if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
+        raise ValueError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
     drafts = [(1, context + j) for j in range(trunk)]
     drafts += [(1, context + trunk)] * (length > 0)
     drafts += [(paths, context + trunk + 1 + j * paths) for j in range(length - 1)]

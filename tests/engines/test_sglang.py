@@ -133,8 +133,11 @@ def test_the_length_counts_the_token_of_each_prefill_and_not_those_cut_at_the_en
         ({"spec_accept_rate": 0.1}, "spec_accept_rate is 0.1, but accepted=150 of drafted=300 makes it 0.5"),
         (dict.fromkeys(NEW) | BARE | {"spec_accept_length": 2.0}, "at most 32 cut at the end, makes it 2.8 to 6.1"),
         (dict.fromkeys(NEW) | BARE | {"spec_num_proposed_drafts": 60}, "at most 6 cut at the end, makes it 5.4 to 6.1"),
-        ({"spec_verify_ct": 0, "spec_correct_drafts_histogram": None}, "sglang has drafted nothing yet"),
-        ({"spec_verify_ct": None, "spec_correct_drafts_histogram": None}, "meta_info has none of spec_verify_ct"),
+        ({"spec_verify_ct": 0, "spec_correct_drafts_histogram": None}, "SGLang has drafted nothing yet: drafts=0$"),
+        (
+            {"spec_verify_ct": None, "spec_correct_drafts_histogram": None},
+            "meta_info has spec_verify_ct, but no number for it",
+        ),
     ],
 )
 def test_sglang_meta_info_that_contradicts_itself(change: dict[str, Any], message: str) -> None:

@@ -163,7 +163,7 @@ def test_vllm_counters(text: str) -> None:
     assert acceptance(found).trials.tolist() == [1000, 800, 500]  # pyright: ignore[reportOptionalMemberAccess]
     assert found.assumed[0] == RANK_0_ONLY
     assert "2 label sets are summed: engine=0, model_name=m, {x}; engine=1" in found.assumed[1]
-    assert "position 2 is taken for all deeper ones" in found.assumed[2]
+    assert "the rate at depth 3 is taken for all deeper ones" in found.assumed[2]
 
 
 @given(chains, hs.integers(10_000, 10**7))
@@ -216,7 +216,7 @@ def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
     with pytest.raises(ValueError, match=r"trials\[0\] is 1000, fewer than min_trials=2000"):
         vllm.from_prometheus(PROMETHEUS, min_trials=2000)
     idle = "".join(f"{line.rsplit(' ', 1)[0]} 0.0\n" for line in PROMETHEUS.splitlines() if line[0] != "#")
-    with pytest.raises(ValueError, match="vllm has drafted nothing yet: drafts=0, drafted=0"):
+    with pytest.raises(ValueError, match="vLLM has drafted nothing yet: drafts=0, drafted=0"):
         vllm.from_prometheus(idle)
 
 
@@ -381,7 +381,7 @@ NO_LENGTHS = {"acceptance_histogram_by_draft_length": None}
     [
         (
             {"acceptance_histogram": None, "accept_histogram": [1]},
-            "none of acceptance_histogram; .* found are acceptance_h",
+            "the response has acceptance_histogram, but no number for it",
         ),
         ({"num_spec_steps": 44}, "num_spec_steps is 44, but acceptance_histogram makes it 43"),
         ({"num_accepted_draft_tokens": 11}, "num_accepted_draft_tokens is 11, but acceptance_histogram makes it 10"),
