@@ -72,11 +72,14 @@ class PathDrafting(ModelDrafting):
         """(P, V) behind distinct paths, from one forward: the root alone, or nodes whose parents were expanded."""
         if not paths[0]:
             return self.root_logits()
-        attend = np.zeros((len(paths), self.model.length + len(paths)), bool)
-        attend[:, : self.committed] = True
+        rows, columns = [], []
         for row, path in enumerate(paths):
             self.slots[path] = (*self.slots.get(path[:-1], ()), self.model.length + row)
-            attend[row, self.slots[path]] = True
+            rows += [row] * len(path)
+            columns += self.slots[path]
+        attend = np.zeros((len(paths), self.model.length + len(paths)), bool)
+        attend[:, : self.committed] = True
+        attend[rows, columns] = True
         tokens = torch.tensor([path[-1] for path in paths], device=self.model.device)
         positions = torch.tensor([self.committed + len(path) - 1 for path in paths], device=self.model.device)
         return self.model.forward_tree(tokens, positions, self.model.mask(attend))

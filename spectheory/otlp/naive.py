@@ -38,7 +38,10 @@ class Naive(Solver):
     def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """See Solver.emit."""
         first = drafts[0]
-        return first if rng.random() < accept_ratio(p[first], q[first]) else draw(residual(p, q), rng)
+        if rng.random() < accept_ratio(p[first], q[first]):
+            return first
+        left = excess(p, q)
+        return draw(left if left.sum() > 0 else p, rng)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
