@@ -1,8 +1,8 @@
 """Write what was measured on the shipped pair into docs/results.md.
 
 spectheory compare --out build/matrix --json > build/results/compare.json
-spectheory clock --out build/results/clock-0.json
-spectheory clock --temperature 1 --out build/results/clock-1.json
+OMP_NUM_THREADS=2 spectheory clock --out build/results/clock-0-threads-2.json
+OMP_NUM_THREADS=2 spectheory clock --temperature 1 --out build/results/clock-1-threads-2.json
 python docs/generate_results.py build/results
 """
 
@@ -39,7 +39,8 @@ def _compared(file: Path) -> Iterator[str]:
 def _clocked(files: list[Path]) -> Iterator[str]:
     for file in files:
         record = WallClock.load(file)
-        yield f"### Wall clock at temperature {float(record.provenance.details['temperature']):g}"
+        details = record.provenance.details
+        yield f"### Wall clock at temperature {float(details['temperature']):g}, threads: {details['threads']}"
         yield _where(record.provenance)
         yield from clock_words(record)
         yield markdown_table(clock_rows(record)).strip()

@@ -14,42 +14,41 @@ FEWEST = 256
 
 
 class RowCache(Cache):
-    """Keys and values of one sequence, of all layers in one tensor each: (layers, 1, heads, rows, head size).
+    """Keys and values of one sequence, of all layers in one tensor: (2, layers, 1, heads, rows, head size).
 
     Rows are written in place; where there is no room left, it is doubled. transformers' own DynamicCache copies every
-    layer's cache at every forward, and has to be cut layer by layer.
+    layer's cache at every forward, and has to be cut layer by layer. Keys and values of other shapes than each other
+    have a tensor each.
     """
 
     def __init__(self, layers: int) -> None:
         super().__init__(layers=[_Layer(self, index) for index in range(layers)])
-        self.keys = self.values = torch.empty(0)
+        self.stacks: list[Tensor] = []
 
     def reserve(self, keys: Tensor, values: Tensor, rows: int) -> None:
         """Make room for `rows` rows in all of states (1, heads, n, head size)."""
-        if self.keys.ndim > 1 and rows <= self.keys.shape[3]:
+        before = self.stacks
+        if before and rows <= before[0].shape[4]:
             return
         room = max(FEWEST, 2 ** (rows - 1).bit_length())
-        self.keys, self.values = (
-            _widened(old, (len(self.layers), *new.shape[:2], room, new.shape[3]), new)
-            for old, new in ((self.keys, keys), (self.values, values))
-        )
+        kinds = [(2, keys)] if keys.shape == values.shape else [(1, keys), (1, values)]
+        self.stacks = [
+            states.new_zeros((count, len(self.layers), *states.shape[:2], room, states.shape[3]))
+            for count, states in kinds
+        ]
+        for wide, narrow in zip(self.stacks, before, strict=False):
+            wide[:, :, :, :, : narrow.shape[4]] = narrow
+        self.keys, self.values = (kind for stack in self.stacks for kind in stack)
 
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` rows and behind them those at `committed + offsets`, increasing; drop the rest."""
         end = committed + len(offsets)
         if offsets != list(range(len(offsets))):
-            source = torch.tensor(offsets, device=self.keys.device) + committed
-            for states in (self.keys, self.values):
-                states[:, :, :, committed:end] = states.index_select(3, source)
+            source = torch.tensor(offsets, device=self.stacks[0].device) + committed
+            for stack in self.stacks:
+                stack[:, :, :, :, committed:end] = stack.index_select(4, source)
         for layer in self.layers:
             layer.rows = end  # type: ignore[union-attr]
-
-
-def _widened(old: Tensor, shape: tuple[int, ...], like: Tensor) -> Tensor:
-    wide = like.new_zeros(shape)
-    if old.ndim > 1:
-        wide[:, :, :, : old.shape[3]] = old
-    return wide
 
 
 class _Layer(DynamicLayer):

@@ -123,7 +123,7 @@ class StaticDrafting(ModelDrafting):
         for level in self.levels[:room]:
             logits = self._logits(level, by_depth[-1])
             if self.sampling.greedy:
-                drawn = logits.topk(level.fanout).indices
+                drawn = logits.topk(level.fanout).indices if level.fanout > 1 else logits.max(-1).indices
             else:
                 laws.append(self.sampling.law(logits))
                 drawn = candidates(laws[-1], level.fanout, self.rule, rng)
