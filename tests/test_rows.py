@@ -19,9 +19,9 @@ def test_rows_are_appended_kept_and_dropped(sizes: tuple[int, int]) -> None:
     for new, kept in [(200, list(range(200))), (5, [0, 3, 4]), (100, [1, 7, 99]), (3, []), (1, [0])]:
         committed = cache.get_seq_length()
         for layer in range(LAYERS):
-            states = [torch.randn(1, HEADS, new, size, generator=generator) for size in sizes]
-            expected[layer] = [torch.cat(pair, 2) for pair in zip(expected[layer], states, strict=True)]
-            for found, right in zip(cache.update(*states, layer), expected[layer], strict=True):
+            keys, values = (torch.randn(1, HEADS, new, size, generator=generator) for size in sizes)
+            expected[layer] = [torch.cat(pair, 2) for pair in zip(expected[layer], (keys, values), strict=True)]
+            for found, right in zip(cache.update(keys, values, layer), expected[layer], strict=True):
                 torch.testing.assert_close(found, right, rtol=0, atol=0)
         cache.keep(committed, kept)
         rows = [*range(committed), *(committed + row for row in kept)]
