@@ -6,8 +6,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs_check.outcome import Outcome, paragraphs, plain, spelled
-from proofs_check.papers import PAPERS
+from proofs_check.outcome import Outcome, leaned_on, paragraphs, plain, spelled
+from proofs_check.papers import PAPERS, Paper
+from proofs_check.verdict import RULE
 
 STATUSES = ("holds", "corrected", "false")
 HEAD = """# The papers' claims, checked
@@ -16,9 +17,14 @@ Written by `python docs/generate_claims.py` from `proofs_check`; a test runs eve
 what comes out. `spectheory check` runs them all, `spectheory check ID` one claim; `--report FILE` writes a page with
 the counterexamples drawn, and `--exhaustive` looks at more cases. All arithmetic is exact.
 
-A claim **holds** as printed; or it is **corrected**: true after a repair that is given; or it is **false**, and a true
-statement stands in its place where there is one. The counterexample is the smallest found; what does not hold was gone
-through a second time by other means, and the evidence names both.
+A claim **holds** as printed, or else is one of two by a rule:
+
+> {rule}.
+
+A true statement stands in its place where there is one. The counterexample is the smallest found; what does not hold
+was gone through a second time by other means, and the evidence names both.
+
+{summary}
 """
 
 
@@ -28,14 +34,22 @@ def claims_markdown(found: Sequence[Outcome]) -> str:
     parts = [head(statuses)]
     for paper in PAPERS:
         if own := [one for one in found if paper.owns(one.claim.id)]:
-            parts.append(f"## {paper.name}\n\n*{paper.title}.*\n\n{_text(paper.notes)}\n")
+            parts.append(introduction(paper))
             parts += map(section, own)
     return "\n".join(parts)
 
 
 def head(statuses: Mapping[str, str]) -> str:
     """The page down to the first claim's paper, by what came of each claim."""
-    return "\n".join([HEAD, *_counts(statuses)])
+    count = ", ".join(f"{list(statuses.values()).count(status)} {status}" for status in STATUSES)
+    apart = leaned_on(statuses, statuses.values())
+    summary = f"{len(statuses)} claims: {count}." + (f" {apart}." if apart else "")
+    return "\n".join([HEAD.format(rule=RULE, summary=summary), *_counts(statuses)])
+
+
+def introduction(paper: Paper) -> str:
+    """What stands above a paper's claims."""
+    return f"## {paper.name}\n\n*{paper.title}.*\n\n{_text(paper.notes)}\n"
 
 
 def section(one: Outcome) -> str:
@@ -77,6 +91,11 @@ def _listing(case: Mapping[str, Any], before: str = "") -> Iterator[str]:
         if isinstance(value, Mapping) and any(isinstance(inner, Mapping | list | tuple) for inner in value.values()):
             yield f"{before}{plain(key)}:"
             yield from _listing(value, f"{before}  ")
+        elif isinstance(value, list | tuple) and any(isinstance(inner, Mapping) for inner in value):
+            yield f"{before}{plain(key)}:"
+            for inner in value:
+                first, *rest = _listing(inner, f"{before}    ")
+                yield from (f"{before}  - {first.strip()}", *rest)
         else:
             yield f"{before}{plain(key)}: {spelled(value)}"
 

@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from proofs_check.verdict import CLAIMS, Claim, Status, Verdict, decide
+from proofs_check.verdict import CLAIMS, LEANED_ON, Claim, Status, Verdict, decide
 
 MISSING = "no true statement is offered in its place"
 
@@ -60,6 +60,12 @@ class Outcome:
             "seconds": round(self.seconds, 3),
         }
 
+    @property
+    def where(self) -> str:
+        """Where the claim stands in its paper, and whether it is only leaned on, in few words."""
+        place = self.claim.source.removesuffix(f" ({LEANED_ON})").partition(", ")[2]
+        return place if self.claim.stated else f"leaned on: {place}"
+
 
 def outcome(name: str, effort: int = 1) -> Outcome:
     """Run the check of one claim, whatever becomes of it.
@@ -81,6 +87,19 @@ def outcome(name: str, effort: int = 1) -> Outcome:
 def outcomes(names: Iterable[str], effort: int = 1) -> Iterator[Outcome]:
     """One after another."""
     return (outcome(name, effort) for name in names)
+
+
+def leaned_on(names: Iterable[str], statuses: Iterable[str]) -> str:
+    """How many of these claims the papers do not state, by status; empty if there are none.
+
+    Args:
+        names: of the claims.
+        statuses: what came of each.
+    """
+    apart = [status for name, status in zip(names, statuses, strict=True) if not CLAIMS[name].stated]
+    count = {status: apart.count(status) for status in ("holds", "corrected", "false", "failed")}
+    said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
+    return f"{len(apart)} of them {LEANED_ON}: {said}" if apart else ""
 
 
 def plain(value: Any) -> Any:

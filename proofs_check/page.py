@@ -8,9 +8,9 @@ from html import escape
 from typing import Any
 
 from proofs_check.drawing import tree_drawings
-from proofs_check.outcome import Outcome, paragraphs, plain, spelled
+from proofs_check.outcome import Outcome, leaned_on, paragraphs, plain, spelled
 from proofs_check.papers import PAPERS, Paper
-from proofs_check.verdict import AGAIN
+from proofs_check.verdict import AGAIN, RULE
 from spectheory.records import Provenance
 from spectheory.report.page import shell
 
@@ -18,9 +18,9 @@ STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
 """And a mark for each, as colour alone tells not everybody."""
 MEANING = (
     "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It <b>holds</b> as "
-    "printed; or it is <b>corrected</b>: true after a repair that is given; or it is <b>false</b>, and a true "
-    "statement is given in its place where there is one. What does not hold comes with the smallest counterexample "
-    "found, and was gone through a second time by other means; both ways are named."
+    f"printed, or else is one of two by a rule: <i>{RULE}</i>. A true statement is given in its place where there is "
+    "one. What does not hold comes with the smallest counterexample found, and was gone through a second time by other "
+    "means; both ways are named."
 )
 FAILED = " A check that <b>failed</b> did not come out this time, so nothing is said of its claim."
 STYLE = """<style>
@@ -78,7 +78,8 @@ def claims_page(found: Sequence[Outcome], *, exhaustive: bool = False) -> str:
 def _counts(found: Sequence[Outcome]) -> str:
     count = {status: sum(one.status == status for one in found) for status in STATUSES}
     badges = " ".join(f"{_badge(status)} {number}" for status, number in count.items() if number)
-    return f"{len(found)} claims: {badges}"
+    apart = leaned_on([one.claim.id for one in found], [one.status for one in found])
+    return f"{len(found)} claims: {badges}" + (f" <small>{apart}</small>" if apart else "")
 
 
 def _badge(status: str) -> str:

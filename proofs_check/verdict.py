@@ -9,6 +9,11 @@ from typing import Any, Literal, TypeVar
 
 Status = Literal["holds", "corrected", "false"]
 Case = TypeVar("Case")
+RULE = (
+    "corrected: the same conclusion holds under a stated extra assumption or with one symbol changed; false: the "
+    "conclusion itself fails"
+)
+"""By which what does not hold as printed is called one or the other."""
 
 
 @dataclass(frozen=True)
@@ -16,7 +21,7 @@ class Verdict:
     """What a check found.
 
     Attributes:
-        status: `holds`; `corrected`, true after the repair in `corrected`; `false`.
+        status: `holds` as printed, else by RULE `corrected`, the repair being in `corrected`, or `false`.
         evidence: what was computed, and why it is enough.
         method: how: a symbolic proof, exact enumeration over which cases, a linear program, a counterexample.
         counterexample: the smallest case that breaks the printed statement, as plain data of exact numbers; None where
@@ -64,6 +69,11 @@ class Claim:
     source: str
     statement: str
     check: Check
+
+    @property
+    def stated(self) -> bool:
+        """Whether the paper states it, and does not only lean on it."""
+        return LEANED_ON not in self.source
 
 
 CLAIMS: dict[str, Claim] = {}

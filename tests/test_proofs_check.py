@@ -20,14 +20,16 @@ from typer.testing import CliRunner
 import proofs_check
 from proofs_check import CLAIMS, SECOND, Verdict, decide
 from proofs_check.drawing import tree_drawings
-from proofs_check.markdown import head, section
-from proofs_check.outcome import outcome, paragraphs, plain, spelled
+from proofs_check.markdown import head, introduction, section
+from proofs_check.outcome import leaned_on, outcome, paragraphs, plain, spelled
 from proofs_check.page import claims_page
 from proofs_check.papers import PAPERS, in_order, named
-from proofs_check.verdict import AGAIN, LEANED_ON, claim, every, second, smallest
+from proofs_check.verdict import AGAIN, LEANED_ON, RULE, claim, every, second, smallest
 from spectheory.cli import app
 
 PAGE = (Path(__file__).parent.parent / "docs" / "claims.md").read_text(encoding="utf-8")
+PIECES = re.split(r"^(?=#{2,} )", PAGE, flags=re.MULTILINE)
+"""The page cut at its headings: its head, and for each paper an introduction and its claims."""
 RECORDED = dict(re.findall(r"^### (\S+): (holds|corrected|false)$", PAGE, re.MULTILINE))
 REPAIR = "run python docs/generate_claims.py"
 
@@ -37,13 +39,19 @@ def test_a_check_comes_out_as_recorded(name: str) -> None:
     found = outcome(name)
     assert found.verdict is not None, found.failure
     assert found.status == RECORDED.get(name), REPAIR
-    assert f"\n{section(found)}" in PAGE, REPAIR
+    assert piece(f"### {name}:") == section(found), REPAIR
     assert found.verdict.evidence
     assert found.verdict.method
     assert (AGAIN in found.verdict.evidence) == (name in SECOND)
     assert name in SECOND or found.status == "holds"
     assert not [number for number in leaves(found.verdict.counterexample) if isinstance(number, float)]
     json.dumps(found.to_json(), allow_nan=False)
+
+
+def piece(heading: str) -> str:
+    """The piece of the page that begins so, without the empty line to the next one."""
+    (found,) = [at for at, one in enumerate(PIECES) if one.startswith(heading)]
+    return PIECES[found] if found == len(PIECES) - 1 else PIECES[found].removesuffix("\n")
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -65,7 +73,20 @@ def test_every_listed_claim_has_a_check() -> None:
 def test_the_page_of_claims_lists_them_all_in_order() -> None:
     assert list(RECORDED) == in_order(CLAIMS), REPAIR
     assert len(RECORDED) == len(CLAIMS)
-    assert PAGE.startswith(head(RECORDED)), REPAIR
+    headings = []
+    for paper in PAPERS:
+        headings += [f"## {paper.name}", *(f"### {n}: {RECORDED[n]}" for n in in_order(filter(paper.owns, CLAIMS)))]
+    assert [one.partition("\n")[0] for one in PIECES[1:]] == headings, REPAIR
+
+
+def test_the_page_of_claims_holds_nothing_else() -> None:
+    """Each piece is what is written for it; those of the claims are held to that one by one, above."""
+    assert PIECES[0] == head(RECORDED) + "\n", REPAIR
+    for paper in PAPERS:
+        assert piece(f"## {paper.name}\n") == introduction(paper), REPAIR
+    assert "".join(PIECES) == PAGE
+    assert PAGE.endswith("\n")
+    assert not PAGE.endswith("\n\n")
 
 
 def test_second_checks_are_of_claims_and_written_apart() -> None:
@@ -124,6 +145,32 @@ def test_a_reading_of_what_a_paper_leans_on_says_so() -> None:
     assert f"({LEANED_ON})" in section(outcome("D-NSS"))
     (shown,) = json.loads(CliRunner().invoke(app, ["check", "D-NSS", "--json"]).stdout)
     assert LEANED_ON in shown["source"]
+
+
+def test_claims_that_are_leaned_on_are_counted_apart() -> None:
+    apart = [name for name, one in CLAIMS.items() if not one.stated]
+    assert f"{len(apart)} of them {LEANED_ON}: " in PIECES[0]
+    assert leaned_on(["O-EA"], ["corrected"]) == ""
+    assert leaned_on(["O-EA", "D-NSS"], ["corrected", "false"]) == f"1 of them {LEANED_ON}: 1 false"
+
+
+def test_the_rule_for_what_does_not_hold_is_printed() -> None:
+    assert RULE in PIECES[0]
+    assert RULE in claims_page([outcome("O-EA")])
+
+
+def test_many_claims_have_one_line_each_and_few_their_evidence() -> None:
+    names = ["O-EA", "O-SIZE", "O-TABLES", "O-LAYER"]
+    many = CliRunner().invoke(app, ["check", *names], env={"COLUMNS": "80"}).stdout
+    assert sum(line.startswith("O-") for line in many.splitlines()) == len(names)
+    assert len(many.splitlines()) < 2 * len(names)
+    few = CliRunner().invoke(app, ["check", "O-LAYER"], env={"COLUMNS": "80"}).stdout
+    for words in ("claim: ", "what is true: ", "evidence: ", "Second check"):
+        assert words in few
+
+
+def test_what_a_page_lists_is_laid_out() -> None:
+    assert "\nnot_to_be_weakened:\n  - tokens: 2\n    batch: 2\n" in piece("### S-T1-B:")
 
 
 def test_the_command_prints_json_without_rounding() -> None:

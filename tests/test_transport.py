@@ -17,6 +17,7 @@ import torch
 import spectheory as st
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import Khisti, Naive, OptimalTransport, Solver
+from spectheory.otlp.contest import one_order
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.without_replacement import kept_within
@@ -120,6 +121,32 @@ def test_selection_has_its_acceptance_for_many_drafts(truncation: int) -> None:
     for i, (p, q) in enumerate(random_pairs(40, sizes=(2, 3), seed=7)):
         k = 4 + i % 2
         assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1]
+
+
+@pytest.mark.parametrize("k", [3, 4, 8])
+def test_selection_in_one_order_has_the_acceptance_of_the_recursion(monkeypatch: pytest.MonkeyPatch, k: int) -> None:
+    """Where q is flat p alone ranks the tokens, in every contest."""
+    size = 300
+    flat = np.array([Fraction(1, size)] * size, dtype=object)
+    falling = exact(*range(size, 0, -1), over=size * (size + 1) // 2)
+    host = falling.astype(float), flat.astype(float)
+    laws = [host, (torch.tensor(host[0]), torch.tensor(host[1]))]
+    quick = [float(Khisti(1).acceptance(p, q, k)) for p, q in laws]
+    whole = Khisti(1).acceptance(falling, flat, k)
+    monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
+    assert quick == pytest.approx([float(Khisti(1).acceptance(*host, k))] * 2, abs=1e-13)
+    assert float(whole) == pytest.approx(quick[0], abs=1e-13)
+
+
+def test_selection_in_one_order_is_exact(monkeypatch: pytest.MonkeyPatch) -> None:
+    found, in_order = [], []
+    for p, q in random_pairs(120, sizes=(2, 3, 4), seed=9):
+        contests, _ = Khisti(1)._ladder(p, q, 4)
+        in_order.append(one_order(contests, q) is not None)
+        found.append((p, q, Khisti(1).acceptance(p, q, 4)))
+    assert sum(in_order) > 30
+    monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
+    assert all(Khisti(1).acceptance(p, q, 4) == value for p, q, value in found)
 
 
 def test_selection_counts_the_residual_on_the_losing_draft() -> None:

@@ -169,7 +169,7 @@ def best_factor(effort: int) -> Verdict:
     (p, q, k), rho = smallest(candidates(), lambda case: spectr_acceptance(*case[0], case[1]) > at_most(*case[0]))
     count = every(valid(effort), tries_fall)
     return Verdict(
-        "false",
+        "corrected",
         "At rho* the residual (p - rho* q)+ and the rejected drafts, of law (q - p / rho*)+, share no token, so the "
         "acceptance there is p_acc(rho*) = sum min(p, rho* q). A larger factor accepts less often in its tries, but "
         "its residual can be a rejected draft. The acceptance at rho* is bounded by a rational factor above it. The "
@@ -184,6 +184,6 @@ def best_factor(effort: int) -> Verdict:
             "acceptance": spectr_acceptance(p, q, k, rho),
             "acceptance_at_root_at_most": at_most(p, q, k),
         },
-        "rho* maximises p_acc, the probability that a try accepts, over [rho*, k]; the acceptance rate is at least "
-        "p_acc, equal to it at rho*, and may be higher above, so a search over [rho*, k] never loses.",
+        "Of the factors in [rho*, k], rho* has the highest p_acc, the probability that a try accepts. The acceptance "
+        "rate is at least p_acc, equal to it at rho*, and may be higher above, so a search over [rho*, k] never loses.",
     )

@@ -1,4 +1,4 @@
-"""Node solvers on delayed trees: more paths, the order of the solvers, and what a delay does to NSS."""
+"""Node solvers on delayed trees: more paths, and what a delay does to NSS."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import pairwise, product
-from math import comb
+from itertools import product
 from typing import Any
 
 from proofs_check.delayed_trees.solver_factor import bracket
@@ -101,7 +100,7 @@ def more_nodes(effort: int) -> Verdict:
     count = every((case for case in settings(effort) if case[2] < most), grows)
     before, after = (1 + acceptance(untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Verdict(
-        "false",
+        "corrected",
         "With p = q one draft is always accepted; a second one makes the tournament's winner a draw from r, not from "
         "q. In place: let N_t be how many of k drafts are t. NSS: P(Y = t) P(N_t >= m) rises with k. NaiveTree: what "
         "it emits depends on X_1 alone, so a further draft only raises N_t. SpecInfer: tried in draft order, which "
@@ -154,51 +153,6 @@ def without_truncation() -> dict[str, Any]:
 def cut(p: Law, q: Law, lost: tuple[int, ...]) -> Fraction:
     """The most that a tournament of two drafts can fit under p: pairs within `lost` find at most its p."""
     return sum((p[t] for t in lost), ZERO) + 1 - sum((q[t] for t in lost), ZERO) ** 2
-
-
-@claim("D-REGIMES", source="Delayed tree expansion, Section 3.2 and Section 5")
-def no_winner(effort: int) -> Verdict:
-    """The algorithms "may outperform each other in different (p, q) regimes" (Section 3.2); "there is no dominant
-    winner among OT-based methods" (Section 5, of measured throughput).
-
-    As a statement on laws it is read for OT-based methods: of any two each has, for some p and q, the higher block
-    efficiency on i.i.d. paths of one length. "May" and the tables say less than that.
-    """
-    chain: tuple[tuple[Procedure, Procedure], ...] = tuple(pairwise((nss, naive, spec_infer)))
-
-    def lead(p: Fraction, q: Fraction, k: int, m: int) -> Fraction:
-        """What NaiveTree is ahead of NSS for a token with p and q."""
-        one_more = comb(k - 1, m - 1) * q ** (m - 1) * (1 - q) ** (k - m)
-        return (q * (1 - p) if p > q else p * (1 - q)) * one_more
-
-    def ordered(case: Setting) -> bool:
-        p, q, k = case
-        low, high = (profile(rule, p, q, k, k) for rule in chain[0])
-        exact = all(high[t, m] - low[t, m] == lead(p[t], q[t], k, m) for t, m in low)
-        return exact and all(dominated(worse, better, p, q, (k, k)) for worse, better in chain)
-
-    def strict(case: Setting) -> bool:
-        rates = [acceptance(rule, *case) for rule in (nss, naive, spec_infer)]
-        return rates[0] < rates[1] < rates[2]
-
-    p, q, k = smallest(settings(effort), strict)
-    count = every(settings(effort), ordered)
-    named = zip(("NSS", "NaiveTree", "SpecInfer"), (nss, naive, spec_infer), strict=True)
-    return Verdict(
-        "corrected",
-        "NSS against NaiveTree: with B the number of t among k - 1 drafts, P(Y = t, N_t >= m) differs by "
-        "q(1 - p) P(B = m - 1) where p > q, and by p(1 - q) P(B = m - 1) elsewhere, both >= 0. NaiveTree against "
-        "SpecInfer, tried in draft order: alike up to the first rejection, then NSS against SpecInfer with k - 1 "
-        "drafts and the residual; so by induction over k no P(Y = t, N_t >= m) is smaller. As in D-KMONO the values "
-        "below do not fall with N_t, which carries the order to trees of any depth. These probabilities were compared "
-        f"in {count:,} settings ({over(effort)}). The counterexample shows a case where all differ; no case has them "
-        "in another order. Nothing was tried of SpecTr against NSS and NaiveTree.",
-        "a derivation, and enumeration in Fractions",
-        {"p": p, "q": q, "k": k, "acceptance": {name: acceptance(rule, p, q, k) for name, rule in named}},
-        "On i.i.d. and delayed trees NSS <= NaiveTree <= SpecInfer in block efficiency, for all p and q, so none "
-        "of these outperforms the next in any regime. SpecTr and SpecInfer can each be the better one (SpecTr at a "
-        "single node, SpecInfer on some deeper trees), and so can Khisti and either of them, at a single node.",
-    )
 
 
 def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:

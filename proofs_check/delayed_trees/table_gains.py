@@ -30,6 +30,9 @@ def told(effort: int) -> Verdict:
     wins for Gemma, and SpecTr and SpecInfer tie on Llama"; the selector gains "around 10% and 25%", and SpecInfer with
     it has "~5%" more throughput than Traversal.
 
+    Not here: that Traversal is best in all settings and outperforms OT-based methods in all (D-TAB-BEST); what Table 1
+    and the figures say; costs, latencies and gains "deeper in the tree", of which the tables print nothing.
+
     Read: ~15% as 14 to 18, alike as within 3%, around 10% and 25% as the means of the columns of averages of Tables 4
     and 5 within two points, ~5% as 4.5 to 5.5. The gains are over rows that D-TABLES and D-TAB-RATIO speak of.
     """

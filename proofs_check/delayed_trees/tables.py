@@ -32,7 +32,7 @@ MEASURES = {"tokens per second": (THROUGHPUT, 3, 8), "block efficiency": (BLOCK_
 """Each with its tables by sampling setting, of averages, and by dataset."""
 
 
-@claim("D-TABLES", source="Delayed tree expansion, Tables 2, 3, 9 and 13, with Section 4.2")
+@claim("D-TABLES", source="Delayed tree expansion, Tables 2, 3, 9, 11, 13 and 15, with Section 4.2")
 def tables(effort: int) -> Verdict:
     """Tables 2, 3, 9 and 13 follow from the stated grids (K in 1..4, L in 0..8, the best for each cell) and theorems.
 
@@ -62,6 +62,7 @@ def tables(effort: int) -> Verdict:
     impossible = [name for name in TREES_OF_ONE if 1 in below(2, name, "Naive") and 1 in below(3, name, "Naive")]
     single = [MODELS[at] for at in below(2, "BV", "Naive") if at < 3]
     everywhere = every(TREES_OF_ONE, lambda name: below(13, name, "Naive") == list(range(8)))
+    cells = every(product(BLOCK_EFFICIENCY, range(8)), lambda c: row(c[0], "BV")[c[1]] < row(c[0], "Naive")[c[1]])
     count = every(worlds(2, 3)[:: 3 - effort], naive_is_in_the_grid)
     long = every(all_pairs(2 + effort), not_behind)
     every(product(all_pairs(2 + effort), (0, 1)), given_the_text)
@@ -72,7 +73,8 @@ def tables(effort: int) -> Verdict:
         f"On Gemma {', '.join(impossible)} stand below Naive in block efficiency (2.01 to 2.07 against 3.44) and in "
         "tokens per second (5.93 to 6.21 against 9.20), although each could have taken K = 1 and been Naive; so do "
         f"all {everywhere} of them in each of the 8 settings of Table 13. BV is below Naive in block efficiency on "
-        f"{', '.join(single)}. Both readings of the selection (best in block efficiency, or in throughput) are met by "
+        f"{', '.join(single)}, and in all {cells} cells of Tables 11, 13 and 15, by 0.02 to 0.57, so noise of single "
+        "cells is no way out. Both readings of the selection (best in block efficiency, or in throughput) are met by "
         f"the first. On {count:,} worlds the best over the grid was never below Naive. For all {long:,} pairs of laws "
         f"behind each of two last tokens, denominators up to {2 + effort}, L = 2: given the text the coins and "
         "inequalities were as stated from every start, and block verification had at least Naive's tokens, per call "
@@ -98,6 +100,9 @@ def _(verdict: Verdict) -> str:
         assert_averages(name)
     for name in TREES_OF_ONE:
         assert sum(5 <= at < 10 for at in below(9, name, "Naive")) == 4
+    for number in BLOCK_EFFICIENCY:
+        one, other = ([int(x.replace(".", "")) for x in TABLES[number][name].split()] for name in ("BV", "Naive"))
+        assert all(2 <= b - a <= 57 for a, b in zip(one, other, strict=True))
     solvers = [st.verify.TopDown(one) for one in (st.otlp.SpecTr(), st.otlp.SpecInfer(), st.otlp.Khisti())]
     for world in worlds(2, 3)[::3]:
         found = [st.expected_block_efficiency(v, world.library(), st.Paths(1, 2)).value for v in (TOP_DOWN, *solvers)]
@@ -108,7 +113,8 @@ def _(verdict: Verdict) -> str:
         more, less = (played(p, q, (3, 3), 9, verifier)[0] for verifier in (st.verify.Block(), TOP_DOWN))
         assert more >= less
     return (
-        "Tables 2 and 3; Table 9 by dataset (4 of 5 on Gemma) with its sums; spectheory's values at K = 1, and nine "
+        "Tables 2 and 3; Table 9 by dataset (4 of 5 on Gemma) with its sums; the 24 cells of BV and Naive in whole "
+        "hundredths; spectheory's values at K = 1, and nine "
         "calls in a row of its block verification and Naive with L = 3."
     )
 
@@ -130,28 +136,29 @@ def best_of_k(table: int) -> list[Fraction]:
     return [max(values) for values in zip(*(row(table, name) for name in BY_K), strict=True)]
 
 
-@claim("D-TAB-BEST", source="Delayed tree expansion, Section 4.2")
+@claim("D-TAB-BEST", source="Delayed tree expansion, Sections 4.2 and 5")
 def traversal_best(effort: int) -> Verdict:
     """Traversal is "consistently the best algorithm in both throughput and block efficiency across all sampling
-    configurations tested", as it says.
+    configurations tested" (Section 4.2) and "significantly outperforms OT-based methods in all settings" (Section 5).
 
     Read for each model and setting, as Tables 10 to 15 print them, with the best of Traversal's rows K = 2, 3, 4 and
-    without the rows of delayed expansion, which come later in the paper.
+    without the rows of delayed expansion, which come later in the paper. Printed numbers are compared as they stand.
     """
     beaten = {
         f"Table {table}, {name}": {SETTINGS[at]: [row(table, name)[at], best_of_k(table)[at]] for at in ats}
         for tables_of, _, _ in MEASURES.values()
         for table in tables_of
         for name in RIVALS
-        if (ats := [at for at, best in enumerate(best_of_k(table)) if best + 2 * ROUNDING < row(table, name)[at]])
+        if (ats := [at for at, best in enumerate(best_of_k(table)) if best < row(table, name)[at]])
     }
+    closest = min(rival - best for at in beaten.values() for rival, best in at.values())
     lost = {what: set().union(*(e for n, e in beaten.items() if f"Table {what}" in n)) for what in (14, 15)}
 
     def leads(case: tuple[str, int]) -> bool:
         measure, at = case
         tables_of = MEASURES[measure][0]
         average = {name: mean([row(number, name)[at] for number in tables_of]) for name in (*RIVALS, "Traversal 4")}
-        return all(average["Traversal 4"] > value + 2 * ROUNDING for name, value in average.items() if name in RIVALS)
+        return all(average["Traversal 4"] > value for name, value in average.items() if name in RIVALS)
 
     count = every(product(MEASURES, range(8)), leads)
     if not beaten or any("14" not in name and "15" not in name for name in beaten):
@@ -161,11 +168,13 @@ def traversal_best(effort: int) -> Verdict:
         f"Averaged over the three models Traversal with K = 4 is the best in {count} of 16 settings and measures. On "
         "Qwen and Gemma it is the best in each. On Llama NaiveTree, SpecInfer or SpecTr has more tokens per second in "
         f"{len(lost[14])} of 8 settings (Table 14), and NaiveTree, SpecTr or Khisti the higher block efficiency in "
-        f"{len(lost[15])} (Table 15). Table 3 itself has SpecTr and SpecInfer above it on Llama.",
+        f"{len(lost[15])} of 8, one of them by {float(closest)} (Table 15). All these are OT-based, so there they are "
+        "not outperformed. Table 3 itself has SpecTr and SpecInfer above it on Llama.",
         "exact comparison of the printed decimals",
         {"rival_and_best_traversal": beaten},
         "Averaged over the models it is the best in every setting, in both measures; and model by model on Qwen and on "
-        "Gemma. On Llama it is not.",
+        f"Gemma. On Llama it is not in {len(lost[14])} of 8 settings in throughput and {len(lost[15])} of 8 in block "
+        "efficiency.",
     )
 
 
@@ -184,6 +193,9 @@ def _(verdict: Verdict) -> str:
     margins = [rival - best for settings in found.values() for rival, best in settings.values()]
     sure = sum(margin > 2 * 8 * 2 * ROUNDING for margin in margins)
     assert sure > len(margins) / 2
+    lost = {what: {at for name, ats in found.items() if what in name for at in ats} for what in ("14,", "15,")}
+    hundredths = [int(number.replace(".", "")) for number in TABLES[15]["Khisti"].split()]
+    assert (len(lost["14,"]), len(lost["15,"]), hundredths[3]) == (5, 2, 685)
     assert max(TABLES[3], key=lambda name: row(3, name)[2]) in ("SpecTr", "SpecInfer")
     return (
         "Tables 2 and 3 are the averages of the rows of Tables 8 to 15, by setting and by dataset, within rounding; "

@@ -105,16 +105,16 @@ def traversal(effort: int) -> Verdict:
     in order of first appearance, and a rejected child's token is struck from q, as in arXiv 2505.12398 for draws
     without replacement. Block verification is the published one (see D-BV-DESC).
 
-    Proof, for all laws, K and shapes. To judge a node of weight w emits, within it and behind it, w times the target's
-    law behind the node: by induction on the levels below. At a leaf it stops with w, and the target goes on. At an
-    inner node the state is (w, p, q), at first the node's own laws, and what is still to be emitted is w p, the target
-    going on behind each token: by induction on the children left. Given which paths pass the children judged so far,
-    the token of the next child is a draw from q without theirs, which is the q of the state. Child x, of weight
-    min(1, w p(x)/q(x)), emits that many times the target's law behind x, by the induction on levels: in all
-    min(q, w p). Left is (w p - q)+, of mass S, and nothing was emitted with probability 1 - w + S: so given that,
-    w' p' is left with w' = S / (1 - w + S), p' = N((w p - q)+), which is the next state. It does not depend on x, so
-    each x may leave w' p' to the children after it. Behind the last child the node itself stops with w and a token of
-    p: w p. The root has w = 1 and emits the target's law.
+    Proof, for all laws, K and shapes. Claim: if a node is entered with weight w, the texts emitted at or below it have
+    w times the target's probability given the node. By induction on the levels below. At a leaf it stops with w, and
+    the target goes on. At an inner node the state is (w, p, q), at first the node's own laws, and what is still to be
+    emitted is w p, the target going on behind each token: by induction on the children left. Given which paths pass the
+    children judged so far, the token of the next child is a draw from q without theirs, which is the q of the state.
+    Child x, of weight min(1, w p(x)/q(x)), emits that many times the target's law behind x, by the induction on levels:
+    in all min(q, w p). Left is (w p - q)+, of mass S, and nothing was emitted with probability 1 - w + S: so given
+    that, w' p' is left with w' = S / (1 - w + S), p' = N((w p - q)+), which is the next state. It does not depend on x,
+    so each x may leave w' p' to the children after it. Behind the last child the node itself stops with w and a token
+    of p: w p. The root has w = 1 and emits the target's law.
     """
     shapes = [(2, 0, 1), (3, 0, 1), (2, 0, 2), (2, 1, 1)]
     grid = [(world, shape) for world in two_steps(effort) for shape in shapes[2:]]
@@ -189,8 +189,8 @@ def point(size: int, token: int) -> Law:
 def deterministic_trees(effort: int) -> Verdict:
     """In the deterministic tree setting (children chosen without chance), only NSS works.
 
-    To work is read as to keep the target's law, and NSS as the algorithm that samples p. Of laws, not algorithms, it is
-    right: what works emits as NSS does.
+    To work is read as to keep the target's law, and NSS as the algorithm that samples p. Every rule that works emits a
+    token of law p, as NSS does; but NSS is not the only such algorithm.
     """
     cases = [(p, list(c)) for size in (2, 3) for p in all_laws(size, 3 + effort) for c in _orders(size)]
 

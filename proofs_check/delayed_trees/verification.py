@@ -192,7 +192,7 @@ def described_block(effort: int) -> Verdict:
     judged = block(world, 2, as_described)
     count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in worlds(2, 3))), repaired)
     return Verdict(
-        "false",
+        "corrected",
         "As worded tau is too large: in the counterexample the drafted first token A is kept more often than the "
         "target has it, so no choice of the residual could mend it; the residual can even be 0 where the rule stops. "
         f"For one drafted token the wording is right ({short:,} worlds). The published coins kept the target's law, "
@@ -207,7 +207,8 @@ def described_block(effort: int) -> Verdict:
             "target_A": world.chance((0,), 0),
             "total_variation": distance(output(world, judged, 2), world.texts(2)),
         },
-        "Accept inner nodes with h_i = S_i / (S_i + 1 - w_i), S_i = sum (w_i p - q)+, and the last with w_L. Proof: "
+        "It is so with h_i in the place of w_i: accept inner nodes with h_i = S_i / (S_i + 1 - w_i), S_i = sum (w_i p "
+        "- q)+, and the last with w_L. Proof: "
         "if P(tau > i | a_1..a_i) = sum_x q min(1, w_i p/q) = w_i - S_i, then P(tau = i | a_1..a_i) = h_i (1 - w_i + "
         "S_i) = S_i and P(tau >= i | a_1..a_i) = w_i, by induction from i = L down. So w_i p splits into min(q, w_i "
         "p), which goes on, and (w_i p - q)+, which is emitted: the target's law, by induction from i = 0 up.",

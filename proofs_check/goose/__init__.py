@@ -19,6 +19,7 @@ from proofs_check.goose import (
     harmonic,
     isotropic,
     replacement,
+    tables,
 )
 
 __all__ = [
@@ -34,4 +35,5 @@ __all__ = [
     "harmonic",
     "isotropic",
     "replacement",
+    "tables",
 ]

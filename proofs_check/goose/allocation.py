@@ -226,8 +226,8 @@ def integral(effort: int) -> Verdict:
             "integer_optimum": best_widths(bad),
             "nearest": {**over.shown(), "eq_2": over.line(), "rounded": nearest(over), "optimum": best_widths(over)},
         },
-        "The integer optimum is the clipped line max(0, beta - (k - 1) slope), rounded by largest remainders; the "
-        "same is found by giving each branch in turn to the node where it gains most.",
+        "An integer optimum is the clipped line max(0, beta - (k - 1) slope), rounded by largest remainders; as good a "
+        "one is found by giving each branch in turn to the node where it gains most.",
     )
 
 

@@ -57,10 +57,11 @@ def monotone(effort: int) -> Verdict:
         "corrected",
         "The gap is no function of the ratio: it scales with the rates. Nor is it monotone at fixed p_s: for "
         f"{budget} nodes and p_s = {s} it is larger at p_t = {nearer} than at p_t = {farther}, as forks pay for two "
-        "sources first. At fixed p_t only the first part of the difference depends on p_s. Write S(n) = p_s (1 + "
-        "S(m)) + (1 - p_s) G(n - 1 - m) at the best m. Then 1 + S(m) > G(n - 1 - m), or else the branches alone would "
-        "do as well with fewer nodes, so for the same tree the yield grows with p_s, by induction over the spine, and "
-        f"a best tree for the larger p_s is no worse. Confirmed in {count} cases.",
+        "sources first. At fixed p_t only the first part of the difference depends on p_s. Let S(n) be the most tokens "
+        "below a spine node with n nodes, G(n) the most below a branch node, and m the nodes given to the next spine "
+        "token: S(n) = p_s (1 + S(m)) + (1 - p_s) G(n - 1 - m) at the best m. Then 1 + S(m) > G(n - 1 - m), or else "
+        "the branches alone would do as well with fewer nodes, so for the same tree the yield grows with p_s, by "
+        f"induction over the spine, and a best tree for the larger p_s is no worse. Confirmed in {count} cases.",
         f"counterexamples, one by search in order of size, one stored; proof in words; enumeration for B <= {most}, "
         "denominators <= 6",
         {

@@ -232,46 +232,48 @@ def _has_spine(shape: Shape) -> bool:
     return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
 
 
-@claim("G-WALK", source="Goose, Section 4.2 and B.3")
+BROKEN = Shape((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
+"""A tree with the same token on the spine and on a branch, the tokens of its nodes, and the target's text."""
+
+
+@claim("G-WALK", source="Goose, Section 4.2, B.1 and B.3")
 def walk(effort: int) -> Verdict:
     """The walk "advances to a child whose draft token matches the model's most likely output; when multiple children
     match, source priority (PLD > TR) selects the deeper-reaching child"; it "automatically discovers the longest
     accepted path", and "no multi-path bookkeeping is needed".
 
     The sign between PLD and TR is lost from the text; B.3 checks "PLD (spine) children before TR (branch) children".
-    Trees of two sources with any tokens on their nodes, and any text of a greedy target.
+    Read for the trees of B.1, where "duplicate entries are excluded during attachment": siblings are distinct tokens.
+    Any text of a greedy target.
     """
-    broken = (case for n in (1, 2, 3) for case in _drafts(n) if _has_spine(case[0]))
-    case = smallest(broken, lambda one: _lengths(one)[0] < _lengths(one)[1])
     legal = (one for n in range(1, 3 + effort) for one in _drafts(n) if _distinct(one[0], one[1]))
     count = every(legal, lambda one: _lengths(one)[0] == _lengths(one)[1])
+    broken = (case for n in (1, 2, 3) for case in _drafts(n) if _has_spine(case[0]))
+    size = len(smallest(broken, lambda one: _lengths(one)[0] < _lengths(one)[1])[1])
+    walked_to, longest = _lengths((BROKEN[0], BROKEN[1], (*BROKEN[2], 0)))
+    if not walked_to < longest or size != len(BROKEN[1]):
+        raise ArithmeticError("the example with duplicates is none, or not the smallest")
     return Verdict(
-        "corrected",
-        "With the same token on the spine and on a branch, the walk goes down the spine, which need not be the "
-        "deeper-reaching child: the text may go on below the branch only. Where siblings are distinct tokens at most "
-        f"one matches, so there is one path; so in {count} drafts.",
-        f"counterexample by search; enumeration of all drafts of up to {2 + effort} nodes over two tokens and all "
-        "texts",
-        {**case[0].shown(), "tokens": list(case[1]), "text": list(case[2]), "walk": _lengths(case)[0]}
-        | {"longest": _lengths(case)[1]},
-        "It finds the longest accepted path if siblings are distinct tokens, as B.1 makes them by leaving out "
-        "duplicates.",
+        "holds",
+        f"Of distinct tokens at most one matches, so there is one path; so in {count} drafts. With duplicates it "
+        "fails, and the spine is not always the deeper-reaching child: with token A on the spine and on a branch, B "
+        f"below the branch only, and the text AB, the walk takes the spine and keeps {walked_to} token where {longest} "
+        f"are right. No draft of fewer than {size} nodes does so.",
+        f"argument in words; enumeration of all drafts of up to {2 + effort} nodes over two tokens and all texts",
     )
 
 
 @second("G-WALK")
 def walk_again(verdict: Verdict) -> str:
-    """Paths as strings of tokens against the text."""
-    case = verdict.counterexample or {}
-    parent, tokens, text = case["parent"], case["tokens"], case["text"]
+    """Paths as strings of tokens against the text, where siblings are alike."""
+    shape, tokens, text = BROKEN
     path: dict[int, tuple[int, ...]] = {0: ()}
-    for node, above in enumerate(parent[1:], start=1):
+    for node, above in enumerate(shape.parent[1:], start=1):
         path[node] = (*path[above], tokens[node - 1])
-    fit = [node for node in path if path[node] == tuple(text[: len(path[node])])]
-    assert max(len(path[node]) for node in fit) == case["longest"] > case["walk"]
-    first = [node for node in fit if parent[node] == 0]
-    taken = next(node for node in first if node in case["spine_nodes"])
+    fit = [node for node in path if path[node] == text[: len(path[node])]]
+    assert max(len(path[node]) for node in fit) == 2
+    first = [node for node in fit if shape.parent[node] == 0]
+    taken = next(node for node in first if shape.spine[node])
     assert len(first) > 1
-    assert case["walk"] == 1
-    assert not [node for node in fit if parent[node] == taken]
+    assert not [node for node in fit if shape.parent[node] == taken]
     return "the nodes' paths as strings against the text: two first tokens match, and only below the branch it goes on."

@@ -6,6 +6,6 @@ draft's tokens are given; the target emits tokens of its own and the draft is fo
 compared through exponentials enclosed between rational numbers, never in floating point.
 """
 
-from proofs_check.gto import reward, sampled, greedy, lemma1, surrogate, speed  # isort: skip  # the order of the claims
+from proofs_check.gto import reward, sampled, greedy, lemma1, surrogate, speed, tables  # isort: skip  # the order of the claims
 
-__all__ = ["greedy", "lemma1", "reward", "sampled", "speed", "surrogate"]
+__all__ = ["greedy", "lemma1", "reward", "sampled", "speed", "surrogate", "tables"]

@@ -83,7 +83,7 @@ def theorem_1b(effort: int) -> Verdict:
     count = every(floors(), floored)
     named = " or ".join(f"{most} nodes with {tokens} tokens {depth} deep" for tokens, depth, most in grids)
     return Verdict(
-        "false",
+        "corrected",
         "One more wrong branch raises r and nothing else; for small eta wrong branches have more reward than a right "
         "one, also with the number of branches kept (z^3 + 1 < 2 z^2 for z = exp(eta) below the golden ratio). That "
         f"max L = floor(r) for eta > log N held in {count:,} cases: a greedy target, all trees of up to {named}, "

@@ -69,8 +69,9 @@ def speed(effort: int) -> Verdict:
             "mean_over_places": [Fraction(sum(one), len(one)) for one in (more, less)],
             "tokens_per_cycle": [tokens_per_cycle(one, 0) for one in (more, less)],
         },
-        "With cycles of one length in time, the higher mean over a draft's own cycles is the higher speed: tokens per "
-        "cycle in the long run. A mean over the positions of a text, as the training reward has it, is another "
+        "Over a draft's own cycles it holds; over training positions, as the reward is computed, it does not. With "
+        "cycles of one length in time, the higher mean over a draft's own cycles is the higher speed: tokens per cycle "
+        "in the long run. A mean over the positions of a text, as the training reward has it, is another "
         "number; a draft that accepts no less at any position is no slower if for one of the two a later start never "
         "ends earlier.",
     )

@@ -193,7 +193,8 @@ def condition(effort: int) -> Verdict:
     """B < |Vocab| is the right condition for S_i > S_{i+1}: it suffices, and less would not.
 
     Ties set aside (claim S-T1), S_i > 0. |Vocab| stands in the proof for the number of children that share the
-    probability of their parent; tokens of probability 0, which a float softmax gives, count there and take nothing.
+    probability of their parent. A token of probability 0, which a float softmax gives, counts in |Vocab| but takes no
+    share of its parent's probability.
     """
 
     def zeros() -> Iterator[tuple[Law, int, int]]:

@@ -12,12 +12,14 @@ from spectheory.cli.output import PAGE, Json, Output, console, progress, require
 from spectheory.records import write_whole
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from rich.table import Table
 
     from proofs_check.outcome import Outcome
 
+FEW = 3
+"""Claims shown with all that is known of them."""
 COLOURS = {"holds": "green", "corrected": "yellow", "false": "red", "failed": "bold reverse red"}
 
 
@@ -49,7 +51,7 @@ def check(
     if as_json:
         print(json.dumps([one.to_json() for one in found], indent=1))
     else:
-        console.print(_table(found))
+        _show(found)
         console.print(_sentence(found), highlight=False)
         if report is not None:
             print(f"wrote {report}")
@@ -57,25 +59,57 @@ def check(
         raise typer.Exit(1)
 
 
+def _show(found: Sequence[Outcome]) -> None:
+    """One line for each claim, or all that is known where there are few."""
+    from rich.text import Text
+
+    if len(found) > FEW:
+        console.print(_table(found))
+        for one in found:
+            if one.verdict is None:
+                console.print(Text(f"{one.claim.id}: {one.failure}"))
+        return
+    for one in found:
+        status = Text(one.status, COLOURS[one.status])
+        console.print(Text.assemble((one.claim.id, "bold"), " ", status, f" ({one.seconds:.2f} s)  {one.claim.source}"))
+        for name, words in _said(one):
+            for at, part in enumerate(words):
+                console.print(Text(f"{name}: {part}" if not at else part))
+        console.print()
+
+
+def _said(one: Outcome) -> Iterator[tuple[str, Sequence[str]]]:
+    from proofs_check.outcome import paragraphs
+
+    yield "claim", paragraphs(one.claim.statement)
+    if one.verdict is None:
+        yield "failure", [one.failure]
+        return
+    yield "what is true", paragraphs(one.truth)
+    yield "evidence", [f"({one.verdict.method}) {one.verdict.evidence}"]
+
+
 def _table(found: Sequence[Outcome]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
 
-    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 1, 0))
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False)
     table.add_column("claim", no_wrap=True)
     table.add_column("status", no_wrap=True)
-    table.add_column("source", max_width=18)
-    table.add_column("what is true", ratio=1)
+    table.add_column("where")  # cut, so that the others are not
     table.add_column("seconds", justify="right", no_wrap=True)
     for one in found:
-        words = Text(one.truth if one.verdict else one.failure)
         status = Text(one.status, COLOURS[one.status])
-        table.add_row(Text(one.claim.id), status, Text(one.claim.source), words, f"{one.seconds:.2f}")
+        where = Text(one.where, no_wrap=True, overflow="ellipsis")
+        table.add_row(Text(one.claim.id), status, where, f"{one.seconds:.2f}")
     return table
 
 
 def _sentence(found: Sequence[Outcome]) -> str:
+    from proofs_check.outcome import leaned_on
+
     count = {status: sum(one.status == status for one in found) for status in COLOURS}
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)
-    return f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {said}"
+    apart = leaned_on([one.claim.id for one in found], [one.status for one in found])
+    return f"{len(found)} claims in {sum(one.seconds for one in found):.0f} s: {said}" + (f"; {apart}" if apart else "")

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import comb
 from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector, positive_part
+from spectheory.arrays import Vector, positive_part, power
 from spectheory.otlp.flow import max_flow
 
 
@@ -71,6 +73,34 @@ class Contest:
             mass = first[i] * second[j] + first[j] * second[i]
             total = total + mass * (chance * refused[i] * rest[j] + (1 - chance) * refused[j] * rest[i])
         return total
+
+
+def one_order(contests: Sequence[Contest], q: Vector) -> np.ndarray | None:
+    """The order of the first contest, if it alone decides all contests between tokens that q draws; else None."""
+    drawn = np.array((q > 0).tolist())
+    first, *others = (contest.order[drawn[contest.order]] for contest in contests)
+    by_strength = all(chance == 1 for contest in contests for chance in contest.chances.values())
+    return contests[0].order if by_strength and all((first == other).all() for other in others) else None
+
+
+def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, rest: Vector) -> Any:
+    """Probability that the strongest of k draws from q is refused and another of them then drawn from `rest`.
+
+    Let G be the mass of x and of what x beats, y among it. That x wins while y is not drawn has the probability (G -
+    q_y)^k - (G - q_x - q_y)^k. By the binomial theorem, that x wins while y is drawn has -sum_{j >= 1} (k choose j)
+    (-q_y)^j (G^(k-j) - (G - q_x)^(k-j)), where x and y meet in products only: a running sum along the order for each j.
+    In floating point an error of at most about (1 + max q)^k roundings stays, as j = 0 is left out, where nearly all
+    cancels, and the differences of powers are summed without subtraction.
+    """
+    q, refused, rest, beaten = (v[order] for v in (q, refused, rest, _weaker(q, order, 1)))
+    total = 0
+    difference = q * 0  # G^n - (G - q_x)^n
+    for n in range(1, k):
+        difference = (beaten + q) * difference + q * power(beaten, n - 1)
+        stronger = q * 0
+        stronger[1:] = (refused * difference).cumsum(0)[:-1]
+        total = total - comb(k, n) * (rest * power(-q, k - n)) @ stronger
+    return total
 
 
 def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vector:

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from spectheory.arrays import Vector, accept_ratio, positive_part, residual
 from spectheory.draft import DrawRule
-from spectheory.otlp.contest import Contest
+from spectheory.otlp.contest import Contest, one_order, regained_in_order
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.optimal_acceptance import optimal_acceptance
 from spectheory.otlp.solver import Solver
@@ -41,8 +41,9 @@ class Khisti(Solver):
     Acceptance: sum min(p, r), plus the residual's mass on the drafts that lost: sum_y N((p - r)+)(y) sum_x (1 -
         min(1, p(x) / r(x))) (r(x) - u_y(x)), where u_y(x) is the probability that x wins and y is not drafted, from
         the same contests with y left out of q. For k > 2 this takes O(k (V + s^2)) more for each y with p > r, at most
-        O(k V (V + s^2)): `acceptance_bounds` is cheaper. Dynamic Delayed Tree Expansion gives the first sum as a lower
-        bound and says that the rate cannot be had efficiently.
+        O(k V (V + s^2)): `acceptance_bounds` is cheaper. Where one order decides all contests O(k V) is enough; but
+        p - r q ranks more than some ten tokens differently in later contests, unless q is flat. Dynamic Delayed Tree
+        Expansion gives the first sum as a lower bound and says that the rate cannot be had efficiently.
     Cost: O(k (V log V + s^2)) and k - 1 maximum flows of s^2 / 2 pairs, s = truncation.
     Source: arXiv 2410.18234 (Khisti et al.); Dynamic Delayed Tree Expansion, B.5 and Algorithms 5, 10 and 15.
     """
@@ -80,6 +81,8 @@ class Khisti(Solver):
         refused, rest = 1 - accept_ratio(p, r), residual(p, r)
         if k <= 2:
             return _overlap(p, r) + sum(contest.regained(refused, rest) for contest in contests)
+        if (order := one_order(contests, q)) is not None:
+            return _overlap(p, r) + regained_in_order(order, q, k, refused, rest)
         drawn = [token for token, chance in enumerate(rest.tolist()) if chance]
         missed = sum(rest[token] * (refused @ _winner_without(token, contests, q)) for token in drawn)
         return _overlap(p, r) + refused @ r - missed
