@@ -63,9 +63,9 @@ def config_of(name: str, place: Place) -> dict[str, Any]:
 
 def random_model(config: dict[str, Any], place: Place, seed: int, attention: str = ATTENTION) -> Any:
     """A model of that config with random weights in bfloat16, made where it will run."""
-    ours = ("source", "tokenizer", "base_model", "torch_dtype")
+    ours = ("source", "tokenizer", "base_model", "torch_dtype", "max_position_embeddings")
     fields = {key: value for key, value in config.items() if key not in ours}
-    hf = AutoConfig.for_model(**fields | {"max_position_embeddings": CONTEXT_LIMIT})
+    hf = AutoConfig.for_model(**fields, max_position_embeddings=CONTEXT_LIMIT)
     torch.manual_seed(seed)
     with torch.device(place.device):
         model = AutoModelForCausalLM.from_config(hf, dtype=torch.bfloat16, attn_implementation=attention)
