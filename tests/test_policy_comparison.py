@@ -345,7 +345,7 @@ def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: 
     ("arguments", "message"),
     [
         (["--context", "64"], "error: context=64 is for a latency"),
-        (["--budget", "0"], "error: budget must be at least 1, got 0"),
+        (["--budget", "0"], "error: --budget must be at least 1 drafted node, got 0"),
         (["--latency", "absent.json"], "error: there is no file absent.json"),
     ],
 )
