@@ -46,10 +46,10 @@ class Searched(Drafter):
 
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
         """See Drafter.start."""
-        return _SearchedDrafting(pair, sampling, self.search)
+        return SearchedDrafting(pair, sampling, self.search)
 
 
-class _SearchedDrafting(PathDrafting):
+class SearchedDrafting(PathDrafting):
     """A text drafted by a search, whose `unchecked` draft it is."""
 
     unchecked = True
