@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -19,6 +20,7 @@ import spectheory as st
 from spectheory import strategies
 from spectheory.arrays import residual
 from spectheory.certify import Verdict
+from spectheory.certify.deadline import deadline
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
 from spectheory.testing import assert_lossless
@@ -183,6 +185,18 @@ def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, mes
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
     assert certificate.cannot_replay == (verify in (noisy, loops))
+
+
+def test_an_interruption_that_was_swallowed_comes_again() -> None:
+    def stubborn() -> None:
+        for _ in range(2):
+            with suppress(TimeoutError):
+                while True:
+                    pass
+        raise ArithmeticError("interrupted twice")
+
+    with pytest.raises(ArithmeticError, match="interrupted twice"), deadline(0.1):
+        stubborn()
 
 
 @pytest.mark.parametrize("verify", [torch_draws, own_draws, rarely_wrong])

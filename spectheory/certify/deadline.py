@@ -9,10 +9,13 @@ from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
+AGAIN = 1.0
+"""Least seconds between interruptions: one that falls into a callback of the garbage collector is lost."""
+
 
 @contextmanager
 def deadline(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after `seconds`.
+    """Raise TimeoutError in the block after `seconds`, and again where that was swallowed.
 
     It interrupts Python code in the main thread on systems with interval timers; elsewhere there is no limit.
     """
@@ -24,7 +27,7 @@ def deadline(seconds: float) -> Iterator[None]:
         raise TimeoutError(f"did not return within {seconds:g} seconds")
 
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds, max(seconds, AGAIN))
     try:
         yield
     finally:
