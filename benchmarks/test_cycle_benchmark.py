@@ -13,9 +13,10 @@ import pytest
 import torch
 from pytest_benchmark.fixture import BenchmarkFixture
 
+import reference.drafters.dynamic
 import reference.drafters.static
 from reference.cached import CachedModel
-from reference.decode import Decoder, Decoding, Generation, Shape
+from reference.decode import Decoder, Decoding, Generation
 from reference.drafters import Drafter, Searched, StaticTree
 from reference.drafters.dynamic import SearchedDrafting
 from reference.drafters.model import PathDrafting
@@ -24,6 +25,7 @@ from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.sampling import Sampling
 from reference.streams import streams
+from reference.tree_rows import TreeRows
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.otlp import NSS, Naive
 from spectheory.search.frontier import Frontier
@@ -65,7 +67,13 @@ def test_decode(
 
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
-    "laws and draws": [(Sampling, "law"), (Sampling, "draft_law"), (reference.drafters.static, "candidates")],
+    "laws and draws": [
+        (Sampling, "law"),
+        (Sampling, "draft_law"),
+        (reference.drafters.static, "candidates"),
+        (reference.drafters.static, "largest"),
+        (reference.drafters.dynamic, "largest"),
+    ],
     "search": [(Frontier, "expand"), (Frontier, "drafted")],
     "rest of drafting": [
         (StaticDrafting, "grow"),
@@ -75,10 +83,9 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
         (PathDrafting, "logits"),
     ],
     "masks and positions": [
-        (CachedModel, "mask"),
+        (TreeRows, "hang"),
+        (TreeRows, "behind"),
         (CachedModel, "forward_tree"),
-        (Shape, "__init__"),
-        (Shape, "forward"),
     ],
     "around a forward": [(CachedModel, "_call"), (CachedModel, "forward")],
     "verification": [(Decoding, "_verify")],

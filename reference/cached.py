@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 
-import numpy as np
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.rows import RowCache
+from reference.tree_rows import TreeRows
 
 
 class CachedModel:
@@ -22,7 +22,6 @@ class CachedModel:
         self.model = model
         self.device = model.device
         self.dtype = model.dtype
-        self.lowest = np.float32(max(torch.finfo(model.dtype).min, torch.finfo(torch.float32).min))
         self.vocab_size = vocab_size
         self.cache = RowCache(model.config.num_hidden_layers)
         self.length = 0
@@ -33,28 +32,31 @@ class CachedModel:
         """Append `tokens` (n,) one after another; logits (n, V) in float32."""
         return self._call(tokens)
 
-    def mask(self, attend: np.ndarray) -> Tensor:
-        """A boolean mask (True = attend) as the values that are added to attention scores: right in eager and SDPA."""
-        return torch.from_numpy(np.where(attend, np.float32(0), self.lowest)).to(self.device, self.dtype)
+    def rows(self) -> TreeRows:
+        """For the nodes of trees that this model reads."""
+        return TreeRows(self.dtype, self.device)
 
-    def forward_tree(self, tokens: Tensor, positions: Tensor, mask: Tensor) -> Tensor:
-        """Append nodes of a tree; logits (n, V) in float32.
+    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
+        """Append nodes of a tree that hangs below the first `committed` tokens; logits (n, V) in float32.
 
         Args:
-            tokens: (n,) tokens of the new nodes.
-            positions: (n,) theirs, the number of tokens before each on its way from the beginning of the text.
-            mask: (n, length + n) additive mask over what is cached, then the new nodes.
+            tokens: (n,) of the new nodes; behind the committed ones the cache holds the `first` nodes before them.
+            committed: as said.
+            rows: what the nodes attend to.
+            first: number of the first new node in it.
         """
-        return self._call(tokens, position_ids=positions[None], attention_mask=mask[None, None])
+        positions, mask = rows.behind(committed, first, first + tokens.shape[0])
+        return self._call(tokens, position_ids=positions, attention_mask=mask)
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
         started = self.clock()
-        logits = self.model(tokens[None], past_key_values=self.cache, use_cache=True, **where).logits[0]
+        logits = self.model(tokens.unsqueeze(0), past_key_values=self.cache, use_cache=True, **where).logits
         self.seconds += self.clock() - started
-        self.length += len(logits)
-        if logits.shape[1] > self.vocab_size:
-            logits = logits[:, : self.vocab_size]
-        return logits.float()
+        _, count, width = logits.shape
+        self.length += count
+        if width > self.vocab_size:
+            logits = logits[:, :, : self.vocab_size]
+        return logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
 
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest."""

@@ -8,18 +8,18 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Generator, Tensor
-from torch.nn.functional import pad
 
 from reference.cached import CachedModel
 from reference.drafters import Drafter
 from reference.fit import unfit
 from reference.models import Pair
 from reference.sampling import Sampling, handed
+from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.chance import draw
 from spectheory.otlp import NSS
@@ -96,8 +96,7 @@ class Decoder:
         return Generation(tokens, accepted, seconds, text.target.seconds, text.drafting.seconds)
 
 
-@dataclass(frozen=True)
-class Cycle:
+class Cycle(NamedTuple):
     """What one cycle drafted and kept: the draft, the target's laws at its nodes, the accepted nodes, the new tokens.
 
     `p` is None where the text is greedy.
@@ -134,10 +133,11 @@ class Decoding:
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
     ) -> None:
         pair, self.sampling, self.verifier = decoder.pair, decoder.sampling, decoder.verifier
-        self.stop_tokens, self.draft_rng, self.rng = decoder.stop_tokens, draft_rng, rng
+        self.stop_tokens, self.rng = decoder.stop_tokens, rng
+        self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
         self.target = CachedModel(pair.target, pair.vocab_size)
         self.drafting = decoder.drafter.start(pair, self.sampling)
-        self.shape = Shape(Tree.chain(0), self.target)
+        self.tree, self.rows = Tree.chain(0), self.target.rows()
         self.room = pair.context - len(prompt) - 1
         logits = self.target.forward(torch.tensor(prompt, device=pair.device))
         first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
@@ -152,9 +152,12 @@ class Decoding:
         committed = self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
         tokens = torch.as_tensor(draft.tokens, device=self.target.device)
-        if draft.tree is not self.shape.tree:
-            self.shape = Shape(draft.tree, self.target)
-        logits = self.shape.forward(tokens, self.target)
+        if draft.tree is not self.tree:
+            self.tree = draft.tree
+            self.rows.hang(draft.tree.parent.tolist())
+        logits = (
+            self.target.forward_tree(tokens, committed, self.rows) if draft.draws[0] else self.target.forward(tokens)
+        )
         draft, p, path, following = self._verify(draft, tokens, logits)
         emitted = [*(draft.tokens[node] for node in path), following]
         self.target.keep(committed, [0, *path])
@@ -167,32 +170,17 @@ class Decoding:
     def _verify(self, draft: Draft, tokens: Tensor, logits: Tensor) -> tuple[Draft, Laws | None, list[int], int]:
         """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
         if self.sampling.greedy:
-            drafted, best = torch.stack([tokens, logits.max(-1).indices]).tolist()
-            return _on_host(draft, drafted), None, *walk(draft.draws, drafted, best.__getitem__)
-        draft, p = _on_host(draft, tokens.tolist()), Laws(logits, self.sampling)
+            best = handed(logits).argmax(-1).tolist()
+            draft = _on_host(draft, tokens)
+            return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
+        draft, p = _on_host(draft, tokens), Laws(logits, self.sampling)
         node, following = self.verifier.drawn(draft, p, self.rng)  # type: ignore[arg-type]
-        path = []
+        path, parent = [], draft.tree.parent
         while node:
             path.append(node)
-            node = int(draft.tree.parent[node])
+            node = parent.item(node)
         return draft, p, path[::-1], following
 
 
-class Shape:
-    """What a target forward needs to know of a tree, made once for each."""
-
-    def __init__(self, tree: Tree, target: CachedModel) -> None:
-        self.tree = tree
-        attend = tree.ancestor_mask()
-        self.depth = torch.as_tensor(attend.sum(1) - 1, device=target.device)
-        self.mask = target.mask(attend)
-
-    def forward(self, tokens: Tensor, target: CachedModel) -> Tensor:
-        """Root and tree behind the text: tokens (n + 1,) to logits (n + 1, V)."""
-        if self.tree.budget == 0:
-            return target.forward(tokens)
-        return target.forward_tree(tokens, self.depth + target.length, pad(self.mask, (target.length, 0)))
-
-
-def _on_host(draft: Draft, tokens: list[int]) -> Draft:
-    return Draft.unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)
+def _on_host(draft: Draft, tokens: Tensor) -> Draft:
+    return Draft.unchecked(draft.tree, tokens.tolist(), draft.q, draft.draws, draft.rule)

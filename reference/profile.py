@@ -100,8 +100,9 @@ def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Gener
     if tokens == 1:
         model.forward(drawn)
     else:
-        mask = model.mask(np.tri(tokens, context + tokens, context, dtype=bool))
-        model.forward_tree(drawn, torch.arange(context, context + tokens, device=model.device), mask)
+        rows = model.rows()
+        rows.hang(range(-1, tokens - 1))
+        model.forward_tree(drawn, context, rows)
     model.keep(context, [])
     return model.seconds - before
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers import Cache
 from transformers.cache_utils import DynamicLayer
@@ -43,10 +42,10 @@ class RowCache(Cache):
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` rows and behind them those at `committed + offsets`, increasing; drop the rest."""
         end = committed + len(offsets)
-        if offsets != list(range(len(offsets))):
-            source = torch.tensor(offsets, device=self.stacks[0].device) + committed
-            for stack in self.stacks:
-                stack[:, :, :, :, committed:end] = stack.index_select(4, source)
+        for place, offset in enumerate(offsets):
+            if place != offset:
+                for stack in self.stacks:
+                    stack.select(4, committed + place).copy_(stack.select(4, committed + offset))
         for layer in self.layers:
             layer.rows = end  # type: ignore[union-attr]
 

@@ -43,8 +43,8 @@ class Sampling:
         return self.temperature == 0
 
     def law(self, logits: Tensor) -> Tensor:
-        """(..., V) float32 law of the next token for logits (..., V); not for greedy decoding, which draws nothing."""
-        scores = logits.float() if self.temperature == 1 else logits.float() / self.temperature
+        """(..., V) law of the next token for float32 logits (..., V); not for greedy decoding, which draws nothing."""
+        scores = logits if self.temperature == 1 else logits / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
         law = torch.softmax(scores, dim=-1)
@@ -57,7 +57,7 @@ class Sampling:
 
     def draft_law(self, logits: Tensor) -> Tensor:
         """(..., V) the draft's law: `law`, or where the text is greedy the plain softmax, which ranks the drafts."""
-        return torch.softmax(logits.float(), dim=-1) if self.greedy else self.law(logits)
+        return torch.softmax(logits, dim=-1) if self.greedy else self.law(logits)
 
 
 def handed(laws: Tensor) -> Any:
@@ -65,4 +65,4 @@ def handed(laws: Tensor) -> Any:
 
     On vectors of a few thousand numbers NumPy's operations are about six times as fast as torch's.
     """
-    return laws.numpy() if laws.device.type == "cpu" else laws
+    return laws.numpy() if laws.is_cpu else laws

@@ -25,6 +25,7 @@ from reference.candidates import candidates
 from reference.models import Pair
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
 from spectheory.otlp import Naive
 
@@ -105,6 +106,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     """The rows of one batch, position by position."""
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
+    uniforms = Uniforms(draft_rng)
     sampling, scale = Sampling(settings.temperature), settings.temperature or 1.0
     rule = DrawRule.TOP_K if sampling.greedy else DrawRule.NO_REPLACEMENT
     target, draft = (_Stream(model, pair.vocab_size) for model in (pair.target, pair.draft))
@@ -113,7 +115,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
         q = sampling.draft_law(offered)
-        offers = candidates(q, settings.top_k, rule, draft_rng)
+        offers = candidates(q, settings.top_k, rule, uniforms)
         emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
         columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:

@@ -32,15 +32,21 @@ class ReplayError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
-def draw(law: Vector, rng: Any) -> int:
+def draw(law: Vector, rng: Any, otherwise: Vector | None = None) -> int:
     """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised.
 
-    A uniform number is at most 1 - 2**-53, so that its product with the sum of the law rounds to less than that sum.
+    One of `otherwise` where `law` is 0 throughout. A uniform number is at most 1 - 2**-53, so that its product with the
+    sum of the law rounds to less than that sum.
     """
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]
-        return possible[rng.fork([law[token] for token in possible])]
-    edges = np.cumsum(np.asarray(law.cpu() if hasattr(law, "cpu") else law), dtype=np.float64)
+        if possible or otherwise is None:
+            return possible[rng.fork([law[token] for token in possible])]
+        return draw(otherwise, rng)
+    on_host = law if isinstance(law, np.ndarray) else np.asarray(law.cpu() if hasattr(law, "cpu") else law)
+    edges = on_host.astype(np.float64).cumsum()
+    if otherwise is not None and edges[-1] == 0:
+        return draw(otherwise, rng)
     return int(edges.searchsorted(edges[-1] * rng.random(), side="right"))
 
 

@@ -115,8 +115,7 @@ class Draft:
     def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
         """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
         draft = object.__new__(cls)
-        for name, value in (("tree", tree), ("tokens", tokens), ("q", q), ("draws", draws), ("rule", rule)):
-            object.__setattr__(draft, name, value)
+        vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
         return draft
 
     @classmethod

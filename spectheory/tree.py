@@ -41,6 +41,14 @@ class Tree:
         self.parent.setflags(write=False)
 
     @classmethod
+    def unchecked(cls, parent: Sequence[int]) -> Tree:
+        """For code that builds trees by the thousand and cannot build wrong ones: the same, without a look at it."""
+        tree = object.__new__(cls)
+        tree.parent = np.array(parent, np.int32)
+        tree.parent.setflags(write=False)
+        return tree
+
+    @classmethod
     def chain(cls, budget: int) -> Tree:
         """`budget` drafted tokens one after another; `Tree.chain(0)` is the root alone, no speculation."""
         if not 0 <= budget < LARGEST_TREE:

@@ -14,13 +14,14 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-import reference.decode
 import reference.drafters.static
-from reference.decode import Shape
+from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, StaticTree
 from reference.models import Pair
 from reference.rows import RowCache
 from reference.sampling import Sampling
+from reference.tree_rows import TreeRows
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 from spectheory.arrays import accept_ratio, excess
 from spectheory.chance import draw
@@ -88,8 +89,8 @@ class Overheard(Wrapped):
     verifying: Generator
 
     def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
-        rng.set_state(self.verifying.get_state())
-        return grow(room, rng)
+        rng.generator.set_state(self.verifying.get_state())
+        return grow(room, Uniforms(rng.generator))
 
 
 def other_temperature(draft: Draft) -> Draft:
@@ -164,26 +165,38 @@ def first_rows_kept() -> Iterator[None]:
 @contextmanager
 def causal_mask() -> Iterator[None]:
     """Nodes of the tree attend to all before them, siblings and cousins as well."""
-    init = Shape.__init__
 
-    def look_back(shape: Shape, tree: Tree, target: Any) -> None:
-        init(shape, tree, target)
-        shape.mask = target.mask(np.tri(len(shape.depth)) > 0)
+    def look_back(rows: TreeRows, parents: list[int]) -> None:
+        TreeRows.hang(rows, range(-1, len(parents) - 1))
+        for node, parent in enumerate(parents):
+            rows.depth[0, node] = rows.depth[0, parent] + 1
 
-    with mock.patch.object(Shape, "__init__", look_back):
+    with hung_by(look_back):
         yield
 
 
 @contextmanager
 def positions_in_a_row() -> Iterator[None]:
     """Nodes of the tree have the positions of a chain."""
-    init = Shape.__init__
 
-    def count(shape: Shape, tree: Tree, target: Any) -> None:
-        init(shape, tree, target)
-        shape.depth = torch.arange(len(shape.depth))
+    def count(rows: TreeRows, parents: list[int]) -> None:
+        TreeRows.hang(rows, parents)
+        rows.depth[0, : len(parents)] = torch.arange(len(parents))
 
-    with mock.patch.object(Shape, "__init__", count):
+    with hung_by(count):
+        yield
+
+
+@contextmanager
+def hung_by(hang: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
+    """The target's trees are written like this, those of a draft model as they should be."""
+    init = Decoding.__init__
+
+    def begin(text: Decoding, *args: Any) -> None:
+        init(text, *args)
+        text.rows.hang = partial(hang, text.rows)  # type: ignore[method-assign]
+
+    with mock.patch.object(Decoding, "__init__", begin):
         yield
 
 

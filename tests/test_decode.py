@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Generator
-from torch.nn.functional import pad
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
+import reference.candidates
 from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
@@ -20,6 +20,7 @@ from reference.drafters.dynamic import Search
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams
+from reference.uniforms import Uniforms
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.chance import branches
 from spectheory.otlp import RRS, Naive, SpecTr
@@ -38,6 +39,16 @@ TREES = [
     Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6]),
     best_tree(Acceptance.by_rank([0.65, 0.12, 0.06, 0.03]), 20),
 ]
+
+
+def uniforms(seed: int) -> Uniforms:
+    return Uniforms(Generator().manual_seed(seed))
+
+
+@pytest.fixture(params=[True, False], ids=["host", "device"])
+def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The two ways of drawing candidates, the one for devices too on what is at hand."""
+    monkeypatch.setattr(reference.candidates, "on_host", lambda values: request.param)
 
 
 def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
@@ -74,9 +85,9 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     model = CachedModel(tiny.target, tiny.vocab_size)
     with torch.inference_mode():
         model.forward(torch.tensor(prompt))
-        mask = model.mask(tree.ancestor_mask())
-        positions = torch.as_tensor(tree.depth, dtype=torch.long) + len(prompt)
-        logits = model.forward_tree(tokens, positions, pad(mask, (len(prompt), 0)))
+        rows = model.rows()
+        rows.hang(tree.parent.tolist())
+        logits = model.forward_tree(tokens, len(prompt), rows)
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])
             alone = tiny.target(torch.tensor([prompt + tokens[path].tolist()])).logits[0, -1]
@@ -105,7 +116,7 @@ def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> N
         drafting.read(text[:-1], torch.empty(0))
         drafting.commit([], text[-1:])
         for seed in range(3):
-            draft = drafting.grow(1000, Generator().manual_seed(seed))
+            draft = drafting.grow(1000, uniforms(seed))
             tokens = [int(token) for token in draft.tokens]
             assert tokens[0] == text[-1]
             for node in np.unique(draft.tree.parent[1:]):
@@ -195,6 +206,7 @@ def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     "q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7), (0.4, 0.4, 0.1, 0.1), (0.3, 0, 0, 0.7), (0, 0, 0, 1.0)]
 )
 @pytest.mark.parametrize("k", [1, 2, 3])
+@pytest.mark.usefixtures("on_host")
 def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
     """Chi-square of the ordered draws against the exact law of `DrawRule.children`; level 1e-6 a case, fixed seed."""
     if rule is DrawRule.HUB and k > 2:
@@ -203,7 +215,7 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     expected: dict[tuple[int, ...], float] = {}
     for tokens, chance in branches(lambda rng: tuple(rule.children(law, k, rng))):
         expected[tokens] = expected.get(tokens, 0.0) + rows * float(chance)
-    drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, Generator().manual_seed(3))
+    drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, uniforms(3))
     counts = dict.fromkeys(expected, 0)
     for tokens in drawn.tolist():
         counts[tuple(token for token in tokens if token >= 0)] += 1
@@ -211,24 +223,26 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     assert statistic <= chi2.ppf(1 - 1e-6, max(1, len(expected) - 1))
 
 
+@pytest.mark.usefixtures("on_host")
 def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
     q = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
     for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
-        drawn = candidates(q, 3, rule, Generator().manual_seed(0))[0].tolist()
+        drawn = candidates(q, 3, rule, uniforms(0))[0].tolist()
         assert sorted(drawn[:2]) == [0, 2]
         assert drawn[2] == -1
     for law in ([1.0, 0.0], [0.0, 1.0]):
-        hub = candidates(torch.tensor([law]), 2, DrawRule.HUB, Generator().manual_seed(0))
+        hub = candidates(torch.tensor([law]), 2, DrawRule.HUB, uniforms(0))
         assert hub.tolist() == [[law.index(1), -1]]
     with pytest.raises(ValueError, match="k must be at most 2 for HUB, got 3"):
         candidates(q, 3, DrawRule.HUB, None)
 
 
+@pytest.mark.usefixtures("on_host")
 def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable() -> None:
     """100,000 tokens share 1% of the law: binomial, 4.5 standard errors, level 7e-6, fixed seed."""
     q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000
     q[0, 0] = 0.99
-    rng = Generator().manual_seed(0)
+    rng = uniforms(0)
     tail = sum(int(candidates(q.expand(10, -1), 2, DrawRule.NO_REPLACEMENT, rng)[:, 0].ne(0).sum()) for _ in range(400))
     assert abs(tail - 0.01 * rows) < 4.5 * np.sqrt(0.01 * 0.99 * rows)
 

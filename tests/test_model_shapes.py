@@ -13,7 +13,6 @@ import numpy as np
 import pytest
 import torch
 from torch import Generator
-from torch.nn.functional import pad
 from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, LlamaConfig, PreTrainedConfig, Qwen3Config
 
 from reference.cached import CachedModel
@@ -249,16 +248,16 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
     """Positions are depths, whatever the order of the nodes; with those of a row of tokens the logits are others."""
     tree = Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6])
     tokens = torch.randint(0, VOCABULARY, (tree.budget + 1,), generator=Generator().manual_seed(0)).to(pair.device)
-    depth = torch.as_tensor(tree.depth, dtype=torch.long, device=pair.device)
     seen = tree.ancestor_mask()
     with torch.inference_mode():
         rows = []
-        for positions in (depth, torch.arange(len(tokens), device=pair.device)):
+        for positions in (tree.depth, np.arange(len(tokens))):
             model = CachedModel(pair.target, pair.vocab_size)
             model.forward(torch.tensor(PROMPTS[1], device=pair.device))
-            mask = model.mask(seen)
-            behind = len(PROMPTS[1])
-            rows.append(model.forward_tree(tokens, positions + behind, pad(mask, (behind, 0))))
+            nodes = model.rows()
+            nodes.hang(tree.parent.tolist())
+            nodes.depth[0, : len(tokens)] = torch.as_tensor(positions)
+            rows.append(model.forward_tree(tokens, len(PROMPTS[1]), nodes))
         for node in range(tree.budget + 1):
             path = PROMPTS[1] + tokens[torch.as_tensor(seen[node])].tolist()
             alone = pair.target(torch.tensor([path], device=pair.device)).logits[0, -1].float()

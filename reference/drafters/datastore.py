@@ -9,11 +9,12 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
 DOUBLINGS = (1, 2, 4, 8, 16)
@@ -184,7 +185,7 @@ class DatastoreDrafting(Drafting):
         """See Drafting.commit."""
         self.text = [*self.text, *emitted][-self.settings.longest :]
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow."""
         parent, tokens, _ = frequent(self.continuations(room), self.settings.budget)
         tokens[0] = self.text[-1]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 
 
@@ -26,7 +27,7 @@ class Drafting(ABC):
         """
 
     @abstractmethod
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """A draft below the last committed token, at most `room` deep; `tokens` a tensor (n + 1,), nothing checked."""
 
     @property

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from torch import Generator
-
 from reference.candidates import candidates
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting
 from reference.models import Pair
 from reference.sampling import Sampling, handed
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 from spectheory.world import Growth, Levels, Paths, Policy
 
@@ -54,7 +53,7 @@ class _DrawnDrafting(PathDrafting):
         super().__init__(pair, sampling)
         self.policy = policy
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow. Nodes of one path share a row of the forward, as those of DrawRule.IID_APART may be."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from torch import Generator
 
+from reference.candidates import largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting, TokenPath
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 from spectheory.search import Drafted
 from spectheory.search import Drafter as Expanding
@@ -62,14 +63,14 @@ class SearchedDrafting(PathDrafting):
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
         """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
         law = self.sampling.draft_law(self.logits(paths))
-        top = law.topk(min(self.search.budget, law.shape[1]))
-        tokens, probabilities = top.indices.cpu().numpy(), top.values.cpu().numpy()
-        for row, path in enumerate(paths):
-            if len(path) >= self.room:
-                probabilities[row] = 0
+        tokens, probabilities = (
+            found.numpy(force=True) for found in largest(law, min(self.search.budget, law.shape[1]))
+        )
+        if max(map(len, paths)) >= self.room:
+            probabilities[[len(path) >= self.room for path in paths]] = 0
         return tokens, probabilities
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow."""
         self.room = room
         found = self.search.grow(self)

@@ -11,13 +11,14 @@ from itertools import pairwise
 from math import ceil
 from typing import Protocol
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 from spectheory.goose import allocate, harmonic_widths
 
@@ -183,7 +184,7 @@ class GooseDrafting(Drafting):
             self._learn(self.draft, path)
         self.index.extend(emitted)
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow."""
         settings, root = self.settings, self.index.text[-1]
         match = self.index.match(min(room, settings.max_spine, settings.budget), overlap=settings.overlap)

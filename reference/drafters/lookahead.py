@@ -18,11 +18,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
 Gram = tuple[int, ...]
@@ -109,7 +110,7 @@ class LookaheadDrafting(Drafting):
                 self.rows = [row[1:] for row in rows]
         self.root = emitted[-1]
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow. Columns that would end below `room` are given up: the context has no place for them."""
         trie = _Trie(self.root)
         for gram in reversed(self.pool.get(self.root, {})):

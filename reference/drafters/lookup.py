@@ -6,11 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
 
@@ -126,7 +127,7 @@ class LookupDrafting(Drafting):
         """See Drafting.commit."""
         self.index.extend(emitted)
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow."""
         most = min(room, self.settings.max_tokens)
         return chain(self.index.text[-1], self.index.match(most, overlap=self.settings.overlap).tokens)

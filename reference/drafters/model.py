@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -36,9 +35,13 @@ class ModelDrafting(Drafting):
         """See Drafting.seconds."""
         return self.model.seconds
 
-    def root_logits(self) -> Tensor:
+    def pending_tokens(self) -> Tensor:
+        """The pending ones, on the device."""
+        return torch.tensor(self.pending, device=self.model.device)
+
+    def root_logits(self, pending: Tensor) -> Tensor:
         """(1, V) behind the root, from a forward of what is pending."""
-        logits = self.model.forward(torch.tensor(self.pending, device=self.model.device))[-1:]
+        logits = self.model.forward(pending)[-1:]
         self.committed = self.model.length
         return logits
 
@@ -51,35 +54,30 @@ class ModelDrafting(Drafting):
 class PathDrafting(ModelDrafting):
     """Drafts that grow as they go: any node may be expanded once its parent was.
 
-    `slots` are the places in the cache of an expanded node and of those on the way to it, below the root.
+    `slots` are the places of the expanded nodes in the cache, behind the committed text; the root's is -1.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
         super().__init__(pair, sampling)
-        self.slots: dict[TokenPath, tuple[int, ...]] = {}
+        self.slots: dict[TokenPath, int] = {(): -1}
+        self.rows = self.model.rows()
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """See Drafting.commit."""
         if self.committed:
             prefixes = (tuple(emitted[:length]) for length in range(1, len(emitted)))
-            slots = [self.slots[prefix][-1] for prefix in prefixes if prefix in self.slots]
-            self.keep([slot - self.committed for slot in slots], emitted)
+            self.keep([self.slots[prefix] for prefix in prefixes if prefix in self.slots], emitted)
         else:
             self.pending = emitted
-        self.slots = {}
+        self.slots = {(): -1}
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
         """(P, V) behind distinct paths, from one forward: the root alone, or nodes whose parents were expanded."""
         if not paths[0]:
-            return self.root_logits()
-        rows, columns = [], []
-        for row, path in enumerate(paths):
-            self.slots[path] = (*self.slots.get(path[:-1], ()), self.model.length + row)
-            rows += [row] * len(path)
-            columns += self.slots[path]
-        attend = np.zeros((len(paths), self.model.length + len(paths)), bool)
-        attend[:, : self.committed] = True
-        attend[rows, columns] = True
+            return self.root_logits(self.pending_tokens())
+        first = len(self.slots) - 1
+        self.rows.hang([self.slots[path[:-1]] for path in paths], first)
+        for slot, path in enumerate(paths, first):
+            self.slots[path] = slot
         tokens = torch.tensor([path[-1] for path in paths], device=self.model.device)
-        positions = torch.tensor([self.committed + len(path) - 1 for path in paths], device=self.model.device)
-        return self.model.forward_tree(tokens, positions, self.model.mask(attend))
+        return self.model.forward_tree(tokens, self.committed, self.rows, first)

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
 from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
 
@@ -95,7 +96,7 @@ class RecyclingDrafting(Drafting):
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest(self.drafted[rows], logits[rows])
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow; breadth first, a level at once."""
         tree = self.settings.tree
         tokens = torch.full((tree.budget + 1,), self.root, device=self.device)

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
-from torch.nn.functional import pad
+from torch import Tensor
 
-from reference.cached import CachedModel
-from reference.candidates import candidates
+from reference.candidates import candidates, largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import ModelDrafting
 from reference.models import Pair
 from reference.sampling import Sampling, handed
+from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
 
@@ -54,38 +52,36 @@ class _Level:
 
     Attributes:
         nodes: the inner nodes of this depth.
-        inner: their places among the tokens of this depth.
-        depth: theirs less 1, positions behind the committed text.
-        mask: additive, over what is cached behind that text; None where it hides nothing.
+        inner: their places among the tokens of this depth; None where they are all.
+        first: inner nodes before them, the root not counted; -1 for the root.
+        plain: whether they attend to all that is before them, as a token of a text does.
         fanout: most children of one of them.
-        children: places of the children among `fanout` candidates for each inner node.
+        children: places of the children among `fanout` candidates for each inner node; None where they are all.
     """
 
     nodes: list[int]
-    inner: Tensor | slice
-    depth: Tensor
-    mask: Tensor | None
+    inner: Tensor | None
+    first: int
+    plain: bool
     fanout: int
-    children: Tensor | slice
+    children: Tensor | None
 
 
-def _levels(tree: Tree, model: CachedModel) -> list[_Level]:
-    def places(wanted: np.ndarray, size: int) -> Tensor | slice:
-        return slice(None) if len(wanted) == size else torch.as_tensor(wanted, device=model.device)
+def _levels(tree: Tree, inner: np.ndarray, device: torch.device) -> list[_Level]:
+    def places(wanted: np.ndarray, size: int) -> Tensor | None:
+        return None if len(wanted) == size else torch.as_tensor(wanted, device=device)
 
-    ancestors, inner = tree.ancestor_mask(), np.unique(tree.parent[1:])
-    levels = []
+    ancestors, levels = tree.ancestor_mask(), []
     for depth in range(tree.max_depth):
         at, below = (np.flatnonzero(tree.depth == d) for d in (depth, depth + 1))
-        nodes = inner[tree.depth[inner] == depth]
-        attend = ancestors[np.ix_(nodes, inner[(inner > 0) & (tree.depth[inner] <= depth)])]
+        nodes, before = inner[tree.depth[inner] == depth], int((tree.depth[inner] < depth).sum())
         fanout = int(tree.rank[below].max()) + 1
         taken = np.searchsorted(nodes, tree.parent[below]) * fanout + tree.rank[below]
         level = _Level(
             nodes=nodes.tolist(),
             inner=places(nodes - at[0], len(at)),
-            depth=torch.full((len(nodes),), depth - 1, device=model.device),
-            mask=None if attend.all() else model.mask(attend),
+            first=before - 1,
+            plain=bool(ancestors[np.ix_(nodes, inner[: before + len(nodes)])].all()),
             fanout=fanout,
             children=places(taken, len(nodes) * fanout),
         )
@@ -100,8 +96,12 @@ class StaticDrafting(ModelDrafting):
         super().__init__(pair, sampling)
         self.tree = Tree.from_paths(tree.to_paths())
         self.rule = rule
-        self.levels = _levels(self.tree, self.model)
-        self.offset = {node: row for row, node in enumerate(node for level in self.levels[1:] for node in level.nodes)}
+        inner = np.unique(self.tree.parent[1:])
+        self.levels = _levels(self.tree, inner, self.model.device)
+        self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
+        self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
+        self.rows = self.model.rows()
+        self.rows.hang([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
@@ -117,43 +117,39 @@ class StaticDrafting(ModelDrafting):
         planned = path if self.nodes is None else [self.nodes[node] for node in path]
         self.keep([self.offset[node] for node in planned if node in self.offset], emitted)
 
-    def grow(self, room: int, rng: Generator | None) -> Draft:
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow."""
-        by_depth, laws = [torch.tensor(self.pending[-1:], device=self.model.device)], []
+        pending, laws = self.pending_tokens(), []
+        fed, by_depth = pending, [pending[-1:]]
         for level in self.levels[:room]:
-            logits = self._logits(level, by_depth[-1])
+            logits = self._logits(level, fed)
             if self.sampling.greedy:
-                drawn = logits.topk(level.fanout).indices if level.fanout > 1 else logits.max(-1).indices
+                drawn, _ = largest(logits, level.fanout)
             else:
-                laws.append(self.sampling.law(logits))
-                drawn = candidates(laws[-1], level.fanout, self.rule, rng)
-            by_depth.append(drawn.flatten()[level.children])
-        tokens, drawn_from = torch.cat(by_depth), self._by_node(laws)
+                law = self.sampling.law(logits)
+                drawn = candidates(law, level.fanout, self.rule, rng)
+                laws.extend(handed(law))
+            fed = drawn.view(-1) if level.children is None else drawn.view(-1)[level.children]
+            by_depth.append(fed)
+        tokens = torch.cat(by_depth)
         tree = self.tree if room >= self.tree.max_depth else Tree(self.tree.parent[: len(tokens)])
-        draft = Draft.unchecked(tree, tokens, drawn_from[: len(tokens)], tree.child_lists, self.rule)
+        q = [laws[row] if row < len(laws) else None for row in self.law_rows[: tree.budget + 1]]
+        draft = Draft.unchecked(tree, tokens, q, tree.child_lists, self.rule)
         self.nodes = None
-        if self.rule is DrawRule.NO_REPLACEMENT and not (possible := tokens >= 0).all():
-            draft, self.nodes = pruned(draft, possible.numpy(force=True))
+        if self.rule is DrawRule.NO_REPLACEMENT and tokens.min() < 0:
+            draft, self.nodes = pruned(draft, (tokens >= 0).numpy(force=True))
         return draft
 
-    def _by_node(self, laws: list[Tensor]) -> list[Any]:
-        """The law at each node of the tree, from those of the levels; None where nothing was drawn."""
-        rows: list[Any] = [None] * (self.tree.budget + 1)
-        for level, law in zip(self.levels, laws, strict=False):
-            for node, row in zip(level.nodes, handed(law), strict=True):
-                rows[node] = row
-        return rows
-
     def _logits(self, level: _Level, tokens: Tensor) -> Tensor:
-        """(P, V) behind the inner nodes of a level, given the tokens of its depth."""
-        if level is self.levels[0]:
-            return self.root_logits()
-        fed = tokens[level.inner]
+        """(P, V) behind the inner nodes of a level, given the tokens of its depth; for the root, what is pending."""
+        if level.first < 0:
+            return self.root_logits(tokens)
+        fed = tokens if level.inner is None else tokens[level.inner]
         if self.rule is DrawRule.NO_REPLACEMENT:
-            fed = fed.clamp(min=0)
-        if level.mask is None:
+            fed = fed.clamp_min(0)
+        if level.plain:
             return self.model.forward(fed)
-        return self.model.forward_tree(fed, level.depth + self.committed, pad(level.mask, (self.committed, 0)))
+        return self.model.forward_tree(fed, self.committed, self.rows, level.first)
 
 
 def pruned(draft: Draft, wanted: np.ndarray) -> tuple[Draft, list[int]]:

@@ -38,10 +38,9 @@ class Naive(Solver):
     def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """See Solver.emit."""
         first = drafts[0]
-        if rng.random() < accept_ratio(p[first], q[first]):
+        if rng.random() * q[first] < p[first]:
             return first
-        left = excess(p, q)
-        return draw(left if left.sum() > 0 else p, rng)
+        return draw(excess(p, q), rng, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

@@ -37,14 +37,14 @@ class Drafter(Protocol):
 
 
 def ask(draft: Drafter, paths: Sequence[DraftedPath], fanout: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `fanout` columns of what the draft answers, as int64 and float64.
+    """The first `fanout` columns of what the draft answers, or all of it, as integers and floats.
 
     Raises:
         ValueError: the answer has other shapes, or rows that rise, are no probabilities or sum to more than 1.
     """
-    tokens, probabilities = (np.asarray(part) for part in draft.expand(paths))
     if getattr(draft, "unchecked", False):
-        return tokens[:, :fanout], probabilities[:, :fanout]
+        return draft.expand(paths)
+    tokens, probabilities = (np.asarray(part) for part in draft.expand(paths))
     if tokens.shape != probabilities.shape or tokens.ndim != 2 or len(tokens) != len(paths):
         raise ValueError(
             f"draft.expand must give tokens and probabilities of shape ({len(paths)}, children) for {len(paths)} "

@@ -12,9 +12,8 @@ which leave a processor's caches cold, a few comparisons take less time than the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from heapq import merge
-from itertools import islice
+from bisect import insort
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -45,20 +44,6 @@ class Node(NamedTuple):
     def probability(self) -> float:
         """The product of the probabilities on the path."""
         return -self.negated
-
-    def children(self, tokens: np.ndarray, law: np.ndarray, least: float) -> Iterator[Node]:
-        """Those of a probability of at least `least` and above 0, in order.
-
-        Args:
-            tokens: (C,) integers.
-            law: (C,) their probabilities given the path, falling.
-            least: as said.
-        """
-        for rank in range(len(law)):
-            negated = self.negated * law.item(rank)
-            if negated == 0 or -negated < least:
-                return
-            yield Node(negated, self.depth + 1, rank, self, (*self.path, tokens.item(rank)))
 
 
 ROOT = Node(-1.0, 0, 0, None, ())
@@ -103,8 +88,7 @@ class Frontier:
         tokens, law = ask(self._draft, [node.path for node in nodes], fanout)
         self._calls += 1
         self._fed += len(nodes)
-        families = (node.children(*row, least) for node, row in zip(nodes, zip(tokens, law, strict=True), strict=True))
-        children = list(islice(merge(*families), most))
+        children = _best_children(nodes, tokens, law, fanout, most, least)
         self.nodes = sorted(self.nodes + children)
         return children
 
@@ -118,7 +102,7 @@ class Frontier:
         place = {root.path: 0}
         for node in nodes:
             place[node.path] = len(place)
-        tree = Tree([-1, *(place[node.path[:-1]] for node in nodes)])
+        tree = Tree.unchecked([-1, *(place[node.path[:-1]] for node in nodes)])
         tokens = np.array([UNKNOWN_TOKEN, *(node.path[-1] for node in nodes)])
         probability = np.array([1.0, *(node.probability for node in nodes)])
         return Drafted(tree, tokens, probability, self._budget, self._calls, self._fed)
@@ -127,3 +111,19 @@ class Frontier:
 def total(nodes: Sequence[Node]) -> float:
     """Sum of the probabilities of nodes."""
     return -sum(node.negated for node in nodes)
+
+
+def _best_children(
+    nodes: Sequence[Node], tokens: np.ndarray, law: np.ndarray, fanout: int, most: int, least: float
+) -> list[Node]:
+    """The first `most` of them; see Frontier.expand. Rows of `law` fall: a child that is too late ends its row."""
+    children: list[Node] = []
+    for row, node in enumerate(nodes):
+        for rank in range(min(fanout, law.shape[1])):
+            negated = node.negated * law.item(row, rank)
+            if negated == 0 or -negated < least:
+                break
+            if len(children) >= most and negated > children[most - 1].negated:
+                break
+            insort(children, Node(negated, node.depth + 1, rank, node, (*node.path, tokens.item(row, rank))))
+    return children[:most]

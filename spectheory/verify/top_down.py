@@ -24,8 +24,10 @@ def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[
     node, accepted = 0, []
     while True:
         token = emit(node)
-        child = next((c for c in draws[node] if tokens[c] == token), None)
-        if child is None:
+        for child in draws[node]:
+            if tokens[child] == token:
+                break
+        else:
             return accepted, token
         accepted.append(child)
         node = child

@@ -1,0 +1,55 @@
+"""What a forward is told of the nodes of a tree: what each of them attends to, and where it stands in the text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
+"""Whole numbers of as many bytes: NumPy has no bfloat16, and rows are only copied."""
+
+
+class TreeRows:
+    """Attention masks and depths of nodes below a committed text, each written from its parent's.
+
+    A node attends to the text, to itself and to the nodes on the way to it. Masks are added to attention scores, which
+    is right in eager attention and SDPA alike: 0, or the lowest number there is. They lie in one tensor on the host,
+    behind `room` columns of zeros for the text, so that a forward behind any text needs a view of it. The last row is
+    blank: the parent, -1, of what hangs right below the text.
+    """
+
+    def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
+        self.dtype, self.device, self.on_host = dtype, device, device.type == "cpu"
+        self.room = self.size = 0
+        self._grow(room=256, size=16)
+
+    def hang(self, parents: Sequence[int], first: int = 0) -> None:
+        """Write nodes `first`, `first + 1`, ... below `parents`: nodes before them, or -1."""
+        while first + len(parents) > self.size:
+            self._grow(self.room, 2 * self.size)
+        bits, depth = self._bits, self._depth
+        for node, parent in enumerate(parents, first):
+            bits[node] = bits[parent]
+            bits[node, node] = 0
+            depth[node] = depth[parent] + 1
+
+    def behind(self, committed: int, first: int, end: int) -> tuple[Tensor, Tensor]:
+        """Positions (1, n) and mask (1, 1, n, committed + end) of nodes first..end - 1 behind `committed` tokens."""
+        while committed > self.room:
+            self._grow(2 * self.room, self.size)
+        positions = self.depth[:, first:end] + committed
+        mask = self.mask[:, :, first:end, self.room - committed : self.room + end]
+        return (positions, mask) if self.on_host else (positions.to(self.device), mask.to(self.device))
+
+    def _grow(self, room: int, size: int) -> None:
+        mask = torch.zeros((1, 1, size + 1, room + size), dtype=self.dtype)
+        mask[..., room:] = torch.finfo(self.dtype).min
+        depth = torch.full((1, size + 1), -1)
+        if self.size:
+            mask[..., : self.size, room : room + self.size] = self.mask[..., : self.size, self.room :]
+            depth[:, : self.size] = self.depth[:, : self.size]
+        self.mask, self.depth, self.room, self.size = mask, depth, room, size
+        self._bits = mask.view(BITS[mask.element_size()]).numpy()[0, 0, :, room:]
+        self._depth = depth.numpy()[0]
