@@ -55,9 +55,9 @@ def positive_part(v: Vector) -> Vector:
     return v * (v > 0)
 
 
-def excess(p: Vector, q: Vector, scale: Any = 1) -> Vector:
-    """(p - scale q)+, in one new vector: large ones take longer to allocate than to fill."""
-    difference = q * -scale + p
+def excess(p: Vector, q: Vector, scale: Any = None) -> Vector:
+    """(p - q)+, or (p - scale q)+, in one new vector: large ones take longer to allocate than to fill."""
+    difference = p - q if scale is None else q * -scale + p
     difference *= difference > 0
     return difference
 

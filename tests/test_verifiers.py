@@ -113,6 +113,14 @@ def played(program: Callable[[Any], tuple[int, int]]) -> dict[tuple[int, int], F
     return {result: mass for result, mass in found.items() if mass}
 
 
+@pytest.mark.parametrize(("verifier", "policies"), POLICIES, ids=lambda x: str(x) if isinstance(x, Verifier) else "")
+def test_what_is_drawn_has_the_law_of_the_outcome(verifier: Verifier, policies: list[Any]) -> None:
+    for case in range(200):
+        draft, p = grown(policies[case % len(policies)], case, 2 + case % 2)
+        found = played(lambda rng, draft=draft, p=p: verifier.drawn(draft, p, rng))
+        assert found == joint(verifier.outcome(draft, p))
+
+
 def part(a: Any, p: Any, b: Any, q: Any) -> list[Any]:
     """(a p - b q)+."""
     return [max(a * x - b * y, 0) for x, y in zip(p, q, strict=True)]

@@ -104,6 +104,6 @@ class RecyclingDrafting(Drafting):
             tokens[nodes] = self.table.tokens[tokens[parents], ranks]
         draft = Draft.unchecked(tree, tokens, [None] * len(tokens), self.draws, DrawRule.TOP_K)
         if room < tree.max_depth:
-            draft, _ = pruned(draft, tree.depth <= room)
+            draft, _ = pruned(draft, (tree.depth <= room).tolist())
         self.drafted = draft.tokens
         return draft

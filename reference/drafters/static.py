@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -136,8 +137,8 @@ class StaticDrafting(ModelDrafting):
         q = [laws[row] if row < len(laws) else None for row in self.law_rows[: tree.budget + 1]]
         draft = Draft.unchecked(tree, tokens, q, tree.child_lists, self.rule)
         self.nodes = None
-        if self.rule is DrawRule.NO_REPLACEMENT and tokens.min() < 0:
-            draft, self.nodes = pruned(draft, (tokens >= 0).numpy(force=True))
+        if self.rule is DrawRule.NO_REPLACEMENT and min(found := tokens.tolist()) < 0:
+            draft, self.nodes = pruned(draft, [token >= 0 for token in found])
         return draft
 
     def _logits(self, level: _Level, tokens: Tensor) -> Tensor:
@@ -152,8 +153,8 @@ class StaticDrafting(ModelDrafting):
         return self.model.forward_tree(fed, self.committed, self.rows, level.first)
 
 
-def pruned(draft: Draft, wanted: np.ndarray) -> tuple[Draft, list[int]]:
-    """The draft without the nodes that are not `wanted` (n + 1,) and what hangs below them, and the nodes it has."""
+def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
+    """The draft without the nodes that are not `wanted`, one of n + 1, and what hangs below; and the nodes it has."""
     parent, number = draft.tree.parent.tolist(), {0: 0}
     for node in range(1, len(parent)):
         if wanted[node] and parent[node] in number:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spectheory.arrays import Vector, accept_ratio, excess, normalised, residual, without
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
@@ -43,6 +44,19 @@ class RRS(Solver):
             left, mass = after_rejection(left, rest, scale)
             rest[token] = rest[token] * 0
         return law_of_tries(tries, normalised(left, otherwise=p))
+
+    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.emit."""
+        left, rest, scale = p, q, 1
+        for token in dict.fromkeys(drafts):
+            if rng.random() * (rest[token] * scale) < left[token]:
+                return token
+            left, mass = after_rejection(left, rest, scale)
+            rest = rest * 1
+            rest[token] = rest[token] * 0
+            others = rest.sum()
+            scale = mass / (others + (others == 0))
+        return draw(left, rng, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from spectheory.arrays import Vector, accept_ratio, excess, normalised
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -46,6 +47,15 @@ class SpecInfer(Solver):
         for token, chance in hits.items():
             law[token] += chance
         return law
+
+    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.emit."""
+        left, mass = p, 1
+        for token in rng.permutation(drafts).tolist():
+            if rng.random() * (q[token] * mass) < left[token]:
+                return token
+            left, mass = after_rejection(left, q, mass)
+        return draw(left, rng, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

@@ -9,6 +9,7 @@ from math import inf
 from typing import Any, ClassVar
 
 from spectheory.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
+from spectheory.chance import draw
 from spectheory.draft import DrawRule
 from spectheory.otlp.smallest_factor import gap, smallest_factor
 from spectheory.otlp.solver import Solver
@@ -87,6 +88,23 @@ class SpecTr(Solver):
         _, left, _ = _left(p, q, len(drafts), rho)
         tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
         return law_of_tries(tries, normalised(positive_part(left), otherwise=p))
+
+    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.emit. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
+
+        Raises:
+            ValueError: the given rho is below rho*.
+        """
+        k = len(drafts)
+        rho = None if self.rho is None else self.factor(p, q, k)
+        for token in drafts:
+            barrier = rng.random() * q[token]
+            if rho is None and barrier < p[token] <= barrier * k:
+                rho = self.factor(p, q, k)
+            if barrier * (1 if rho is None else rho) < p[token]:
+                return token
+        _, left, _ = _left(p, q, k, self.factor(p, q, k) if rho is None else rho)
+        return draw(positive_part(left), rng, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from spectheory.arrays import Vector, accept_ratio
+from spectheory.chance import draw
+from spectheory.draft import Draft
 from spectheory.verify.shortfall import coin, shortfall
-from spectheory.verify.single_path import SinglePath
+from spectheory.verify.single_path import SinglePath, path_tokens
 
 
 @dataclass(frozen=True)
@@ -31,15 +35,31 @@ class Block(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath.path_law."""
-        one = p[0].sum() * 0 + 1
-        weight, coins, next_token = one, [], []
-        for node, token in enumerate(tokens):
-            lacking, law = shortfall(weight, p[node], q[node])
-            coins.append(coin(lacking, weight) if node else one)
-            next_token.append(law)
-            weight = accept_ratio(weight * p[node][token], q[node][token])
-        left, stop = one, []
-        for chance in reversed([*coins, weight]):
+        left, stop, next_token = p[0].sum() * 0 + 1, [], []
+        for _, chance, law in _judged(tokens, p, q):
             stop.append(left * chance)
+            next_token.append(law)
             left = left * (1 - chance)
-        return stop[::-1], [*next_token, p[len(tokens)]]
+        return stop[::-1], next_token[::-1]
+
+    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.drawn; nothing before the last accepted node is evaluated."""
+        return self.path_drawn(path_tokens(draft), p, draft.q, rng)
+
+    def path_drawn(
+        self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector], rng: np.random.Generator
+    ) -> tuple[int, int]:
+        """Draw (accepted tokens, next token) along a path; see SinglePath.path_law."""
+        node, law = next((node, law) for node, chance, law in _judged(tokens, p, q) if rng.random() < chance)
+        return node, draw(law, rng)
+
+
+def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
+    """(node, chance to keep what ends there given that nothing longer was, law of the next token), far end first."""
+    weights = [p[0].sum() * 0 + 1]
+    for node, token in enumerate(tokens):
+        weights.append(accept_ratio(weights[-1] * p[node][token], q[node][token]))
+    yield len(tokens), weights[-1], p[len(tokens)]
+    for node in reversed(range(len(tokens))):
+        lacking, law = shortfall(weights[node], p[node], q[node])
+        yield node, coin(lacking, weights[node]) if node else 1, law

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from spectheory.arrays import Vector
 from spectheory.draft import Draft, DrawRule
 from spectheory.verify.block import Block
@@ -35,26 +37,18 @@ class GreedyMultiPathBlock(Verifier):
 
     def law_of(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        one = p[0].sum() * 0 + 1
-        paths, below = 1, one * 0
-        way, laws = [0], []
-        while drawn := draft.draws[way[-1]]:
-            node = way[-1]
-            paths = max(paths, len(drawn))
-            place, under, upto = _ranked(p[node], draft.q[node])
-            children = sorted(set(drawn))
-            tokens = [int(draft.tokens[child]) for child in children]
-            best = int(place[tokens].argmax())
-            laws.append(_law_of_best(draft.q[node], under, upto, below, paths))
-            if paths > 1:
-                below = _mixed(below, under[tokens[best]]) / _mixed(below, upto[tokens[best]])
-            way.append(children[best])
-        stop, next_token = [one * 0] * (draft.tree.budget + 1), list(p)
-        tokens = [int(draft.tokens[node]) for node in way[1:]]
+        way, tokens, laws = _best_path(draft, p)
+        stop, next_token = [p[0].sum() * 0] * (draft.tree.budget + 1), list(p)
         law = Block().path_law(tokens, [p[node] for node in way], laws)
         for node, chance, following in zip(way, *law, strict=True):
             stop[node], next_token[node] = chance, following
         return Outcome(draft.tree, stop, next_token)
+
+    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.drawn; of the path taken, nothing before its last accepted node is verified."""
+        way, tokens, laws = _best_path(draft, p)
+        accepted, following = Block().path_drawn(tokens, [p[node] for node in way], laws, rng)
+        return way[accepted], following
 
     def _check(self, draft: Draft, p: Any) -> None:
         super()._check(draft, p)
@@ -73,18 +67,37 @@ class GreedyMultiPathBlock(Verifier):
                 hits[child] += 1
 
 
-def _ranked(p: Vector, q: Vector) -> tuple[Vector, Vector, Vector]:
-    """(V,) place of each token in the order of p / q, ties by token, and q cumulated without and with the token."""
-    ratio = p / (q + (q == 0))
+def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]]:
+    """The path taken: its nodes, its tokens below the root, and the law q~ of each given those before."""
+    paths, below = 1, p[0].sum() * 0
+    way, tokens, laws = [0], [], []
+    while drawn := draft.draws[node := way[-1]]:
+        paths = max(paths, len(drawn))
+        ratio = p[node] / (draft.q[node] + (draft.q[node] == 0))
+        under, upto = _cumulated(ratio, draft.q[node])
+        best = max(drawn, key=lambda child, ratio=ratio: (ratio[token := int(draft.tokens[child])], token))
+        token = int(draft.tokens[best])
+        laws.append(_law_of_best(draft.q[node], under, upto, below, paths))
+        if paths > 1:
+            below = _mixed(below, under[token]) / _mixed(below, upto[token])
+        way.append(best)
+        tokens.append(token)
+    return way, tokens, laws
+
+
+def _cumulated(ratio: Vector, q: Vector) -> tuple[Vector, Vector]:
+    """(V,) q summed over the tokens before each in the order of `ratio`, ties by token, without and with the token."""
     order = ratio.argsort()
-    sorted_ratio, key = ratio[order], order * 1
-    # a stable sort by hand: its argument has one name in NumPy and another in torch
-    key[1:] += len(key) * (sorted_ratio[1:] != sorted_ratio[:-1]).cumsum(0)
-    order = order[key.argsort()]
+    rising = ratio[order]
+    if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
+        # a stable sort by hand: its argument has one name in NumPy and another in torch
+        key = order * 1
+        key[1:] += len(key) * apart.cumsum(0)
+        order = order[key.argsort()]
     cumulated, under, upto = q[order].cumsum(0), q * 0, q * 0
     under[order[1:]] = cumulated[:-1]
     upto[order] = cumulated
-    return order.argsort(), under, upto
+    return under, upto
 
 
 def _mixed(below: Any, cumulated: Any) -> Any:

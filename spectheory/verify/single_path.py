@@ -39,8 +39,7 @@ class SinglePath(Verifier):
     @final
     def law_of(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        tokens = [int(token) for token in draft.tokens[1:]]
-        return Outcome(draft.tree, *self.path_law(tokens, p, draft.q))
+        return Outcome(draft.tree, *self.path_law(path_tokens(draft), p, draft.q))
 
     def _check(self, draft: Draft, p: Any) -> None:
         super()._check(draft, p)
@@ -50,3 +49,8 @@ class SinglePath(Verifier):
                     f"{self} verifies chains: draft must have one draw at each inner node, got {len(drawn)} at node "
                     f"{node}; draft with Levels((1, 1, ...)), or verify the tree with Traversal()"
                 )
+
+
+def path_tokens(draft: Draft) -> list[int]:
+    """Those of a drafted chain, in order."""
+    return [int(token) for token in draft.tokens[1:]]
