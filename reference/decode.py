@@ -149,18 +149,16 @@ class Decoding:
 
     def cycle(self) -> Cycle:
         """Draft, verify, keep."""
-        committed = self.target.length
+        target, committed = self.target, self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
-        tokens = torch.as_tensor(draft.tokens, device=self.target.device)
+        tokens = torch.as_tensor(draft.tokens, device=target.device)
         if draft.tree is not self.tree:
             self.tree = draft.tree
             self.rows.hang(draft.tree.parent.tolist())
-        logits = (
-            self.target.forward_tree(tokens, committed, self.rows) if draft.draws[0] else self.target.forward(tokens)
-        )
+        logits = target.forward_tree(tokens, committed, self.rows) if draft.draws[0] else target.forward(tokens)
         draft, p, path, following = self._verify(draft, tokens, logits)
         emitted = [*(draft.tokens[node] for node in path), following]
-        self.target.keep(committed, [0, *path])
+        target.keep(committed, [0, *path])
         self.drafting.commit(path, emitted, logits)
         self.tokens += emitted
         self.room -= len(emitted)

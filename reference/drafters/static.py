@@ -52,15 +52,13 @@ class _Level:
     """One draft forward of a tree in breadth-first order: all index arithmetic of it, done once.
 
     Attributes:
-        nodes: the inner nodes of this depth.
-        inner: their places among the tokens of this depth; None where they are all.
+        inner: places of the inner nodes among the tokens of this depth; None where they are all.
         first: inner nodes before them, the root not counted; -1 for the root.
         plain: whether they attend to all that is before them, as a token of a text does.
         fanout: most children of one of them.
         children: places of the children among `fanout` candidates for each inner node; None where they are all.
     """
 
-    nodes: list[int]
     inner: Tensor | None
     first: int
     plain: bool
@@ -79,7 +77,6 @@ def _levels(tree: Tree, inner: np.ndarray, device: torch.device) -> list[_Level]
         fanout = int(tree.rank[below].max()) + 1
         taken = np.searchsorted(nodes, tree.parent[below]) * fanout + tree.rank[below]
         level = _Level(
-            nodes=nodes.tolist(),
             inner=places(nodes - at[0], len(at)),
             first=before - 1,
             plain=bool(ancestors[np.ix_(nodes, inner[: before + len(nodes)])].all()),
