@@ -11,6 +11,9 @@ from reference.models import Pair, load_pair
 from reference.train.corpus import standard_library, train_tokenizer
 from reference.train.pair import export, new_model
 from reference.train.recipe import Recipe, Shape
+from tests.command_line import plan, run
+
+__all__ = ["plan", "run"]
 
 torch.set_num_threads(1)
 """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""

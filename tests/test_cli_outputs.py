@@ -9,9 +9,8 @@ import pytest
 
 import spectheory as st
 from spectheory.schedule import Schedule
-from tests.test_cli_engines import HEAD, Run, plan, refused, run
+from tests.command_line import HEAD, Run, refused
 
-__all__ = ["plan", "run"]
 CHAINS = (*HEAD, "--batch", "1:64", "--max-fanout", 1, "--engine", "sglang")
 
 

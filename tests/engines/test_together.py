@@ -8,12 +8,11 @@ from pathlib import Path
 import pytest
 
 from spectheory import Acceptance
+from tests.command_line import Run, refused
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm import PROMETHEUS, REQUEST
-from tests.test_cli_engines import Run, refused, run
 
-__all__ = ["run"]
 SAID = "2 reports are added, each taken to have its own cycles"
 
 

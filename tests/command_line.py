@@ -1,0 +1,46 @@
+"""What tests of the command line share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory.cli import app
+
+Run = Callable[..., Result]
+HEAD = ("--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "eagle3-llama-3.1-8b")
+MODEL = (*HEAD[:5], "llama-3.2-1b")
+
+
+@pytest.fixture
+def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
+    """Run the command line in an empty folder."""
+    monkeypatch.chdir(tmp_path)
+
+    def call(*arguments: object, given: str | None = None) -> Result:
+        return CliRunner().invoke(app, [*map(str, arguments)], input=given)
+
+    return call
+
+
+@pytest.fixture
+def plan(run: Run) -> Run:
+    """Plan with rates for which a tree is best, within 16 nodes."""
+    st.Acceptance.by_rank([0.6, 0.15, 0.06]).save("acceptance.json")
+    st.Latency.constant(draft_seconds=0.1).save("latency.json")
+    st.Latency.constant(draft_seconds=9.0).save("slow.json")
+    return lambda *arguments: run("plan", "--acceptance", "acceptance.json", "--max-budget", 16, *arguments)
+
+
+def refused(result: Result, *messages: str) -> None:
+    """Status 2 with a line for each message, and nothing else on standard error."""
+    lines = result.stderr.strip().splitlines()
+    assert result.exit_code == 2
+    assert len(lines) == len(messages)
+    for line, message in zip(lines, messages, strict=True):
+        assert line.startswith("error: ")
+        assert message in line
