@@ -16,7 +16,7 @@ from spectheory.cli.exporting import ENGINES
 from spectheory.models import model_names, repository
 from spectheory.schedule import Schedule
 from tests.command_line import HEAD, MODEL, Run, refused
-from tests.engines.test_vllm import PROMETHEUS
+from tests.engines.test_vllm_statistics import PROMETHEUS
 
 
 def schedule_of(file: str) -> Schedule:

@@ -14,7 +14,7 @@ from tests.command_line import Run, refused
 from tests.engines.test_llama_cpp import OLD_SERVER, SERVER, SLOT
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
-from tests.engines.test_vllm import LOG, PROMETHEUS, REQUEST
+from tests.engines.test_vllm_statistics import LOG, PROMETHEUS, REQUEST
 
 TRTLLM_METRICS = "trtllm_spec_decode_num_draft_tokens_total 300\ntrtllm_spec_decode_num_accepted_tokens_total 150\n"
 

@@ -14,7 +14,8 @@ import spectheory as st
 from spectheory.report.schedule import schedule_page, schedule_rows, speedup_figure
 from spectheory.schedule import Schedule, schedule, spans
 from spectheory.search.envelope import EnvelopePlan
-from tests.test_schedule import DEPLOYMENT, RATES, latency_at, measured_record, rates_file, run_plan
+from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
+from tests.test_schedule import RATES, latency_at
 
 __all__ = ["rates_file"]
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "llama-3.2-1b"}

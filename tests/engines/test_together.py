@@ -11,7 +11,7 @@ from spectheory import Acceptance
 from tests.command_line import Run, refused
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
-from tests.engines.test_vllm import PROMETHEUS, REQUEST
+from tests.engines.test_vllm_statistics import PROMETHEUS, REQUEST
 
 SAID = "2 reports are added, each taken to have its own cycles"
 

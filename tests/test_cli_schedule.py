@@ -1,0 +1,276 @@
+"""`spectheory plan --gpu`: the command, its page, and the measured records that it takes."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from html import unescape
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory.cli import app
+from spectheory.cli.scheduling import Deployment
+from spectheory.schedule import Schedule
+from tests.test_schedule import RATES, TOKENS, latency_at
+
+SHAPES = Path(st.__file__).parent / "data" / "models"
+
+
+@pytest.fixture
+def rates_file(tmp_path: Path) -> Path:
+    RATES.save(tmp_path / "acceptance.json")
+    return tmp_path / "acceptance.json"
+
+
+DEPLOYMENT = ["--gpu", "h100_sxm", "--target", "llama-3.1-8b", "--draft", "llama-3.2-1b"]
+
+
+def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) -> None:
+    page, out = tmp_path / "plan.html", tmp_path / "schedule.json"
+    arguments = ["plan", "--acceptance", str(rates_file), *DEPLOYMENT, "--batch", "1:200", "--max-budget", "32"]
+    result = CliRunner().invoke(app, [*arguments, "--report", str(page), "--out", str(out)])
+    assert result.exit_code == 0, result.output
+    assert "Fastest at each batch size" in result.output
+    html = page.read_text()
+    assert html.count("<svg") >= 4
+    assert "Assumed: forwards are computed by a roofline, not measured." in html
+    assert "All times are computed." in result.output.replace("\n", " ")
+    planned = Schedule.load(out)
+    assert planned.batches.tolist() == list(range(1, 201))
+    assert planned.speedup[0] > planned.speedup[-1] >= 1
+    as_json = CliRunner().invoke(app, [*arguments, "--json"])
+    assert json.loads(as_json.stdout)["kind"] == "schedule"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "give either --latency, measured, or --gpu"),
+        ([*DEPLOYMENT, "--latency", "x.json"], "give either --latency, measured, or --gpu"),
+        (["--gpu", "h100_sxm"], "--gpu needs --target and --draft"),
+        ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
+        ([*DEPLOYMENT, "--batch", "5:1"], "--batch must rise, from 1 on and up to 1,000,000,000, like 1:256 or 1,8,64"),
+        (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
+        ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
+    ],
+)
+def test_bad_deployments_are_refused_in_one_line(rates_file: Path, arguments: list[str], message: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--acceptance", str(rates_file), *arguments])
+    assert result.exit_code == 2
+    assert message in result.stderr
+    assert "Traceback" not in result.output
+
+
+HEAD = [*DEPLOYMENT[:4], "--draft", "eagle3-llama-3.1-8b"]
+
+
+def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
+    arguments = ["plan", "--acceptance", str(rates_file), *HEAD, "--out", str(tmp_path / "s.json")]
+    chains = CliRunner().invoke(
+        app, [*arguments, "--batch", "1:64", "--max-fanout", "1", "--engine", "vllm,sglang,trtllm"]
+    )
+    assert chains.exit_code == 0, chains.output
+    planned = Schedule.load(tmp_path / "s.json")
+    table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
+    assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
+    assert json.loads((tmp_path / "adaptive.json").read_text())
+    assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
+    trees = CliRunner().invoke(app, [*arguments, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"])
+    assert trees.exit_code == 0, trees.output
+    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
+    assert (
+        "note: for batch sizes 1 to 64, the fastest envelope that is the same at all of them: predicted "
+        in trees.output
+    )
+    assert trees.output.count("note: not taken, the fastest chains that ") == 2
+    tree = CliRunner().invoke(app, [*arguments, "--batch", "1", "--engine", "sglang,trtllm@1.3", "--force"])
+    assert tree.exit_code == 0, tree.output
+    assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()
+    assert "--speculative-eagle-topk 3" in tree.output
+
+
+@pytest.mark.parametrize(
+    ("engine", "message"),
+    [("vllm@0.9", "version must be one of vLLM"), ("triton", "--engine must be of vllm, sglang, trtllm")],
+)
+def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message: str) -> None:
+    result = CliRunner().invoke(app, ["plan", "--acceptance", str(rates_file), *HEAD, "--engine", engine])
+    assert result.exit_code == 2
+    assert message in result.stderr
+
+
+def measured_record(folder: Path, batch: int) -> st.Latency:
+    """A record as `benchmarks.gpu` writes it, of the deployment at that batch size."""
+    target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)
+    found = st.Latency(
+        TOKENS,
+        np.array([512, 2048]),
+        np.tile(target, (2, 1)),
+        np.tile(draft, (2, 1)),
+        provenance=st.Provenance("bench"),
+    )
+    found.save(folder / "h100_sxm" / "llama-3.1-8b" / "llama-3.2-1b" / f"batch-{batch}.json")
+    return found
+
+
+def run_plan(rates_file: Path, *arguments: object) -> Result:
+    return CliRunner().invoke(app, ["plan", "--acceptance", str(rates_file), *DEPLOYMENT, *map(str, arguments)])
+
+
+def test_measured_records_override_the_roofline_and_the_report_says_where(rates_file: Path, tmp_path: Path) -> None:
+    record, page = measured_record(tmp_path / "records", 2), tmp_path / "plan.html"
+    places = ("--batch", "1:3", "--measured", tmp_path / "records")
+    as_json = run_plan(rates_file, *places, "--json")
+    assert as_json.exit_code == 0, as_json.output
+    planned = Schedule.from_dict(json.loads(as_json.stdout))
+    assert planned.computed.tolist() == [True, False, True]
+    assert planned.plain_seconds[1] == record.plain(1024)
+    alone = st.plan(RATES, record, context=1024)
+    assert (planned.trees[planned.choice[1]], planned.speedup[1]) == (alone.tree, pytest.approx(alone.speedup))
+    for batches, said in (
+        ("1:3", "Times are measured (*) at batch 2, computed at batch 1, 3."),
+        ("2", "All times are measured."),
+    ):
+        text = run_plan(rates_file, *places, "--batch", batches, "--report", page).output
+        assert said in " ".join(text.split())
+        assert said in page.read_text()
+        assumed = "assumed: at batch 1, 3: forwards are computed by a roofline, not measured"
+        assert (assumed in " ".join(text.split())) == (batches == "1:3")
+        assert ("forwards are computed" in text) == (batches == "1:3")
+    details = planned.provenance.details
+    assert planned.provenance.source == "spectheory.roofline and bench"
+    assert details["measured"] == "at batch 2, computed at batch 1, 3"
+    assert (details["planned"], "batch" in details) == ("batches 1 to 3", False)
+
+
+def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file: Path, tmp_path: Path) -> None:
+    measured_record(tmp_path, 2)
+    for arguments, message in [
+        (
+            ("--batch", "1,4"),
+            "has no record for --gpu h100_sxm --target llama-3.1-8b --draft llama-3.2-1b at --batch 1 to 4, it has "
+            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave it out to compute times, or measure with",
+        ),
+        (("--batch", "2", "--context", 4096), "--context 4,096 is outside the contexts that"),
+        (("--batch", "2", "--gpus", 2), "--measured is for one GPU, got --gpus 2"),
+    ]:
+        result = run_plan(rates_file, *arguments, "--measured", tmp_path)
+        assert result.exit_code == 2
+        assert message in result.stderr
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 1, 4096, [2], measured=tmp_path)
+    assert place.latency(2).is_computed
+    assert not replace(place, context=1024).latency(2).is_computed
+    assert replace(place, context=1024, gpus=2).latency(2).is_computed
+
+
+DEEPER = (
+    "rates are known to depth 1 alone: those of the last depth are taken for deeper nodes, in trees and chains down to "
+    "depth "
+)
+
+
+def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tmp_path: Path) -> None:
+    chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
+    chains.save(rates_file)
+    page = tmp_path / "plan.html"
+    result = run_plan(rates_file, "--gpus", 2, "--report", page)
+    as_json = json.loads(run_plan(rates_file, "--gpus", 2, "--json").stdout)
+    depth = max(tree.max_depth for tree in Schedule.from_dict(as_json).trees)
+    said = [
+        "ranks beyond 0 are taken as 0",
+        f"{DEEPER}{depth}",
+        "forwards are computed by a roofline, not measured",
+        "a drafted level costs 0.38 ms outside the draft's forward",
+        "what GPUs say to each other is not counted: times are lower bounds",
+    ]
+    assert as_json["provenance"]["details"]["assumed"] == "; ".join(said)
+    printed = " ".join(result.stdout.split())
+    assert all(f"assumed: {sentence}" in printed for sentence in said)
+    html = unescape(page.read_text())
+    assert all(f"<p>Assumed: {sentence}.</p>" in html for sentence in said)
+    assert "GPUs say" not in run_plan(rates_file).stdout
+
+
+def test_a_measured_plan_says_what_its_rates_assumed() -> None:
+    chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
+    flat = st.plan(chains, latency_at(1), max_budget=24, max_depth=1)
+    assert flat.provenance.assumed == ("ranks beyond 0 are taken as 0",)
+    deep = st.plan(chains, latency_at(1), max_budget=24)
+    assert deep.provenance.assumed[1] == f"{DEEPER}{deep.tree.max_depth}"
+
+
+def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
+    st.Acceptance.by_rank([0.0, 0.0]).save(rates_file)
+    result = run_plan(rates_file, "--batch", "1:4", "--engine", "vllm,sglang,eagle")
+    assert result.exit_code == 0, result.output
+    assert "From batch 1 on nothing beats plain decoding." in result.stdout
+    assert result.stdout.count("start it without speculation") == 3
+
+
+@pytest.mark.parametrize(
+    ("target", "draft", "change", "message"),
+    [
+        ("llama-3.1-8b", "qwen3-0.6b", {}, "one vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
+        (
+            "llama-3.1-70b",
+            "eagle3-llama-3.1-8b",
+            {},
+            "is a head for llama-3.1-8b, of hidden size 4096, llama-3.1-70b has 8192: name the head that was trained",
+        ),
+        (
+            "llama-3.1-8b",
+            "eagle3-llama-3.1-8b",
+            {"target_hidden_size": 8192},
+            "hidden size 8192, llama-3.1-8b has 4096",
+        ),
+        (
+            "deepseek-v3",
+            "llama-3.2-1b",
+            {},
+            "must have one tokenizer, got that of DeepSeek-V3 for deepseek-v3 and that",
+        ),
+        (
+            "llama-3.1-8b",
+            "deepseek-v3",
+            {},
+            "got that of Llama 3 for llama-3.1-8b and that of DeepSeek-V3 for deepseek",
+        ),
+        (
+            "mixtral-8x7b",
+            "llama-2-7b",
+            {},
+            "got that of Mistral v1 for mixtral-8x7b and that of Llama 2 for llama-2-7b",
+        ),
+        (
+            "eagle3-llama-3.1-8b",
+            "llama-3.2-1b",
+            {},
+            "target eagle3-llama-3.1-8b is a head, not a model: name llama-3.1-8b, the model that it was trained on",
+        ),
+        ("llama-3.1-8b", "eagle3-llama-3.1-8b", {"max_position_embeddings": 512}, ""),
+        (
+            "llama-3.1-8b",
+            "llama-3.2-1b",
+            {"max_position_embeddings": 512},
+            "context must be at most the 512 positions of",
+        ),
+        (
+            "llama-3.1-8b",
+            "llama-3.2-1b",
+            {"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
+            "",
+        ),
+    ],
+)
+def test_pairs_that_cannot_be_are_refused(
+    rates_file: Path, tmp_path: Path, target: str, draft: str, change: dict[str, object], message: str
+) -> None:
+    given = tmp_path / "draft.json"
+    given.write_text(json.dumps(json.loads((SHAPES / f"{draft}.json").read_text()) | change))
+    result = run_plan(rates_file, "--target", target, "--draft", given if change else draft)
+    assert result.exit_code == (2 if message else 0), result.output
+    assert message in result.stderr
