@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from fractions import Fraction
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,8 @@ from tests.enumeration import enumerated, random_law, random_pairs, sequences
 
 CASES = 510
 SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), RRS(), GreedyTopK(), SpecHub()]
+LEAST, LARGE, BEST = SpecTr(), SpecTr(rho=3), SpecTr(candidates=3)
+"""The factor is the least that is lossless, one for every case here, or the best of three."""
 Case = tuple[np.ndarray, np.ndarray, int]
 
 
@@ -139,8 +142,8 @@ def without_replacement(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], r
     return draw(p, rng)
 
 
-def k_sequence(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any) -> int:
-    rho, k = SpecTr().factor(p, q, len(drafts)), len(drafts)
+def k_sequence(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: Any, solver: SpecTr = LEAST) -> int:
+    rho, k = solver.factor(p, q, len(drafts)), len(drafts)
     for x in drafts:
         if rng.random() * rho * q[x] < p[x]:
             return x
@@ -193,7 +196,9 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
         (NSS(), sample_and_match),
         (Naive(), first_draft),
         (SpecInfer(), in_random_order),
-        (SpecTr(), k_sequence),
+        (LEAST, k_sequence),
+        (LARGE, partial(k_sequence, solver=LARGE)),
+        (BEST, partial(k_sequence, solver=BEST)),
         (RRS(), without_replacement),
         (GreedyTopK(), top_then_one),
         (SpecHub(), through_the_hub),
