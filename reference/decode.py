@@ -155,7 +155,7 @@ class Decoding:
         if draft.tree is not self.tree:
             self.tree = draft.tree
             self.rows.hang(draft.tree.parent.tolist())
-        logits = target.forward_tree(tokens, committed, self.rows) if draft.draws[0] else target.forward(tokens)
+        logits = target.forward_tree(tokens, committed, self.rows) if draft.tree.budget else target.forward(tokens)
         draft, p, path, following = self._verify(draft, tokens, logits)
         emitted = [*(draft.tokens[node] for node in path), following]
         target.keep(committed, [0, *path])

@@ -7,9 +7,15 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
+from torch import Tensor
 
 LANES = 32
 """Running sums that a pass over a law adds up side by side, token t to lane t mod LANES."""
+
+
+def holds(values: Tensor) -> bool:
+    """Whether a tensor can share its memory with NumPy arrays."""
+    return values.is_cpu
 
 
 @njit(cache=True)
@@ -64,7 +70,7 @@ def drawn(laws: np.ndarray, uniforms: np.ndarray, k: int, apart: bool) -> np.nda
 def largest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """The k <= V largest of each row of (P, V), falling, equal ones by token: tokens (P, k) int64, and values."""
     shape = len(values), k
-    tokens, found = np.empty(shape, np.int64), np.full(shape, -np.inf, values.dtype)
+    tokens, found = np.empty(shape, np.int64), np.empty(shape, values.dtype)
     for row in range(len(values)):
         for token in range(values.shape[1]):
             value, place = values[row, token], min(token, k - 1)

@@ -8,6 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reference import host
+
 LEAST_TEMPERATURE = 1e-3
 """Below it logits over temperature leave float32, and the law is greedy in all but name."""
 
@@ -65,4 +67,4 @@ def handed(laws: Tensor) -> Any:
 
     On vectors of a few thousand numbers NumPy's operations are about six times as fast as torch's.
     """
-    return laws.numpy() if laws.is_cpu else laws
+    return laws.numpy() if host.holds(laws) else laws

@@ -17,7 +17,8 @@ class TreeRows:
     A node attends to the text, to itself and to the nodes on the way to it. Masks are added to attention scores, which
     is right in eager attention and SDPA alike: 0, or the lowest number there is. They lie in one tensor on the host,
     behind `room` columns of zeros for the text, so that a forward behind any text needs a view of it. The last row is
-    blank: the parent, -1, of what hangs right below the text.
+    blank: the parent, -1, of what hangs right below the text. The tensor grows with the longest text and the largest
+    tree, to nodes x (text + nodes) numbers.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:

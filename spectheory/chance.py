@@ -36,7 +36,7 @@ def draw(law: Vector, rng: Any, otherwise: Vector | None = None) -> int:
     """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised.
 
     One of `otherwise` where `law` is 0 throughout. A uniform number is at most 1 - 2**-53, so that its product with the
-    sum of the law rounds to less than that sum.
+    sum of the law rounds to less than that sum, unless that is subnormal.
     """
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]

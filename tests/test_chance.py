@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
 
 import spectheory as st
 from spectheory.chance import ReplayError, branches, draw
@@ -150,3 +152,13 @@ def test_paths_share_nodes_and_keep_their_multiplicity() -> None:
         assert all(len(draft.draws[child]) == below_trunk.count(child) for child in set(below_trunk))
     apart = [d for d, _ in branches(lambda rng: st.Paths(2, 1, rule=st.DrawRule.IID_APART).grow(world, rng))]
     assert all(draft.tree.budget == 2 for draft in apart)
+
+
+@pytest.mark.parametrize(
+    "make", [np.array, torch.tensor, lambda law: np.array([Fraction(x) for x in law], dtype=object)]
+)
+def test_where_nothing_is_left_another_law_is_drawn_from(make: Callable[[list[float]], Any]) -> None:
+    nothing, law = make([0.0, 0.0, 0.0]), make([0.0, 1.0, 0.0])
+    assert draw(nothing, np.random.default_rng(0), otherwise=law) == 1
+    assert draw(law, np.random.default_rng(0), otherwise=nothing) == 1
+    assert list(branches(lambda rng: draw(nothing, rng, otherwise=law))) == [(1, 1)]

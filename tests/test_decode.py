@@ -5,13 +5,13 @@ from fractions import Fraction
 import numpy as np
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-import reference.candidates
+from reference import host
 from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
@@ -46,9 +46,9 @@ def uniforms(seed: int) -> Uniforms:
 
 
 @pytest.fixture(params=[True, False], ids=["host", "device"])
-def on_host(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The two ways of drawing candidates, the one for devices too on what is at hand."""
-    monkeypatch.setattr(reference.candidates, "on_host", lambda values: request.param)
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With NumPy and compiled loops, and as on a device, on what is at hand."""
+    monkeypatch.setattr(host, "holds", lambda values: request.param)
 
 
 def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
@@ -58,6 +58,7 @@ def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
 
 
 @pytest.mark.parametrize("tree", TREES, ids=repr)
+@pytest.mark.usefixtures("way")
 def test_greedy_text_is_generates(tiny: Pair, tree: Tree) -> None:
     for prompt in ([7], list(range(20, 50)), [3, 3, 200, 41]):
         text = Decoder(tiny, StaticTree(tree)).generate(prompt, 60)
@@ -95,7 +96,8 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
 
 
 @given(trees())
-@settings(max_examples=25, deadline=None, derandomize=True)
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.usefixtures("way")
 def test_the_drafts_law_is_that_of_the_path(tiny: Pair, tree: Tree) -> None:
     assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree))
 
@@ -130,6 +132,7 @@ def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> N
             text = text + emitted
 
 
+@pytest.mark.usefixtures("way")
 def test_sampled_text_has_the_targets_law() -> None:
     """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds."""
     decoder = Decoder(small_vocabulary(), StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
@@ -174,6 +177,7 @@ def test_the_context_may_end_inside_a_drawn_tree(tiny: Pair, policy: Policy) -> 
 @pytest.mark.parametrize(
     "search", [Eagle2(4, 5, 24), OptTree(12, 0.2), SpecExec(24, 4), Salf(24, 0.6, 4), SpecExec(1)], ids=repr
 )
+@pytest.mark.usefixtures("way")
 def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> None:
     for prompt in ([7], list(range(20, 50))):
         assert Decoder(tiny, Searched(search)).generate(prompt, 60).tokens == generated(tiny, prompt, 60)
@@ -205,17 +209,18 @@ def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
 @pytest.mark.parametrize(
     "q", [(0.6, 0.25, 0.15, 0.0), (0.1, 0.0, 0.2, 0.7), (0.4, 0.4, 0.1, 0.1), (0.3, 0, 0, 0.7), (0, 0, 0, 1.0)]
 )
-@pytest.mark.parametrize("k", [1, 2, 3])
-@pytest.mark.usefixtures("on_host")
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+@pytest.mark.usefixtures("way")
 def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
     """Chi-square of the ordered draws against the exact law of `DrawRule.children`; level 1e-6 a case, fixed seed."""
-    if rule is DrawRule.HUB and k > 2:
+    if k > (2 if rule is DrawRule.HUB else 3 if rule in (DrawRule.IID, APART) else 5):
         return
     rows, law = 20_000, np.array([Fraction(str(x)) for x in q])
     expected: dict[tuple[int, ...], float] = {}
     for tokens, chance in branches(lambda rng: tuple(rule.children(law, k, rng))):
         expected[tokens] = expected.get(tokens, 0.0) + rows * float(chance)
     drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, uniforms(3))
+    assert drawn.shape == (rows, k)
     counts = dict.fromkeys(expected, 0)
     for tokens in drawn.tolist():
         counts[tuple(token for token in tokens if token >= 0)] += 1
@@ -223,7 +228,7 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     assert statistic <= chi2.ppf(1 - 1e-6, max(1, len(expected) - 1))
 
 
-@pytest.mark.usefixtures("on_host")
+@pytest.mark.usefixtures("way")
 def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
     q = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
     for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
@@ -237,7 +242,7 @@ def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
         candidates(q, 3, DrawRule.HUB, None)
 
 
-@pytest.mark.usefixtures("on_host")
+@pytest.mark.usefixtures("way")
 def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable() -> None:
     """100,000 tokens share 1% of the law: binomial, 4.5 standard errors, level 7e-6, fixed seed."""
     q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000

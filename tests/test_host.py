@@ -31,6 +31,15 @@ def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.nd
     assert np.abs(shares).max() <= 1.001
 
 
+def test_what_is_small_beside_the_sum_of_its_lane_is_drawn() -> None:
+    """In float32 the thousand tokens that share the lane of the first would add nothing to its sum."""
+    law = np.zeros(1001 * host.LANES, np.float32)
+    law[:: host.LANES] = 3e-8
+    law[0] = 1
+    assert np.float32(1) + np.float32(3e-8) == 1
+    assert host.drawn(law[None], np.array([1 - 1e-6]), 1, False)[0, 0] > 0
+
+
 @given(st.integers(2, 3 * host.LANES + 1).flatmap(laws), st.integers(0, 99))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_drawn_token_is_gone_and_the_others_keep_their_shares(law: np.ndarray, first: int) -> None:

@@ -27,6 +27,7 @@ from spectheory.search import (
     SpecExec,
     best_tree,
     distance_to_optimum,
+    frontier,
 )
 from spectheory.search.frontier import Frontier
 from spectheory.search.opt_tree import layers, most_gain
@@ -263,6 +264,23 @@ def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) 
     for layer, found in layers(frontier, budget):
         assert found - before <= most + 1e-12
         most, before = most_gain(frontier, budget, layer), found
+
+
+class Trusted(MarkovDraft):
+    """Whose answers are taken as they are, of as many columns as there are tokens."""
+
+    unchecked = True
+
+
+@given(drafts(), st.integers(1, 4), st.floats(0, 0.5))
+@settings(max_examples=80, deadline=None, derandomize=True)
+def test_of_a_trusted_draft_no_more_is_taken_than_was_asked_for(draft: MarkovDraft, width: int, least: float) -> None:
+    for policy in (Eagle2(width, 3, 5), OptTree(3), SpecExec(2, 1), Salf(3, 0.3, 2)):
+        assert nodes_of(policy.grow(Trusted(draft.q, draft.start))) == nodes_of(policy.grow(draft))
+    for answering in (draft, Trusted(draft.q, draft.start)):
+        children = Frontier(answering, 9).expand([frontier.ROOT], fanout=width, most=2, least=least)
+        falling = sorted(draft.q[draft.start], reverse=True)[: min(width, 2)]
+        assert [node.probability for node in children] == [x for x in falling if x > 0 and x >= least]
 
 
 def test_a_layer_that_cannot_pay_is_not_drafted() -> None:

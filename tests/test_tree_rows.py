@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 import torch
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from reference.tree_rows import TreeRows
@@ -16,6 +16,8 @@ CPU = torch.device("cpu")
 
 @given(st.lists(trees(40), min_size=1, max_size=3), st.integers(1, 1500))
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16, torch.float64])
+@example(several=[Tree.chain(3)], committed=257)
+@example(several=[Tree.chain(3)], committed=513)
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_rows_are_those_of_the_ancestor_mask(dtype: torch.dtype, several: list[Tree], committed: int) -> None:
     """One tree after the other in the same rows, each in two portions, beyond the first room in both directions."""

@@ -406,3 +406,25 @@ def test_sampling_a_traversal_follows_its_law_and_stops_early() -> None:
             chance = float(outcome.stop[node] * outcome.next_token[node][token])
             share = sum(pair == (node, token) for pair in found) / len(found)
             assert abs(share - chance) <= 5 * (chance * (1 - chance) / len(found)) ** 0.5
+
+
+def test_ties_among_many_tokens_have_one_order() -> None:
+    """The law of the best path sums to 1 only if choice and law have the same order; sorts of 40 are not stable."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        q = rng.dirichlet(np.ones(40))
+        p = q * rng.choice([0.5, 1.0, 2.0], 40)
+        found = [0.0 * p] * 2
+        for first in range(40):
+            for second in range(40):
+                tokens = list(dict.fromkeys([first, second]))
+                draws = (tuple(1 + tokens.index(token) for token in (first, second)), *[()] * len(tokens))
+                draft = Draft(
+                    Tree([-1] + [0] * len(tokens)), [0, *tokens], [q] * (1 + len(tokens)), draws, DrawRule.IID
+                )
+                outcome = GreedyMultiPathBlock().law_of(draft, [p / p.sum()] * (1 + len(tokens)))
+                law = outcome.stop[0] * outcome.next_token[0]
+                for child in set(draws[0]):
+                    law[tokens[child - 1]] += outcome.stop[child]
+                found[0] = found[0] + q[first] * q[second] * law
+        np.testing.assert_allclose(found[0], p / p.sum(), atol=1e-12)

@@ -127,7 +127,8 @@ class StaticDrafting(ModelDrafting):
                 law = self.sampling.law(logits)
                 drawn = candidates(law, level.fanout, self.rule, rng)
                 laws.extend(handed(law))
-            fed = drawn.view(-1) if level.children is None else drawn.view(-1)[level.children]
+            drawn = drawn.reshape(-1)
+            fed = drawn if level.children is None else drawn[level.children]
             by_depth.append(fed)
         tokens = torch.cat(by_depth)
         tree = self.tree if room >= self.tree.max_depth else Tree(self.tree.parent[: len(tokens)])

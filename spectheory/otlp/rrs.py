@@ -36,26 +36,21 @@ class RRS(Solver):
 
     def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.law."""
-        left, rest, mass, tries = p, q * 1, 1, []
+        left, rest, mass, tries = p, q, 1, []
         for token in dict.fromkeys(drafts):
-            others = rest.sum()
-            scale = mass / (others + (others == 0))
-            tries.append((token, accept_ratio(left[token], rest[token] * scale)))
-            left, mass = after_rejection(left, rest, scale)
-            rest[token] = rest[token] * 0
+            tries.append((token, accept_ratio(left[token], rest[token] * mass)))
+            left, mass = after_rejection(left, rest, mass)
+            rest = without(rest, token)
         return law_of_tries(tries, normalised(left, otherwise=p))
 
     def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """See Solver.emit."""
-        left, rest, scale = p, q, 1
+        left, rest, mass = p, q, 1
         for token in dict.fromkeys(drafts):
-            if rng.random() * (rest[token] * scale) < left[token]:
+            if rng.random() * (rest[token] * mass) < left[token]:
                 return token
-            left, mass = after_rejection(left, rest, scale)
-            rest = rest * 1
-            rest[token] = rest[token] * 0
-            others = rest.sum()
-            scale = mass / (others + (others == 0))
+            left, mass = after_rejection(left, rest, mass)
+            rest = without(rest, token)
         return draw(left, rng, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:

@@ -99,9 +99,10 @@ class SpecTr(Solver):
         rho = None if self.rho is None else self.factor(p, q, k)
         for token in drafts:
             barrier = rng.random() * q[token]
-            if rho is None and barrier < p[token] <= barrier * k:
-                rho = self.factor(p, q, k)
-            if barrier * (1 if rho is None else rho) < p[token]:
+            least, most = (1, k) if rho is None else (rho, rho)
+            if barrier * least < p[token] <= barrier * most:
+                least = rho = self.factor(p, q, k)
+            if barrier * least < p[token]:
                 return token
         _, left, _ = _left(p, q, k, self.factor(p, q, k) if rho is None else rho)
         return draw(positive_part(left), rng, otherwise=p)

@@ -37,7 +37,7 @@ class Drafter(Protocol):
 
 
 def ask(draft: Drafter, paths: Sequence[DraftedPath], fanout: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `fanout` columns of what the draft answers, or all of it, as integers and floats.
+    """The first `fanout` columns of what the draft answers, as int64 and float64; all of it, as it is, if unchecked.
 
     Raises:
         ValueError: the answer has other shapes, or rows that rise, are no probabilities or sum to more than 1.

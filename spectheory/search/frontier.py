@@ -82,7 +82,7 @@ class Frontier:
         Args:
             nodes: at least one, none expanded before.
             fanout: children of each node that are looked at.
-            most: children that are kept in all, the first in the order.
+            most: children that are kept in all, the first in the order; at least 1.
             least: no child of a lower probability is kept, nor any of 0.
         """
         tokens, law = ask(self._draft, [node.path for node in nodes], fanout)
