@@ -182,7 +182,7 @@ def test_what_the_tables_say() -> None:
     assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
     law, text, model, *_, left = calibration_words(found)
     assert law.startswith("Exact law holds: the widest z of 1 is -1.25;")
-    assert "would have a chance of at most 0.0%." in law
+    assert "would have a chance of at most 0.006%." in law
     assert text.startswith("Greedy text is that of plain decoding in 4 of 6; where they part, the two logits are at")
     assert model.startswith(
         "Positional model: within 5% for 1 of 2, its 95% interval apart from the measured one for 2 "

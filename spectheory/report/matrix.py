@@ -28,8 +28,8 @@ def calibration_words(calibration: Calibration) -> list[str]:
         sampled = sum(row.z is not None for row in calibration.rows)
         words.append(
             f"Exact law {held}: the widest z of {sampled} is {z:+.2f}; were every law right, one beyond ±{BOUND:g} "
-            f"would have a chance of at most {calibration.level:.1%}. Cycles then do what their laws say; that the "
-            "text keeps the target's is for `certify_step`."
+            f"would have a chance of at most {100 * calibration.level:.1g}%. Cycles then do what their laws say; that "
+            "the text keeps the target's is for `certify_step`."
         )
     if compared := sum(row.compared for row in calibration.rows):
         identical = sum(row.identical for row in calibration.rows)

@@ -72,11 +72,11 @@ def clock_words(record: WallClock) -> list[str]:
 
 
 def _allowed(record: WallClock, theirs: int) -> str:
-    """What the plan expected of its tree, in units of transformers' best."""
+    """What the plan expected of its answer, in units of transformers' best."""
     loop = record.ratio(record.families.index("plain"), theirs)[0]
     return (
-        f"The plan promised its tree {record.plan.speedup:.2f} times our plain loop, by the latency curve and the "
-        f"rates, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
+        f"The plan promised its {record.plan.answer} {record.plan.speedup:.2f} times our plain loop, by the latency "
+        f"curve and the rates, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
     )
 
 
