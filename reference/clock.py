@@ -29,6 +29,7 @@ from reference.drafters import (
 )
 from reference.models import Pair
 from reference.parting import parting
+from reference.parts import differences
 from reference.sampling import Sampling
 from reference.streams import streams
 from reference.train.corpus import standard_library
@@ -198,8 +199,8 @@ def clock(
 def check_same(found: Provenance, here: Provenance) -> None:
     """Refuse to go on with a record that was begun elsewhere, or with other settings."""
     theirs, ours = ({**p.details, "seed": p.seed, "machine": p.machine, **p.versions} for p in (found, here))
-    if differing := sorted(key for key in ours if theirs.get(key) != ours[key]):
-        raise ValueError(f"the record was begun with another {', '.join(differing)}: name a new file or remove it")
+    if differing := differences(theirs, ours):
+        raise ValueError(f"the record was begun with another {differing}: name a new file or remove it")
 
 
 def _row(

@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,7 @@ from reference.sampling import Sampling, handed
 from reference.uniforms import Uniforms
 from spectheory import Draft, Tree
 from spectheory.chance import draw
-from spectheory.otlp import NSS
+from spectheory.otlp import NSS, Solver
 from spectheory.verify import TopDown, Verifier, walk
 
 
@@ -45,7 +46,7 @@ class Decoder:
     decides by its law; the default, sample and match, is lossless for every draft.
 
     Raises:
-        ValueError: the verifier is not lossless for the way in which the drafter draws.
+        ValueError: the verifier is a node solver, or not lossless for the way in which the drafter draws.
     """
 
     pair: Pair
@@ -55,6 +56,8 @@ class Decoder:
     stop_tokens: frozenset[int] = frozenset()
 
     def __post_init__(self) -> None:
+        if isinstance(self.verifier, Solver):
+            raise ValueError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
         if not self.sampling.greedy and (why := unfit(self.drafter, self.verifier, self.sampling)):
             raise ValueError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
 
@@ -73,8 +76,10 @@ class Decoder:
         `watch` sees every cycle.
 
         Raises:
-            ValueError: the prompt is empty, does not fit the context with the text, or `rng` is missing.
+            ValueError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
+                random source is missing.
         """
+        _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
             raise ValueError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
         if (need := len(prompt) + new_tokens) > self.pair.context:
@@ -178,6 +183,20 @@ class Decoding:
             path.append(node)
             node = parent.item(node)
         return draft, p, path[::-1], following
+
+
+def _check_tokens(prompt: list[int], vocab_size: int) -> None:
+    if not isinstance(prompt, (list, tuple)):
+        raise ValueError(
+            f"prompt must be a list of token ids, got a {type(prompt).__name__}: pass prompt.tolist(), or "
+            "what the tokenizer gives as 'input_ids'"
+        )
+    for place, token in enumerate(prompt):
+        if not isinstance(token, Integral) or not 0 <= token < vocab_size:
+            raise ValueError(
+                f"prompt[{place}] is {token!r}: token ids are whole numbers from 0 to {vocab_size - 1}, "
+                "encode the prompt with this pair's tokenizer"
+            )
 
 
 def _on_host(draft: Draft, tokens: Tensor) -> Draft:

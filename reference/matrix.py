@@ -27,7 +27,7 @@ from reference.decode import Cycle, Decoder
 from reference.drafters import StaticTree, SuffixArray
 from reference.models import Pair
 from reference.parting import parting
-from reference.parts import claim, read_part, write_part
+from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -100,6 +100,12 @@ class Matrix:
         self.stamp = claim(folder, "matrix", {**vars(settings), **inputs, "dtype": pair.target.dtype})
         self.positional = cache(self._traced)
 
+    @property
+    def temperatures(self) -> list[float]:
+        """Those at which the folder holds a combination."""
+        traced = [float(stamp_of(file.parent).details["temperature"]) for file in self.folder.glob(f"trace-*/{STAMP}")]
+        return sorted(t for t in traced if any(self.folder.glob(f"*-temperature-{t:g}-*.parquet")))
+
     def combinations(
         self, temperatures: Sequence[float], done: Callable[[int, int], None] = lambda finished, total: None
     ) -> list[Combination]:
@@ -124,10 +130,14 @@ class Matrix:
         write_part(self.folder / MATRIX, (vars(row) for row in rows), SUMMARY)
         return Calibration(tuple(rows), LEFT_OUT, self.stamp)
 
+    def file(self, combination: Combination) -> Path:
+        """Where the part of one combination is, or is to be."""
+        slug = re.sub(r"[^a-z0-9.]+", "-", combination.name.lower())
+        return self.folder / f"{slug}-{combination.key:08x}.parquet"
+
     def part(self, combination: Combination) -> list[dict[str, Any]]:
         """The rows of one combination, by `COLUMNS`: read, or decoded and written."""
-        slug = re.sub(r"[^a-z0-9.]+", "-", combination.name.lower())
-        file = self.folder / f"{slug}-{combination.key:08x}.parquet"
+        file = self.file(combination)
         if not file.exists():
             write_part(
                 file, (self._decoded(combination, request) for request in range(len(self.texts.measured))), COLUMNS

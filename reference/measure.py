@@ -14,7 +14,16 @@ from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
 from spectheory.otlp import Naive
-from spectheory.verify import TopDown
+from spectheory.tally import fingerprint
+from spectheory.verify import Greedy, TopDown, Verifier
+
+
+def verifier_at(temperature: float) -> Verifier:
+    """What decoding with a plan verifies with, lossless for a `StaticTree`.
+
+    Above temperature 0 that is the naive solver, whose acceptance the traces record.
+    """
+    return TopDown(Naive()) if temperature else Greedy()
 
 
 def measure(
@@ -30,10 +39,12 @@ def measure(
     """Decode each prompt with the tree and plainly, in turns, and yield one tally a prompt: add them up.
 
     A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
-    where they differ and by how little; above it only the clocks are compared.
+    where they differ and by how little; above it only the clocks are compared. The provenance names the tree, the
+    verifier and the number of all requests, by which a sum of some of them is known for a part.
     """
+    verifier = verifier_at(temperature)
     speculative, plain = (
-        Decoder(pair, StaticTree(drafted), Sampling(temperature), TopDown(Naive()), stop_tokens=pair.stop_tokens)
+        Decoder(pair, StaticTree(drafted), Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
         for drafted in (tree, Tree.chain(0))
     )
     stamp = Provenance.now(
@@ -44,6 +55,9 @@ def measure(
         draft=pair.names[1],
         temperature=temperature,
         new_tokens=new_tokens,
+        tree=fingerprint(tree),
+        verifier=verifier,
+        requests=len(prompts),
         dtype=pair.target.dtype,
     )
     for decoder in (plain, speculative):

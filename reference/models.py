@@ -5,13 +5,15 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 SHIPPED = Path(__file__).parent / "pair"
 """The folder of the pair that comes with the package."""
+Attention = Literal["sdpa", "eager"]
+"""How transformers computes attention; tree masks are right in both."""
 
 
 class PairError(ValueError):
@@ -68,22 +70,32 @@ def load_pair(
     *,
     device: str = "cpu",
     dtype: torch.dtype = torch.float32,
+    attention: Attention = "sdpa",
 ) -> Pair:
-    """Load both models from local folders, SDPA attention, evaluation mode.
+    """Load both models from local folders, evaluation mode.
+
+    In bfloat16 the greedy text of a tree may part from plain decoding where the two largest logits tie or lie one step
+    of bfloat16 apart: SDPA rounds a forward of several tokens otherwise than one of a single token. Eager attention,
+    which is slower and which models without SDPA need, did not part where this was measured.
 
     Raises:
-        PairError: a folder is missing or holds no causal model, or the vocabularies differ.
+        PairError: a folder is missing or holds no causal model, a model lacks SDPA, or the vocabularies differ.
+        ValueError: `attention` is neither of the two.
     """
+    if attention not in get_args(Attention):
+        raise ValueError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
     folders = {"target": Path(target), "draft": Path(draft)}
     models, tokenizers = {}, {}
     for role, folder in folders.items():
         if not (folder / "config.json").is_file():
             raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
         try:
-            model, loading = _load(folder, dtype)
+            model, loading = _load(folder, dtype, attention)
             tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+            if "scaled_dot_product_attention" in reason:
+                raise PairError(f"{role} {folder} has no SDPA: load the pair with attention='eager'") from error
             raise PairError(
                 f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
             ) from error
@@ -106,10 +118,10 @@ def load_pair(
     return Pair(models["target"], models["draft"], tokenizers["target"], names)
 
 
-def _load(folder: Path, dtype: torch.dtype) -> tuple[Any, dict[str, Any]]:
+def _load(folder: Path, dtype: torch.dtype, attention: Attention) -> tuple[Any, dict[str, Any]]:
     """The model, and what transformers says of its weights."""
     loaded: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, attn_implementation="sdpa", local_files_only=True, output_loading_info=True
+        folder, dtype=dtype, attn_implementation=attention, local_files_only=True, output_loading_info=True
     )
     return loaded
 

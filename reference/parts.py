@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
@@ -16,6 +17,8 @@ from spectheory.records import write_whole
 
 STAMP = "provenance.json"
 """In the folder: its settings, versions and date."""
+LONGEST = 60
+"""Characters of a value that a message repeats."""
 
 
 class ForeignFolderError(ValueError):
@@ -24,17 +27,34 @@ class ForeignFolderError(ValueError):
 
 def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
     """Make `folder` that of `what` with these settings and versions, and give its stamp; refuse one of others."""
+    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
+        raise ValueError(f"{folder} cannot be a folder, {taken} is a file: name another place")
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
     if not (folder / STAMP).exists():
         write_whole(folder / STAMP, json.dumps(asdict(here), indent=1) + "\n")
         return here
     found = stamp_of(folder)
+    if found.source != here.source:
+        held = found.source.removeprefix("spectheory ")
+        raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
     theirs, ours = ({**stamp.details, **stamp.versions, "seed": stamp.seed} for stamp in (found, here))
-    if differing := sorted(key for key in ours if theirs.get(key) != ours[key]):
+    if differing := differences(theirs, ours):
         raise ForeignFolderError(
-            f"{folder} holds a {what} with another {', '.join(differing)}: name an empty folder or remove this one"
+            f"{folder} holds a {what} with another {differing}: name an empty folder or remove this one"
         )
     return found
+
+
+def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """What differs, in words: each name with both values, or alone where they are hashes or long; '' where nothing."""
+
+    def told(name: str) -> str:
+        values = str(theirs.get(name)), str(ours[name])
+        if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
+            return name
+        return f"{name} ({values[0]}, here {values[1]})"
+
+    return ", ".join(told(name) for name in sorted(ours) if theirs.get(name) != ours[name])
 
 
 def stamp_of(folder: Path) -> Provenance:

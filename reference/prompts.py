@@ -11,14 +11,15 @@ from reference.train.corpus import standard_library
 HELD_OUT = SHIPPED / "held_out.jsonl"
 
 
-def load_prompts(path: Path = HELD_OUT, count: int | None = None) -> list[str]:
-    """The first `count` prompts of a JSON Lines file of objects with the field `text`.
+def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0) -> list[str]:
+    """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
 
     Raises:
-        ValueError: the file is missing, a line is damaged, or there are fewer than `count` prompts.
+        ValueError: the file is missing, a line is damaged, or there are fewer prompts.
     """
     if not path.is_file():
-        raise ValueError(f"prompts file {path} does not exist: name a JSON Lines file with a field 'text' on each line")
+        wrong = "is a folder" if path.is_dir() else "does not exist"
+        raise ValueError(f"prompts file {path} {wrong}: name a JSON Lines file with a field 'text' on each line")
     texts = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if not line.strip():
@@ -27,13 +28,18 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None) -> list[str]:
             texts.append(str(json.loads(line)["text"]))
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path}, line {number} is not a JSON object with a field 'text'") from error
-    if count is not None and not 0 < count <= len(texts):
-        raise ValueError(f"prompts must be between 1 and {len(texts)} (those in {path}), got {count}")
-    return texts[:count]
+    if not texts:
+        raise ValueError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
+    if not 0 <= skip < len(texts):
+        raise ValueError(f"skip must be between 0 and {len(texts) - 1} ({path} has {len(texts)} prompts), got {skip}")
+    if count is not None and not 0 < count <= len(texts) - skip:
+        these = f"those in {path}" + (f" after the first {skip}" if skip else "")
+        raise ValueError(f"prompts must be between 1 and {len(texts) - skip} ({these}), got {count}")
+    return texts[skip:][:count]
 
 
-def encode_prompts(pair: Pair, texts: list[str], length: int) -> list[list[int]]:
-    """The first `length` tokens of each text.
+def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) -> list[list[int]]:
+    """The first `length` tokens of each text; `first` is the number that messages give to the first of the texts.
 
     Raises:
         ValueError: a text is shorter than that.
@@ -41,9 +47,12 @@ def encode_prompts(pair: Pair, texts: list[str], length: int) -> list[list[int]]
     if length < 1:
         raise ValueError(f"prompt tokens must be at least 1, got {length}")
     rows = [pair.tokenizer(text, add_special_tokens=False)["input_ids"][:length] for text in texts]
-    for index, row in enumerate(rows):
+    for number, row in enumerate(rows, start=first):
         if len(row) < length:
-            raise ValueError(f"prompt {index} has {len(row)} tokens, {length} are needed: use longer prompts")
+            raise ValueError(
+                f"prompt {number} of the file, counted from 0, has {len(row)} tokens, {length} are needed: lower "
+                "--prompt-tokens or use longer prompts"
+            )
     return rows
 
 

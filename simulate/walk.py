@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectheory import Acceptance, Plan, Provenance, Tally, Tree
+from spectheory.tally import fingerprint
 
 
 def run(
@@ -34,7 +35,7 @@ def run(
         emitted=by_request.sum(1) + per_request,
         cycles=np.full(requests, per_request),
         accepted_histogram=np.bincount(accepted, minlength=plan.tree.max_depth + 1),
-        provenance=Provenance.now("simulate.run", seed=seed, cycles=len(accepted)),
+        provenance=Provenance.now("simulate.run", seed=seed, cycles=len(accepted), tree=fingerprint(plan.tree)),
     )
 
 

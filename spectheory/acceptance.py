@@ -16,6 +16,18 @@ ROUNDING = 1e-9
 THREE_DECIMALS = 0.0005 + ROUNDING
 """How far a rate may be from its counts: that of a record made by hand is rounded."""
 
+MIN_TRIALS = 100
+"""Visits that a depth needs to have rates of its own, where nothing else is said."""
+
+
+class TooFewTrialsError(ValueError):
+    """There are fewer than the wanted `min_trials` visits even of the root, of which `trials` were counted."""
+
+    def __init__(self, trials: int, min_trials: int) -> None:
+        super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text")
+        self.trials = trials
+        self.min_trials = min_trials
+
 
 @dataclass(frozen=True, eq=False)
 class Acceptance(Record):
@@ -78,19 +90,18 @@ class Acceptance(Record):
 
     @classmethod
     def from_counts(
-        cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = 100
+        cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = MIN_TRIALS
     ) -> Self:
         """Measured rates hits / trials. Shapes (D, R), (D,).
 
-        Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them.
+        Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them. Raises
+        TooFewTrialsError where none is kept.
         """
         hits, trials = _counts(hits, trials)
         few = trials < min_trials
         kept = int(few.argmax()) if few.any() else len(trials)
         if kept == 0:
-            raise ValueError(
-                f"trials[0] is {trials[0] if len(trials) else 0}, fewer than min_trials={min_trials}: record more text"
-            )
+            raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
         return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance)
 
     @classmethod
@@ -100,7 +111,7 @@ class Acceptance(Record):
         *,
         ranks: int,
         max_depth: int = 16,
-        min_trials: int = 100,
+        min_trials: int = MIN_TRIALS,
         policy: Tree | None = None,
         provenance: Provenance = UNKNOWN,
     ) -> Self:
@@ -142,6 +153,12 @@ class Acceptance(Record):
     def ranks(self) -> int:
         """Columns of the table: the largest fan-out with a rate above 0."""
         return self.table.shape[1]
+
+    @property
+    def temperature(self) -> float | None:
+        """That of the text which the rates were counted on, None where the provenance does not say."""
+        said = self.provenance.details.get("temperature")
+        return None if said is None else float(said)
 
     @property
     def is_antitonic(self) -> bool:

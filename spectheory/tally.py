@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 from typing import ClassVar, Self
 
 import numpy as np
 
 from spectheory.records import UNKNOWN, Provenance, Record
+from spectheory.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)
@@ -59,6 +61,11 @@ class Tally(Record):
             )
 
     @property
+    def wanted(self) -> int:
+        """Requests that were to be counted, as the provenance says: more than there are after an interruption."""
+        return max(len(self.cycles), int(self.provenance.details.get("requests", 0)))
+
+    @property
     def tau(self) -> float:
         """Measured tokens per target call, accepted + 1 on average."""
         if not self.cycles.any():
@@ -68,7 +75,8 @@ class Tally(Record):
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Interval of tau with requests as clusters: ratio estimator, linearised, Student's t.
 
-        Cycles of one request are dependent, requests are taken as independent. tau is at least 1.
+        Cycles of one request are dependent, requests are taken as independent. tau is at least 1 and at most what a
+        cycle emits that accepts down to the deepest node.
         """
         from scipy.stats import t
 
@@ -78,7 +86,7 @@ class Tally(Record):
         deviation = self.emitted - self.tau * self.cycles
         error = np.sqrt(requests / (requests - 1) * (deviation**2).sum()) / self.cycles.sum()
         half = float(t.ppf((1 + level) / 2, requests - 1) * error)
-        return max(1.0, self.tau - half), self.tau + half
+        return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted_histogram)))
 
     @property
     def speedup(self) -> float | None:
@@ -122,3 +130,8 @@ class Tally(Record):
             identical=self.identical + other.identical,
             provenance=self.provenance,
         )
+
+
+def fingerprint(tree: Tree) -> str:
+    """By what the provenance of a tally names the `tree` that every cycle drafted."""
+    return hashlib.sha256(str(tree.parent.tolist()).encode()).hexdigest()[:16]

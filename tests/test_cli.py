@@ -147,7 +147,7 @@ def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: 
     tally = st.Tally.from_dict(json.loads(out))
     assert (status, tally.provenance.details["temperature"], tally.compared) == (0, "0.5", 0)
     status, _, err = run("decode", *pair, *few, "--skip", 40, "--plan", "plan.json")
-    assert (status, "prompts must be between 1 and" in err) == (2, True)
+    assert (status, "skip must be between 0 and" in err) == (2, True)
 
 
 def test_an_interrupted_decode_keeps_the_finished_prompts(

@@ -200,6 +200,32 @@ def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
         Decoder(tiny, Drawn(Paths(2, 2))).generate([1], 3)
 
 
+def test_a_node_solver_is_no_verifier(tiny: Pair) -> None:
+    for sampling in (Sampling(), Sampling(0.7)):
+        with pytest.raises(ValueError, match=r"solves one node, not a tree: wrap it: TopDown\(RRS\(\)\)"):
+            Decoder(tiny, StaticTree(Tree.k_ary(2, 2)), sampling, RRS())  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "message"),
+    [
+        (
+            [1, 300],
+            r"prompt\[1\] is 300: token ids are whole numbers from 0 to 299, encode the prompt with this pair's",
+        ),
+        ([-1], r"prompt\[0\] is -1: token ids"),
+        ([1.0], r"prompt\[0\] is 1.0: token ids"),
+        ([[1, 2]], r"prompt\[0\] is \[1, 2\]: token ids"),
+        (torch.tensor([1, 2]), r"prompt must be a list of token ids, got a Tensor: pass prompt.tolist\(\)"),
+        ("text", "prompt must be a list of token ids, got a str"),
+        ({"input_ids": [1]}, "got a dict: .* what the tokenizer gives as 'input_ids'"),
+    ],
+)
+def test_a_prompt_that_is_no_list_of_tokens_is_refused(tiny: Pair, prompt: list[int], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Decoder(tiny, StaticTree(Tree.chain(2))).generate(prompt, 5)
+
+
 def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
         Decoder(tiny, StaticTree(Tree.k_ary(301, 1))).generate([1], 3)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,7 +27,8 @@ from spectheory import otlp
 from spectheory.calibration import Calibrated, Calibration
 from spectheory.cli import app
 from spectheory.otlp import Solver
-from spectheory.report.calibration import calibration_page
+from spectheory.report.calibration import calibration_figure, calibration_page
+from spectheory.report.figures import SERIES
 from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.verify import Verifier
 
@@ -134,12 +136,20 @@ def test_an_interrupted_matrix_goes_on_and_equals_an_uninterrupted_one(tiny: Pai
         assert part.read_bytes() == (tmp_path / "two" / part.name).read_bytes()
     summary = pq.read_table(tmp_path / "two" / "matrix.parquet").to_pylist()
     assert [Calibrated(**row) for row in summary] == list(found.rows)
-    with pytest.raises(ForeignFolderError, match="holds a matrix with another new_tokens, seed: name an empty folder"):
+    differing = r"a matrix with another new_tokens \(16, here 17\), seed \(5, here 6\): name an empty folder"
+    with pytest.raises(ForeignFolderError, match=differing):
         matrix("two", MatrixSettings("numbers", new_tokens=17, seed=6))
     with pytest.raises(ForeignFolderError, match="holds a matrix with another prompts:"):
         matrix("two", texts=Texts(PROMPTS[:7], PROMPTS[7:], PROMPTS))
     with pytest.raises(ValueError, match="need prompts to trace and to measure, got 10 and 0"):
         matrix("two", texts=Texts(PROMPTS, [], PROMPTS))
+    with pytest.raises(ForeignFolderError, match="trace-1 holds a trace, not a matrix: name another folder"):
+        matrix("two/trace-1")
+    (tmp_path / "mine.txt").write_text("mine")
+    for name in ("mine.txt", "mine.txt/within"):
+        with pytest.raises(ValueError, match=r"cannot be a folder, .*mine.txt is a file: name another place"):
+            matrix(name)
+    assert (tmp_path / "mine.txt").read_text() == "mine"
     next(iter(stamps)).write_bytes(b"PAR1")
     with pytest.raises(ValueError, match=r"chain-of-5-.*parquet is damaged: remove it"):
         matrix("two").run(chains(matrix("two")))
@@ -196,6 +206,15 @@ def test_what_the_tables_say() -> None:
     assert page.count("<svg ") == 1
 
 
+def test_the_figure_marks_no_exact_prediction_of_greedy_text() -> None:
+    """Marks by their colour, the one of the legend included."""
+
+    def marks(*rows: Calibrated) -> int:
+        return len(re.findall(rf"<use [^>]*stroke: {SERIES[0]}", calibration_figure(Calibration(rows, {}))))
+
+    assert (marks(ROW), marks(GREEDY), marks(UNMODELLED), marks(GREEDY, ROW)) == (3, 2, 1, 4)
+
+
 def test_repeats_are_counted() -> None:
     assert repeated_share([[1, 2, 3, 4, 1, 2, 3, 4]]) == pytest.approx(1 / 5)
     assert repeated_share([[1, 2, 3]]) is None
@@ -226,6 +245,10 @@ def test_the_command(
         assert (out / name).exists()
     status, said, _ = run(*pair, *small, "--out", out, "--only", "SpecExec", "--json")
     assert [row["verifier"] for row in json.loads(said)["rows"]] == ["Greedy", "NSS"]
+    status, said, _ = run(*pair, *small, "--out", out, "--temperatures", 1, "--only", "chain of 5, Block", "--json")
+    found = [(row["policy"], row["verifier"]) for row in json.loads(said)["rows"]]
+    assert found == [("SpecExec", "Greedy"), ("chain of 5", "Block"), ("SpecExec", "NSS")]
+    assert len(pq.read_table(out / "matrix.parquet")) == 3
     for arguments, message in (
         ([], "give either --plan, to lay its records side by side, or --out"),
         (["--plan", "p.json", "--out", out], "give either --plan"),

@@ -13,12 +13,20 @@ import numpy as np
 import pytest
 import torch
 from torch import Generator
-from transformers import AutoModelForCausalLM, AutoTokenizer, GPT2Config, LlamaConfig, PreTrainedConfig, Qwen3Config
+from transformers import (
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    Gemma2Config,
+    GPT2Config,
+    LlamaConfig,
+    PreTrainedConfig,
+    Qwen3Config,
+)
 
 from reference.cached import CachedModel
 from reference.decode import Cycle, Decoder
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, Searched, StaticTree, SuffixArray
-from reference.models import Pair, load_pair
+from reference.models import Pair, PairError, load_pair
 from reference.parting import parting
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -278,3 +286,30 @@ def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: st
         text = Decoder(pair, drafter).generate(PROMPTS[1], NEW_TOKENS)
         assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
         assert target != draft or sum(text.accepted) > 0
+
+
+def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path) -> None:
+    config = Gemma2Config(
+        vocab_size=VOCABULARY,
+        hidden_size=32,
+        intermediate_size=64,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        head_dim=8,
+        max_position_embeddings=CONTEXT,
+        layer_types=["full_attention"] * 2,
+    )
+    torch.manual_seed(0)
+    model: Any = AutoModelForCausalLM.from_config(config)
+    restless(model, seed=1, scale=0.15)
+    model.save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
+    with pytest.raises(PairError, match="target .* has no SDPA: load the pair with attention='eager'"):
+        load_pair(tmp_path, tmp_path)
+    with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
+        load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]
+    pair = load_pair(tmp_path, tmp_path, dtype=torch.float64, attention="eager")
+    text = Decoder(pair, StaticTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
+    assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
+    assert sum(text.accepted) > 0

@@ -236,6 +236,11 @@ def test_tallies_add_up() -> None:
         two.tau_interval()
 
 
+def test_the_interval_of_tau_stays_within_what_a_cycle_can_emit() -> None:
+    """Two requests give a wide interval; a cycle emits from 1 token to one more than the tree is deep."""
+    assert tally([2, 8], [2, 2], [2, 0, 0, 2]).tau_interval() == (1, 4)
+
+
 def test_the_interval_of_tau_covers() -> None:
     """400 intervals of level 0.9 over 20 requests with dependent cycles: coverage within 4 binomial deviations."""
     rng = np.random.default_rng(0)

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.calibration import Calibration
-from spectheory.cli.measuring import load, prompts_of
+from spectheory.cli.measuring import load, long_enough, prompts_of, refuse_all_but
 from spectheory.cli.output import (
     Count,
     DraftFolder,
@@ -26,8 +26,11 @@ from spectheory.plan import Plan
 from spectheory.records import write_whole
 from spectheory.tally import Tally
 
+ONLY = "With --out: decode combinations whose name contains this; the report has those in the folder as well."
+
 
 def compare(
+    context: typer.Context,
     plan: Annotated[Path | None, typer.Option("--plan", help="The plan that predicted.")] = None,
     simulated: Annotated[Path | None, typer.Option(help="With --plan: tally of `spectheory simulate`.")] = None,
     measured: Annotated[Path | None, typer.Option(help="With --plan: tally of `spectheory decode`.")] = None,
@@ -36,7 +39,7 @@ def compare(
         typer.Option("--out", help="In place of --plan: folder for the matrix; an interrupted one is continued."),
     ] = None,
     temperatures: Annotated[str, typer.Option(help="With --out: comma-separated, 0 is greedy decoding.")] = "0,0.6,1",
-    only: Annotated[str, typer.Option(help="With --out: combinations whose name contains this.")] = "",
+    only: Annotated[str, typer.Option(help=ONLY)] = "",
     target: TargetFolder = None,
     draft: DraftFolder = None,
     prompts: PromptFile = None,
@@ -51,6 +54,7 @@ def compare(
     if (plan is None) == (out is None):
         raise ValueError("give either --plan, to lay its records side by side, or --out, to measure every policy")
     if plan is not None:
+        refuse_all_but(("plan", "simulated", "measured", "as_json"), context, "--plan, which measures nothing")
         _lay(plan, simulated, measured, as_json)
         return
     if simulated is not None or measured is not None:
@@ -58,19 +62,23 @@ def compare(
     assert out is not None
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
+    from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
 
-    pair = load(target, draft)
-    rows = prompts_of(pair, prompts, 0, skip + count, prompt_tokens)
-    settings = MatrixSettings(str(prompts or "shipped held-out prompts"), new_tokens, seed)
-    matrix = Matrix(out, pair, Texts(rows[:skip], rows[skip:], training_texts(pair)), settings)
-    with progress("trace") as done:
-        every = matrix.combinations(degrees, done)
-    chosen = [combination for combination in every if only.lower() in combination.name.lower()]
-    if not chosen:
-        raise ValueError(f"no combination's name contains {only!r}: one is called {every[0].name!r}")
-    with progress("compare") as done:
-        found = matrix.run(chosen, done)
+    with long_enough(skip * new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
+        pair = load(target, draft)
+        decoded = prompts_of(pair, prompts, skip, count, prompt_tokens)
+        traced = prompts_of(pair, prompts, 0, skip, prompt_tokens)
+        settings = MatrixSettings(str(prompts or "shipped held-out prompts"), new_tokens, seed)
+        matrix = Matrix(out, pair, Texts(traced, decoded, training_texts(pair)), settings)
+        with progress("trace") as done:
+            every = matrix.combinations(sorted({*degrees, *matrix.temperatures}), done)
+        offered = [combination for combination in every if combination.sampling.temperature in degrees]
+        wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
+        if not wanted:
+            raise ValueError(f"no combination's name contains {only!r}: one is called {offered[0].name!r}")
+        with progress("compare") as done:
+            found = matrix.run([one for one in every if one.key in wanted or matrix.file(one).exists()], done)
     _show(found, out, as_json)
 
 

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.measuring import load, prompts_of
+from spectheory.acceptance import MIN_TRIALS
+from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_temperature
 from spectheory.cli.output import (
     Count,
     DraftFolder,
@@ -51,6 +52,7 @@ def clock(
     """Clock every decoder beside transformers' own on the same prompts; threads are those of OMP_NUM_THREADS."""
     from reference.clock import ClockSettings, entrants, library
     from reference.clock import clock as run
+    from spectheory.report.compare import other_temperature
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
 
@@ -62,6 +64,7 @@ def clock(
     if given is None:
         before = [] if record else prompts_of(pair, prompts, 0, skip, prompt_tokens)
         given = record.plan if record else _measured(pair, before, settings)
+    warn_of_temperature(given, temperature)
     running = entrants(pair, given, settings, library(pair))
     with progress("clock") as done:
         for longer in run(pair, rows, given, running, settings, record):
@@ -71,13 +74,18 @@ def clock(
             record = longer
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
+    if said := other_temperature(record.plan, temperature):
+        words.append(f"But {said}.\n")
     show(record, text_table(clock_rows(record)), "", *words, as_json=as_json, out=out)
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:
     from reference.planned import measured_plan
 
-    with progress("plan") as done:
+    enough = long_enough(
+        len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a --plan"
+    )
+    with enough, progress("plan") as done:
         return measured_plan(
             pair,
             prompts,

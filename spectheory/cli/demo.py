@@ -96,7 +96,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
     settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
-    tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", **settings)
+    tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", TRACED, **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
     return Run(heading, acceptance, compare(chosen, simulated, tally))
 

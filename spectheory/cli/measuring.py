@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from spectheory.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.cli.output import (
     Count,
     DraftFolder,
@@ -47,7 +51,39 @@ def prompts_of(pair: Pair, file: Path | None, skip: int, count: int, tokens: int
 
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
-    return encode_prompts(pair, load_prompts(file or HELD_OUT, skip + count)[skip:], tokens)
+    return encode_prompts(pair, load_prompts(file or HELD_OUT, count, skip), tokens, skip)
+
+
+def refuse_all_but(names: Collection[str], context: typer.Context, mode: str) -> None:
+    """Refuse options that the command line gives though they mean nothing beside `mode`: those not among `names`."""
+    unused = [one for one in context.command.params if one.name and one.name not in names]
+    sources = {one.opts[0]: context.get_parameter_source(str(one.name)) for one in unused}
+    given = [option for option, source in sources.items() if source and source.name == "COMMANDLINE"]
+    if given:
+        raise ValueError(f"{', '.join(given)} would mean nothing with {mode}: leave one or the other out")
+
+
+@contextmanager
+def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
+    """Around a trace of `most` positions at most: which options would give the `needed` ones to count rates from.
+
+    A trace that cannot have these is refused beforehand.
+    """
+    repair = f"{needed} are needed to count rates from: {repair}"
+    if 0 < most < needed:
+        raise ValueError(f"the trace can have {most} positions at most, {repair}")
+    try:
+        yield
+    except TooFewTrialsError as error:
+        raise ValueError(f"the trace has {error.trials} positions that count, {repair}") from None
+
+
+def warn_of_temperature(plan: Plan, temperature: float) -> None:
+    """One line on standard error where the plan's rates are known to be of another temperature than the decoding."""
+    from spectheory.report.compare import other_temperature
+
+    if said := other_temperature(plan, temperature):
+        errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
 def trace(
@@ -63,7 +99,8 @@ def trace(
     top_k: Annotated[int, typer.Option(help="Candidates of the draft at each position.")] = 16,
     batch: Annotated[int, typer.Option(help="Prompts run together; one Parquet file each.")] = 8,
     plan: Annotated[
-        Path | None, typer.Option(help="Count only from where cycles with this plan start; nothing is recorded anew.")
+        Path | None,
+        typer.Option(help="Count only from where cycles with this plan start. A finished trace is not recorded anew."),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
@@ -74,21 +111,23 @@ def trace(
 
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
-    pair = load(target, draft)
-    rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
-    settings = tracing.TraceSettings(
-        target=pair.names[0],
-        drafter=pair.names[1],
-        dataset=str(prompts or "shipped held-out prompts"),
-        temperature=temperature,
-        top_k=top_k,
-        new_tokens=new_tokens,
-        batch=batch,
-        seed=seed,
-    )
-    with progress("trace") as done:
-        tracing.record(pair, rows, settings, out, done)
-    acceptance = tracing.acceptance(out, policy=None if policy is None else policy.tree)
+    with long_enough(count * new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
+        pair = load(target, draft)
+        rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
+        settings = tracing.TraceSettings(
+            target=pair.names[0],
+            drafter=pair.names[1],
+            dataset=str(prompts or "shipped held-out prompts"),
+            temperature=temperature,
+            top_k=top_k,
+            new_tokens=new_tokens,
+            batch=batch,
+            seed=seed,
+        )
+        with progress("trace") as done:
+            tracing.record(pair, rows, settings, out, done)
+        counted = None if policy is None else policy.tree
+        acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
@@ -127,7 +166,12 @@ def profile(
     show(latency, latency_table(latency), as_json=as_json, out=out)
 
 
+CONTINUING = ("plan", "target", "draft", "text", "new_tokens", "temperature", "seed")
+"""Options of `decode` that mean something where it continues a text."""
+
+
 def decode(
+    context: typer.Context,
     plan: Annotated[Path, typer.Option("--plan", help="The plan to verify with.")],
     target: TargetFolder = None,
     draft: DraftFolder = None,
@@ -142,31 +186,49 @@ def decode(
     out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Decode with a plan on real models and lay measured tau beside predicted tau."""
+    """Decode with a plan on real models and lay measured tau beside predicted tau.
+
+    Above temperature 0 the naive solver verifies, TopDown(Naive()), whose acceptance `trace` records.
+    """
     from spectheory.report.compare import compare
     from spectheory.report.terminal import comparison_table
 
+    if text is not None:
+        refuse_all_but(CONTINUING, context, "--text, which is continued and printed")
+        if not text:
+            raise ValueError("--text is empty: give at least one character to continue")
     require_free([plan], Output(out, "tally"))
     planned = Plan.load(plan)
-    pair = load(target, draft)
     if temperature is None:
-        temperature = float(planned.acceptance.provenance.details.get("temperature", 0))
+        temperature = planned.acceptance.temperature or 0.0
     if text is not None:
-        print(_continue(pair, planned, text, new_tokens, temperature, seed))
+        print(_continue(load(target, draft), planned, text, new_tokens, temperature, seed))
         return
+    warn_of_temperature(planned, temperature)
+    pair = load(target, draft)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
-    tally = measured(pair, planned, rows, out, new_tokens=new_tokens, temperature=temperature, seed=seed)
+    settings = {"new_tokens": new_tokens, "temperature": temperature, "seed": seed}
+    tally = measured(pair, planned, rows, out, skip, **settings)
     show(tally, comparison_table(compare(planned, None, tally)), as_json=as_json, out=out)
 
 
-def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, **settings: Any) -> Tally:
-    """Decode every prompt with the plan and plainly; `out` holds the tally of the finished ones at any time."""
+def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
+    """Decode every prompt with the plan and plainly; `out` holds the tally of the finished ones at any time.
+
+    `skip` is the number of the first prompt in its file, from 0.
+    """
     from reference.measure import measure
+
+    def say(request: int, where: object) -> None:
+        errors.print(f"prompt {skip + request}: {where}")
 
     total: Tally | None = None
     with progress("decode") as done:
-        for tally in measure(pair, plan.tree, prompts, **settings, parted=_say_parting):
-            total = tally if total is None else total + tally
+        for tally in measure(pair, plan.tree, prompts, **settings, parted=say):
+            if total is None:
+                total = replace(tally, provenance=tally.provenance.noting(skip=skip))
+            else:
+                total += tally
             if out is not None:
                 total.save(out)
             done(len(total.cycles), len(prompts))
@@ -174,18 +236,16 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     return total
 
 
-def _say_parting(request: int, where: object) -> None:
-    errors.print(f"prompt {request}: {where}")
-
-
 def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
     from reference.decode import Decoder
     from reference.drafters import StaticTree
+    from reference.measure import verifier_at
     from reference.sampling import Sampling
     from reference.streams import streams
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    decoder = Decoder(pair, StaticTree(plan.tree), Sampling(temperature), stop_tokens=pair.stop_tokens)
+    drafter, verifier = StaticTree(plan.tree), verifier_at(temperature)
+    decoder = Decoder(pair, drafter, Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
 
 

@@ -24,15 +24,20 @@ WORTH_A_NAME_PERCENT = 10
 
 @styled
 def calibration_figure(calibration: Calibration) -> str:
-    """Measured against predicted tau, a row for each temperature: left the exact law, right the positional model."""
+    """Measured against predicted tau, a row for each temperature: left the exact law, right the positional model.
+
+    Greedy decoding leaves the exact law nothing to predict, so that its left panel is empty.
+    """
     temperatures = sorted({row.temperature for row in calibration.rows})
     families = list(dict.fromkeys(row.family for row in calibration.rows))
     figure, axes = panels(columns=2, rows=len(temperatures), height_inches=0.7 + 2.45 * len(temperatures), sharey=True)
     limits = 0.9, max(max(row.tau, row.exact, row.positional or 0.0) for row in calibration.rows) + 0.4
     for temperature, exact, positional in zip(temperatures, axes[::2], axes[1::2], strict=True):
         rows = [row for row in calibration.rows if row.temperature == temperature]
-        for row in rows:
+        for row in rows if temperature else ():
             _mark(exact, row, row.exact, families.index(row.family), "full")
+        if not temperature:
+            exact.text(0.05, 0.95, "nothing is\nleft to chance", transform=exact.transAxes, va="top", color=MUTED)
         _positional(positional, rows, families)
         exact.set_title(f"temperature {temperature:g}" if temperature else "greedy")
         exact.set_ylabel("measured tau")

@@ -10,7 +10,7 @@ import numpy as np
 
 from spectheory.plan import Plan
 from spectheory.records import Provenance
-from spectheory.tally import Tally
+from spectheory.tally import Tally, fingerprint
 from spectheory.tree import Tree
 
 
@@ -27,6 +27,7 @@ class Account:
         cycle_seconds: seconds per cycle in `draft`, `verify` and `overhead`.
         plain_seconds: seconds per token of plain decoding.
         requests, cycles: what was counted; 0 for theory.
+        wanted: requests that were to be counted, more than `requests` after an interruption.
         repeated_share: share of the text's four-token runs that repeat.
         compared, identical: requests compared with plain decoding, and those whose text was equal.
     """
@@ -41,6 +42,7 @@ class Account:
     provenance: Provenance
     requests: int = 0
     cycles: int = 0
+    wanted: int = 0
     repeated_share: float | None = None
     compared: int = 0
     identical: int = 0
@@ -80,8 +82,25 @@ class Comparison:
         return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
 
     @property
+    def caveats(self) -> tuple[str, ...]:
+        """What speaks against laying the measurement beside the prediction, a sentence each."""
+        if self.measurement is None:
+            return ()
+        found, temperature = [], self.measurement.provenance.details.get("temperature")
+        if temperature is not None and (said := other_temperature(self.plan, float(temperature))):
+            found.append(f"But {said}.")
+        if self.measurement.requests < self.measurement.wanted:
+            done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
+            found.append(f"The decode was interrupted: {done} are counted.")
+        return tuple(found)
+
+    @property
     def verdict(self) -> str:
-        """Whether the prediction held, in one sentence."""
+        """Whether the prediction held, in one sentence, and the caveats."""
+        return " ".join((self._sentence, *self.caveats))
+
+    @property
+    def _sentence(self) -> str:
         predicted = f"The predicted tau of {self.theory.tau:.3f}"
         if self.measurement is None:
             return f"{predicted} has not been measured."
@@ -112,6 +131,7 @@ class Comparison:
             "inside": self.inside,
             "error_percent": self.error_percent,
             "verdict": self.verdict,
+            "caveats": list(self.caveats),
         }
 
 
@@ -119,14 +139,26 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     """What the theory predicts for `plan` beside what was simulated and what was measured with it.
 
     Raises:
-        ValueError: a tally has no cycle.
+        ValueError: a tally has no cycle, or says that it was counted with another tree.
     """
+    drafted = fingerprint(plan.tree)
+    for name, tally in (("simulated", simulated), ("measured", measured)):
+        if tally is not None and tally.provenance.details.get("tree", drafted) != drafted:
+            raise ValueError(f"the {name} tally was counted with another tree than this plan's: name the plan it is of")
     return Comparison(
         plan=plan,
         theory=_predicted(plan),
         simulation=None if simulated is None else _counted("simulation", simulated),
         measurement=None if measured is None else _counted("measurement", measured),
     )
+
+
+def other_temperature(plan: Plan, temperature: float) -> str | None:
+    """What is to say where the rates of `plan` are known to be of another temperature than the decoding."""
+    planned = plan.acceptance.temperature
+    if planned is None or planned == temperature:
+        return None
+    return f"the plan's rates are of temperature {planned:g}, while decoding is at {temperature:g}"
 
 
 def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
@@ -170,6 +202,7 @@ def _counted(name: str, tally: Tally) -> Account:
         provenance=tally.provenance,
         requests=len(tally.cycles),
         cycles=cycles,
+        wanted=tally.wanted,
         repeated_share=tally.repeated_share,
         compared=tally.compared,
         identical=tally.identical,

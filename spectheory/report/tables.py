@@ -141,13 +141,19 @@ def comparison_rows(comparison: Comparison) -> TextTable:
     add("overhead share", lambda a: _or_missing(a.overhead_share, "{:.0%}"))
     add("plain ms per token", lambda a: _ms(a.plain_seconds))
     sections.add(len(rows))
-    add("requests", lambda a: f"{a.requests:,}" if a.requests else MISSING)
+    add("requests", _requests)
     add("cycles", lambda a: f"{a.cycles:,}" if a.cycles else MISSING)
+    add("verifier", lambda a: a.provenance.details.get("verifier", MISSING))
     add("repeated 4-grams in text", lambda a: _or_missing(a.repeated_share, "{:.0%}"))
     add("text equal to plain", lambda a: f"{a.identical:,} of {a.compared:,}" if a.compared else MISSING)
     title = "Prediction against measurement" if comparison.measurement else "Prediction"
     header = ("", *(account.name for account in accounts))
     return TextTable(title, header, tuple(rows), frozenset(sections), comparison.verdict)
+
+
+def _requests(account: Account) -> str:
+    part = f" of {account.wanted:,}" if account.requests < account.wanted else ""
+    return f"{account.requests:,}{part}" if account.requests else MISSING
 
 
 def _ms(seconds: float | None) -> str:

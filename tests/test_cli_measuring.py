@@ -1,0 +1,183 @@
+"""What `trace`, `decode`, `compare --plan` and `clock` say of inputs that do not fit together."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import reference.measure
+import spectheory as st
+from reference import clock as clocking
+from reference.clock import entrants
+from reference.decode import Decoder
+from reference.measure import measure
+from reference.models import Pair
+from reference.prompts import load_prompts
+from spectheory.tally import fingerprint
+from tests.test_cli import Run, pair, records, run
+from tests.test_clock import CORPUS
+
+__all__ = ["pair", "run"]
+
+FEW = ("--skip", 1, "--count", 2, "--prompt-tokens", 16, "--new-tokens", 20)
+OTHER = "the plan's rates are of temperature 0, while decoding is at 1"
+
+
+def greedy_plan() -> st.Plan:
+    """A plan, also in plan.json, whose rates are known to be of greedy text."""
+    stamp = st.Provenance("made here", details={"temperature": "0.0"})
+    rates = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp)
+    found = st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=6)
+    found.save("plan.json")
+    return found
+
+
+def test_rates_of_another_temperature_are_said_and_marked(run: Run, pair: list[object]) -> None:
+    greedy_plan()
+    decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json", "--temperature")
+    status, out, err = run(*decode, 1)
+    assert (status, err) == (0, f"warning: {OTHER}\n")
+    assert f"But {OTHER}." in " ".join(out.split())
+    compare = ("compare", "--plan", "plan.json", "--measured", "measured.json")
+    assert f"But {OTHER}." in " ".join(run(*compare)[1].split())
+    assert json.loads(run(*compare, "--json")[1])["caveats"] == [f"But {OTHER}."]
+    status, out, err = run(*decode, 0)
+    assert (status, err) == (0, "")
+    assert "while decoding" not in out
+
+
+def test_a_clocking_at_another_temperature_is_said(
+    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(clocking, "library", lambda pair: CORPUS)
+    monkeypatch.setattr(clocking, "entrants", lambda *given: entrants(*given)[:1])
+    greedy_plan()
+    clock = ("clock", *pair, *FEW, "--rounds", 1, "--plan", "plan.json", "--temperature", 1)
+    status, out, err = run(*clock)
+    assert (status, err) == (0, f"warning: {OTHER}\n")
+    assert f"But {OTHER}." in " ".join(out.split())
+
+
+def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: list[object]) -> None:
+    records(run)
+    status, out, _ = run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json", "--temperature", 1)
+    assert status == 0
+    assert "TopDown(solver=Naive())" in out
+    details = st.Tally.load("measured.json").provenance.details
+    assert details["verifier"] == "TopDown(solver=Naive())"
+    assert (details["requests"], details["skip"]) == ("2", "1")
+    assert details["tree"] == fingerprint(st.Plan.load("plan.json").tree) != fingerprint(st.Tree.chain(1))
+    chain = st.plan(st.Acceptance.by_rank([0.9]), st.Latency.constant(draft_seconds=0.1), max_budget=2)
+    chain.save("chain.json")
+    status, _, err = run("compare", "--plan", "chain.json", "--measured", "measured.json")
+    assert status == 2
+    assert err.startswith("error: the measured tally was counted with another tree than this plan's")
+
+
+def test_both_modes_of_decode_sample_with_one_verifier(
+    run: Run, pair: list[object], tiny: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records(run)
+    seen, generate = [], Decoder.generate
+
+    def watched(self: Decoder, *given: object, **settings: object) -> object:
+        seen.append(str(self.verifier))
+        return generate(self, *given, **settings)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(Decoder, "generate", watched)
+    text = ("--text", "import json", "--new-tokens", 8, "--temperature", 1)
+    assert run("decode", *pair[:4], "--plan", "plan.json", *text)[0] == 0
+    next(measure(tiny, st.Tree.chain(2), [[1, 2, 3]], new_tokens=4, temperature=1.0))
+    assert set(seen) == {"TopDown(solver=Naive())"}
+    assert "TopDown(Naive())" in run("decode", "--help")[1]
+
+
+def test_an_interrupted_decode_is_shown_as_a_part(
+    run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records(run)
+    whole = reference.measure.measure
+
+    def interrupted(*given: object, **settings: object) -> object:
+        yield next(iter(whole(*given, **settings)))  # type: ignore[arg-type]
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reference.measure, "measure", interrupted)
+    assert run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")[0] == 130
+    tally = st.Tally.load("measured.json")
+    assert (len(tally.cycles), tally.wanted) == (1, 2)
+    status, out, _ = run("compare", "--plan", "plan.json", "--measured", "measured.json")
+    said = " ".join(out.split())
+    assert status == 0
+    assert "1 of 2" in out
+    assert "The decode was interrupted: 1 of 2 requests are counted." in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            [*("decode", "--plan", "plan.json", "--text", "a", "--out", "z", "--count", 3, "--json"), "--skip", 0],
+            "--skip, --count, --out, --json would mean nothing with --text",
+        ),
+        (["decode", "--plan", "plan.json", "--text", "a", "--prompts", "p"], "--prompts would mean nothing with"),
+        (["decode", "--plan", "plan.json", "--text", ""], "--text is empty"),
+        (["compare", "--plan", "plan.json", "--only", "x"], "--only would mean nothing with --plan"),
+        (["compare", "--plan", "plan.json", "--count", 3, "--seed", 1], "--count, --seed would mean nothing with"),
+        (
+            ["trace", "--out", "t", "--count", 2, "--new-tokens", 8],
+            "can have 16 positions at most, 100 are needed to count rates from: raise --count or --new-tokens",
+        ),
+        (
+            ["compare", "--out", "m", "--skip", 2, "--new-tokens", 8],
+            "can have 16 positions at most, 30 are needed to count rates from: raise --skip or --new-tokens",
+        ),
+    ],
+)
+def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments: list[object], message: str) -> None:
+    records(run)
+    files = sorted(Path().iterdir())
+    status, out, err = run(*arguments)
+    assert (status, out) == (2, "")
+    assert message in err
+    assert "min_trials" not in err
+    assert len(err.splitlines()) == 1
+    assert sorted(Path().iterdir()) == files
+
+
+def test_a_trace_that_turns_out_too_short_names_the_options(run: Run, pair: list[object]) -> None:
+    st.plan(st.Acceptance.by_rank([0.9]), st.Latency.constant(draft_seconds=0.01), max_budget=8).save("plan.json")
+    short = ("--count", 4, "--prompt-tokens", 16, "--new-tokens", 25, "--plan", "plan.json")
+    status, _, err = run("trace", *pair, *short, "--out", "trace")
+    assert status == 2
+    assert "positions that count, 100 are needed to count rates from: raise --count or --new-tokens" in err
+
+
+def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:
+    records(run)
+    status, _, err = run("decode", *pair, *FEW[:4], "--prompt-tokens", 900, "--plan", "plan.json")
+    assert status == 2
+    assert "prompt 1 of the file, counted from 0, has" in err
+    assert "lower --prompt-tokens or use longer prompts" in err
+    there = len(load_prompts(tmp_path / "prompts.jsonl"))
+    status, _, err = run("decode", *pair, *FEW[:2], "--count", 100_000, "--plan", "plan.json")
+    assert status == 2
+    assert f"prompts must be between 1 and {there - 1} (those in" in err
+    assert "after the first 1), got 100000" in err
+
+
+def test_a_folder_and_an_empty_file_hold_no_prompts(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="is a folder: name a JSON Lines file"):
+        load_prompts(tmp_path)
+    (tmp_path / "empty.jsonl").write_text("\n")
+    with pytest.raises(ValueError, match="holds no prompt: give it a JSON object"):
+        load_prompts(tmp_path / "empty.jsonl", 3)
+
+
+def test_a_finished_trace_is_all_that_is_not_recorded_anew(run: Run) -> None:
+    said = " ".join(run("trace", "--help")[1].replace("│", " ").split())
+    assert "A finished trace is not recorded anew" in said
+    assert "nothing is recorded anew" not in said
