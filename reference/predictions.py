@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import t
 
 from reference import trace
 from reference.decode import Cycle
@@ -58,11 +59,25 @@ class Positional:
         return shape(seen), seen
 
     def tau(self, shape: Shape, rule: DrawRule) -> tuple[float, float, float]:
-        """Predicted tau and its 95% limits, for children that are drawn by `rule`."""
+        """Predicted tau and its 95% limits, for children that are drawn by `rule`.
+
+        The limits are those of the delete-one jackknife over requests, of this tree: positions of one text are no
+        independent trials. Of one request alone they are those of its counts, as if they were.
+        """
         if (shape, rule) not in self._known:
             tree, rates = self.settled(shape, rule)
-            self._known[shape, rule] = block_efficiency(tree, rates), *block_efficiency_interval(tree, rates)
+            tau = block_efficiency(tree, rates)
+            self._known[shape, rule] = tau, *(self._jackknife(tau, tree, rates, rule is DrawRule.TOP_K))
         return self._known[shape, rule]
+
+    def _jackknife(self, tau: float, tree: Tree, rates: Acceptance, top: bool) -> tuple[float, float]:
+        requests = trace.requests(self.folder)
+        if requests == 1:
+            return block_efficiency_interval(tree, rates)
+        count = partial(trace.acceptance, self.folder, policy=tree, max_depth=rates.depths, min_trials=1, top=top)
+        others = [block_efficiency(tree, count(without=request).smoothed()) for request in range(requests)]
+        half = float(t.ppf(0.975, requests - 1)) * (requests - 1) ** 0.5 * float(np.std(others))
+        return max(1.0, tau - half), tau + half
 
     def _count(self, tree: Tree | None, top: bool) -> Acceptance:
         return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()

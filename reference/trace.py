@@ -164,8 +164,19 @@ def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 
+def requests(folder: Path) -> int:
+    """Requests of a recorded trace; errors as for `acceptance`."""
+    return len(_ranks(folder, "target_rank"))
+
+
 def acceptance(
-    folder: Path, *, max_depth: int = 16, min_trials: int = 100, policy: Tree | None = None, top: bool = False
+    folder: Path,
+    *,
+    max_depth: int = 16,
+    min_trials: int = 100,
+    policy: Tree | None = None,
+    top: bool = False,
+    without: int | None = None,
 ) -> Acceptance:
     """The rates by depth and rank of a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
@@ -176,24 +187,31 @@ def acceptance(
         policy: count only where cycles with this tree start.
         top: ranks are those of the draft's most probable tokens under sample and match (DrawRule.TOP_K), not those of
             drawn candidates under the naive solver. Greedy traces have both alike.
+        without: number of a request that is left out.
 
     Raises:
         ValueError: the folder holds no trace, or a part of it is damaged.
     """
-    parts = sorted(folder.glob("part-*.parquet"))
-    if not parts or not (folder / STAMP).exists():
-        raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
+    texts = _ranks(folder, "target_top_rank" if top else "target_rank")
     stamp = stamp_of(folder)
-    texts, column = [], "target_top_rank" if top else "target_rank"
-    for part in parts:
-        table = read_part(part, ["request_id", column])
-        request, rank = (table[name].to_numpy() for name in ("request_id", column))
-        texts += [rank[request == r] for r in np.unique(request)]
     return Acceptance.from_ranks(
-        texts,
+        [text for number, text in enumerate(texts) if number != without],
         ranks=int(stamp.details["top_k"]),
         max_depth=max_depth,
         min_trials=min_trials,
         policy=policy,
         provenance=stamp.noting(counted="at every position" if policy is None else f"where cycles of {policy} start"),
     )
+
+
+def _ranks(folder: Path, column: str) -> list[np.ndarray]:
+    """A column of the trace, for each request."""
+    parts = sorted(folder.glob("part-*.parquet"))
+    if not parts or not (folder / STAMP).exists():
+        raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
+    texts = []
+    for part in parts:
+        table = read_part(part, ["request_id", column])
+        request, rank = (table[name].to_numpy() for name in ("request_id", column))
+        texts += [rank[request == r] for r in np.unique(request)]
+    return texts

@@ -18,12 +18,13 @@ from reference.decode import Decoder
 from reference.drafters import StaticTree
 from reference.measure import measure
 from reference.models import Pair, PairError, load_pair
+from reference.predictions import LEAST_TRIALS, Positional
 from reference.profile import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
 from reference.train.recipe import Shape
-from spectheory import Tally, Tree
+from spectheory import DrawRule, Tally, Tree, block_efficiency
 from tests.conftest import TINY
 
 SETTINGS = trace.TraceSettings(target="tiny", drafter="tiny", dataset="numbers", top_k=4, new_tokens=40, batch=2)
@@ -274,3 +275,22 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     assert pair.vocab_size == 300
     split = json.loads((tmp_path / "two" / "split.json").read_text())
     assert not set(split["train"]) & set(split["held_out"])
+
+
+def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(tiny: Pair, tmp_path: Path) -> None:
+    """The jackknife, with one folder more for each request that is left out."""
+    whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
+    trace.record(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
+    tau, low, high = Positional(whole).tau(lambda rates: tree, DrawRule.NO_REPLACEMENT)
+    depths = trace.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS).depths
+    others = []
+    for part in sorted(whole.glob("*.parquet")):
+        lacking = tmp_path / part.stem
+        shutil.copytree(whole, lacking)
+        (lacking / part.name).unlink()
+        rates = trace.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1).smoothed()
+        others.append(block_efficiency(tree, rates))
+    assert len(set(others)) > 1
+    variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)
+    half = 2.7764451 * variance**0.5  # Student's t, 4 degrees of freedom, 95%
+    assert (low, high) == (pytest.approx(max(1.0, tau - half)), pytest.approx(tau + half))
