@@ -2,76 +2,96 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 
 from reference import host
+from reference.handed import Handed, joined
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
 
 
-def candidates(q: Tensor, k: int, rule: DrawRule, rng: Uniforms | None) -> Tensor:
+def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Handed:
     """(P, k) tokens below P nodes with laws q (P, V), in draw order, as `DrawRule.children` has them.
 
-    A law may have fewer tokens than draws: -1 stands at the end of its row then.
+    A law may have fewer tokens than draws: -1 stands at the end of its row then. Tokens lie where the laws do.
 
     Raises:
         ValueError: k is above 2 for HUB.
     """
     if rule in (DrawRule.IID, DrawRule.IID_APART):
-        return _independent(q, k, rng)
+        return _drawn(q, k, rng)
     if rule is DrawRule.HUB and k > 2:
         raise ValueError(f"k must be at most 2 for HUB, got {k}")
     if (size := q.shape[1]) < k:
-        return pad(candidates(q, size, rule, rng), (0, k - size), value=-1)
+        found = candidates(q, size, rule, rng)
+        return joined([found, *[found[:, :1] * 0 - 1] * (k - size)], 1)
     if rule is DrawRule.TOP_K:
         return _most_probable(q, k)
     if k == 1:
-        return _independent(q, 1, rng)
+        return _drawn(q, 1, rng)
     if rule is DrawRule.NO_REPLACEMENT:
-        return _apart(q, k, rng)
+        return _drawn(q, k, rng, apart=True)
     if rule is DrawRule.TOP_K_THEN_ONE:
         head = _most_probable(q, k - 1)
-        return torch.cat([head, _independent(q.scatter(1, head.clamp(min=0), 0), 1, rng)], 1)
-    first, hub = _independent(q, 1, rng), largest(q, 1)[0]
-    other = _independent(q.scatter(1, hub, 0), 1, rng)
-    return torch.cat([first, torch.where(first == hub, other, hub)], 1)
+        return joined([head, _drawn(_without(q, head), 1, rng)], 1)
+    first, hub = _drawn(q, 1, rng), largest(q, 1)[0]
+    other = _drawn(_without(q, hub), 1, rng)
+    return joined([first, hub + (other - hub) * (first == hub)], 1)
 
 
-def largest(values: Tensor, k: int) -> tuple[Tensor, Tensor]:
+def largest(values: Handed, k: int) -> tuple[Handed, Handed]:
     """The k <= V largest of each row of (P, V), falling, equal ones by token: tokens (P, k), and values."""
-    if host.holds(values):
-        tokens, found = host.largest(values.numpy(), k)
-        return torch.from_numpy(tokens), torch.from_numpy(found)
+    if isinstance(values, np.ndarray):
+        return host.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
     return tokens[:, :k], found[:, :k]
 
 
-def _most_probable(q: Tensor, k: int) -> Tensor:
+def _most_probable(q: Handed, k: int) -> Handed:
     tokens, found = largest(q, k)
-    return tokens.masked_fill(found <= 0, -1)
+    return (tokens + 1) * (found > 0) - 1
 
 
-def _independent(q: Tensor, k: int, rng: Uniforms | None) -> Tensor:
-    """By inversion in float64. Why no point lies at the last edge: `spectheory.chance.draw`."""
+def _without(q: Handed, tokens: Handed) -> Handed:
+    """The laws with 0 at some tokens (P, k) of each. Behind a -1 nothing is left, so that it may be the last one's."""
+    rest = q * 1
+    rest[np.arange(len(q))[:, None], tokens] = 0
+    return rest
+
+
+def draw_into(tokens: Handed, q: Handed, rng: Uniforms | None, *, apart: bool) -> None:
+    """Fill `tokens` (P, k) with draws from laws q (P, V), independent ones or, `apart`, without replacement.
+
+    They lie where the laws do; -1 as in `candidates`, but k <= V.
+    """
     assert rng is not None, "drawn drafts need random numbers"
-    if host.holds(q):
-        return torch.from_numpy(host.drawn(q.numpy(), rng.take(q.shape[0] * k), k, False))
+    if isinstance(q, np.ndarray):
+        host.drawn(q, rng.take(tokens.size), apart, tokens)
+    else:
+        tokens[:] = (_apart if apart else _independent)(q, tokens.shape[1], rng)
+
+
+def _drawn(q: Handed, k: int, rng: Uniforms | None, *, apart: bool = False) -> Handed:
+    tokens = np.empty((len(q), k), np.int64) if isinstance(q, np.ndarray) else q.new_empty(len(q), k, dtype=torch.int64)
+    draw_into(tokens, q, rng, apart=apart)
+    return tokens
+
+
+def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
+    """By inversion in float64. Why no point lies at the last edge: `spectheory.chance.draw`."""
     edges = q.cumsum(-1, dtype=torch.float64)
     points = torch.rand(len(q), k, generator=rng.generator, device=q.device, dtype=torch.float64) * edges[:, -1:]
     drawn = torch.searchsorted(edges, points, right=True)
     return drawn.masked_fill(drawn == q.shape[1], -1)
 
 
-def _apart(q: Tensor, k: int, rng: Uniforms | None) -> Tensor:
-    """Without replacement. On a device the k largest of q / e with e independent exponentials, here -e.
+def _apart(q: Tensor, k: int, rng: Uniforms) -> Tensor:
+    """The k largest of q / e with e independent exponentials, here -e.
 
     The uniforms are float64: those of float32 have no small e, and draw the tail of a large vocabulary too rarely.
     """
-    assert rng is not None, "drawn drafts need random numbers"
-    if host.holds(q):
-        return torch.from_numpy(host.drawn(q.numpy(), rng.take(q.shape[0] * k), k, True))
     noise = torch.rand(q.shape, generator=rng.generator, device=q.device, dtype=torch.float64).log_()
     first = (q / noise.to(q.dtype)).topk(k, largest=False)
     return first.indices.masked_fill(first.values >= 0, -1)

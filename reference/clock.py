@@ -27,6 +27,7 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
+from reference.meter import Meter
 from reference.models import Pair
 from reference.parting import parting
 from reference.parts import differences
@@ -207,19 +208,27 @@ def _row(
     pair: Pair, prompt: list[int], request: int, running: Sequence[Entrant], settings: ClockSettings
 ) -> dict[str, list[float]]:
     """One prompt by every decoder: of each its run of median seconds."""
-    runs: list[list[tuple[float, Generation]]] = [[] for _ in running]
+    runs: list[list[tuple[float, Generation, tuple[float, float]]]] = [[] for _ in running]
     for turn in range(settings.rounds):
         for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
-            started = time.perf_counter()
-            text = running[number].decode(prompt, settings.new_tokens, request)
-            runs[number].append((time.perf_counter() - started, text))
+            with Meter(pair) as meter:
+                started = time.perf_counter()
+                text = running[number].decode(prompt, settings.new_tokens, request)
+                seconds = time.perf_counter() - started
+            runs[number].append((seconds, text, meter.since(text.started)))
     middle = [sorted(several, key=lambda run: run[0])[len(several) // 2] for several in runs]
     columns = [_columns(pair, prompt, *run, middle[0][1].tokens, settings.temperature == 0) for run in middle]
     return {name: [column[name] for column in columns] for name in columns[0]}
 
 
 def _columns(
-    pair: Pair, prompt: list[int], seconds: float, text: Generation, baseline: list[int], greedy: bool
+    pair: Pair,
+    prompt: list[int],
+    seconds: float,
+    text: Generation,
+    forwards: tuple[float, float],
+    baseline: list[int],
+    greedy: bool,
 ) -> dict[str, float]:
     where = parting(pair, prompt, baseline, text.tokens) if greedy else None
     runs = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
@@ -227,8 +236,8 @@ def _columns(
         "tokens": len(text.tokens),
         "seconds": seconds,
         "decode_seconds": text.seconds,
-        "target_seconds": text.target_seconds,
-        "draft_seconds": text.draft_seconds,
+        "target_seconds": forwards[0],
+        "draft_seconds": forwards[1],
         "cycles": len(text.accepted),
         "emitted": sum(text.accepted) + len(text.accepted),
         "fourgrams": len(runs),

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -18,9 +18,10 @@ from torch import Generator, Tensor
 from reference.cached import CachedModel
 from reference.drafters import Drafter
 from reference.fit import unfit
+from reference.handed import Handed, handed
 from reference.models import Pair
-from reference.sampling import Sampling, handed
-from reference.uniforms import Uniforms
+from reference.sampling import Sampling
+from reference.uniforms import Coins, Uniforms
 from spectheory import Draft, Tree
 from spectheory.chance import draw
 from spectheory.otlp import NSS, Solver
@@ -29,13 +30,19 @@ from spectheory.verify import TopDown, Verifier, walk
 
 @dataclass(frozen=True)
 class Generation:
-    """One decoded text. `accepted` has one entry a cycle; seconds are wall clock after the prompt was read."""
+    """One decoded text.
+
+    Attributes:
+        tokens: of the text, the prompt not among them.
+        accepted: drafted tokens kept in each cycle.
+        started: when the prompt was read and the first token chosen, by `time.perf_counter`.
+        seconds: wall clock from then on.
+    """
 
     tokens: list[int]
     accepted: list[int]
+    started: float
     seconds: float
-    target_seconds: float
-    draft_seconds: float
 
 
 @dataclass(frozen=True)
@@ -73,6 +80,7 @@ class Decoder:
         """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
 
         `draft_rng` draws the drafts, `rng` decides what is kept: generators of two kinds, which cannot be one stream.
+        Both are read ahead, by the block.
         `watch` sees every cycle.
 
         Raises:
@@ -98,7 +106,7 @@ class Decoder:
         seconds = time.perf_counter() - started
         ends = [i + 1 for i, token in enumerate(text.tokens) if token in self.stop_tokens]
         tokens = text.tokens[: min([new_tokens, *ends])]
-        return Generation(tokens, accepted, seconds, text.target.seconds, text.drafting.seconds)
+        return Generation(tokens, accepted, started, seconds)
 
 
 class Cycle(NamedTuple):
@@ -119,12 +127,12 @@ class Laws:
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
         self.sampling = sampling
-        self.known: dict[int, Any] = {}
+        self.known: dict[int, Handed] = {}
 
     def __len__(self) -> int:
         return len(self.logits)
 
-    def __getitem__(self, node: int) -> Any:
+    def __getitem__(self, node: int) -> Handed:
         """(V,) float32; IndexError behind the last node, so that it can be listed."""
         if node not in self.known:
             self.known[node] = handed(self.sampling.law(self.logits[node]))
@@ -138,19 +146,19 @@ class Decoding:
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
     ) -> None:
         pair, self.sampling, self.verifier = decoder.pair, decoder.sampling, decoder.verifier
-        self.stop_tokens, self.rng = decoder.stop_tokens, rng
+        self.stop_tokens = decoder.stop_tokens
         self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
+        self.rng = None if rng is None else Coins(rng)
         self.target = CachedModel(pair.target, pair.vocab_size)
         self.drafting = decoder.drafter.start(pair, self.sampling)
         self.tree, self.rows = Tree.chain(0), self.target.rows()
         self.room = pair.context - len(prompt) - 1
-        logits = self.target.forward(torch.tensor(prompt, device=pair.device))
+        logits = self.target.forward(torch.tensor([prompt], device=pair.device))
+        self.drafting.read(prompt, logits)
         first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
+        self.drafting.commit([], [first])
         self.tokens = [first]
         self.ended = first in self.stop_tokens
-        self.drafting.read(prompt, logits)
-        self.drafting.commit([], [first])
-        self.target.seconds = 0.0
 
     def cycle(self) -> Cycle:
         """Draft, verify, keep."""
@@ -160,7 +168,8 @@ class Decoding:
         if draft.tree is not self.tree:
             self.tree = draft.tree
             self.rows.hang(draft.tree.parent.tolist())
-        logits = target.forward_tree(tokens, committed, self.rows) if draft.tree.budget else target.forward(tokens)
+        row = tokens.unsqueeze(0)
+        logits = target.forward_tree(row, committed, self.rows) if draft.tree.budget else target.forward(row)
         draft, p, path, following = self._verify(draft, tokens, logits)
         emitted = [*(draft.tokens[node] for node in path), following]
         target.keep(committed, [0, *path])

@@ -7,31 +7,23 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from torch import Tensor
 
 LANES = 32
 """Running sums that a pass over a law adds up side by side, token t to lane t mod LANES."""
 
 
-def holds(values: Tensor) -> bool:
-    """Whether a tensor can share its memory with NumPy arrays."""
-    return values.is_cpu
-
-
 @njit(cache=True)
-def drawn(laws: np.ndarray, uniforms: np.ndarray, k: int, apart: bool) -> np.ndarray:
+def drawn(laws: np.ndarray, uniforms: np.ndarray, apart: bool, tokens: np.ndarray) -> None:
     """Draws by inversion in float64, the tokens of one lane standing together; without replacement where `apart`.
 
     Args:
         laws: (P, V) float32, which need not be normalised.
         uniforms: (P k,) float64 on [0, 1), row after row.
-        k: draws from each law.
         apart: whether a token is taken out of its law once it is drawn.
-
-    Returns:
-        (P, k) int64 tokens of positive probability, in draw order; -1 from where no token is left.
+        tokens: (P, k) int64, filled with tokens of positive probability, in draw order; -1 from where none is left.
     """
-    tokens = np.full((len(laws), k), -1)
+    k = tokens.shape[1]
+    tokens[:] = -1
     for row in range(len(laws)):
         law, lanes = laws[row].copy(), np.zeros(LANES)
         whole = len(law) - len(law) % LANES
@@ -63,7 +55,6 @@ def drawn(laws: np.ndarray, uniforms: np.ndarray, k: int, apart: bool) -> np.nda
                 lanes[lane] = 0
                 for token in range(lane, len(law), LANES):
                     lanes[lane] += law[token]
-    return tokens
 
 
 @njit(cache=True)

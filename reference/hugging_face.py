@@ -43,7 +43,7 @@ def generate(
         seed: of torch's global generator, the only one that transformers draws from; it is set back afterwards.
     """
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
-    meter = _Meter()
+    watch = _Watch()
     drawing = {"do_sample": False} if sampling.greedy else {"do_sample": True, **_sampled(sampling)}
     ours = GenerationConfig(
         max_new_tokens=new_tokens,
@@ -59,14 +59,13 @@ def generate(
         assistant_confidence_threshold=0.0,
     )
     row, model = torch.tensor([prompt], device=pair.device), pair.target
-    with _configured(pair, ours, assistant), _seeded(pair, seed), _quiet(), meter.attached(pair):
+    with _configured(pair, ours, assistant), _seeded(pair, seed), _quiet():
         text: Any = model.generate(  # type: ignore[operator]
-            row, attention_mask=torch.ones_like(row), streamer=meter, **options
+            row, attention_mask=torch.ones_like(row), streamer=watch, **options
         )
         tokens = text[0, len(prompt) :].tolist()
-        seconds = meter.clock() - meter.started
-    accepted = [emitted - 1 for emitted in meter.emitted[2:]]
-    return Generation(tokens, accepted, seconds, meter.seconds["target"], meter.seconds["draft"])
+        seconds = time.perf_counter() - watch.started
+    return Generation(tokens, [emitted - 1 for emitted in watch.emitted[2:]], watch.started, seconds)
 
 
 def _sampled(sampling: Sampling) -> dict[str, float]:
@@ -102,53 +101,23 @@ def _quiet() -> Iterator[None]:
         logging.set_verbosity(before)
 
 
-class _Meter(BaseStreamer):
-    """Told of the prompt, then of what each target call emitted; adds up the forwards behind the first of these.
+class _Watch(BaseStreamer):
+    """Told of the prompt, then of what each target call emitted.
 
     Attributes:
         emitted: tokens at a time, the prompt's number first.
         started: when the first were there.
-        seconds: in the forwards of each model since then.
     """
 
     def __init__(self) -> None:
         self.emitted: list[int] = []
         self.started = 0.0
-        self.seconds = {"target": 0.0, "draft": 0.0}
-        self.device = torch.device("cpu")
 
     def put(self, value: Tensor) -> None:
         """See BaseStreamer."""
         self.emitted.append(value.numel())
         if len(self.emitted) == 2:
-            self.seconds = dict.fromkeys(self.seconds, 0.0)
-            self.started = self.clock()
+            self.started = time.perf_counter()
 
     def end(self) -> None:
         """See BaseStreamer."""
-
-    def clock(self) -> float:
-        """Now, with nothing left to be computed."""
-        if self.device.type == "cuda":
-            torch.cuda.synchronize(self.device)
-        return time.perf_counter()
-
-    @contextmanager
-    def attached(self, pair: Pair) -> Iterator[None]:
-        """See both models' forwards."""
-        self.device = pair.device
-        hooks = []
-        for role, model in (("target", pair.target), ("draft", pair.draft)):
-
-            def count(change: int, role: str = role) -> None:
-                self.seconds[role] += change * self.clock()
-
-            hooks += [
-                model.register_forward_pre_hook(lambda *_, count=count: count(-1)),
-                model.register_forward_hook(lambda *_, count=count: count(1)),
-            ]
-        try:
-            yield
-        finally:
-            for hook in hooks:
-                hook.remove()

@@ -8,6 +8,7 @@ import numpy as np
 
 from reference.decode import Decoder, Generation
 from reference.drafters import StaticTree
+from reference.meter import Meter
 from reference.models import Pair
 from reference.parting import Parting, parting
 from reference.sampling import Sampling
@@ -64,14 +65,15 @@ def measure(
         decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))
     for request, prompt in enumerate(prompts):
         reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
-        text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
+        with Meter(pair) as meter:
+            text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
         if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
             parted(request, where)
-        yield _tally(reference, text, tree, stamp, greedy=temperature == 0)
+        yield _tally(reference, text, meter, tree, stamp, greedy=temperature == 0)
 
 
-def _tally(plain: Generation, text: Generation, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:
-    cycles = len(text.accepted)
+def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:
+    cycles, (target, draft) = len(text.accepted), meter.since(text.started)
     fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
     return Tally(
         emitted=np.array([sum(text.accepted) + cycles]),
@@ -79,8 +81,8 @@ def _tally(plain: Generation, text: Generation, tree: Tree, stamp: Provenance, *
         accepted_histogram=np.bincount(text.accepted, minlength=tree.max_depth + 1),
         new_tokens=len(text.tokens) - 1,
         seconds=text.seconds,
-        target_seconds=text.target_seconds,
-        draft_seconds=text.draft_seconds,
+        target_seconds=target,
+        draft_seconds=draft,
         plain_tokens=len(plain.tokens) - 1,
         plain_seconds=plain.seconds,
         fourgrams=len(fourgrams),

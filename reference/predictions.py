@@ -50,6 +50,7 @@ class Positional:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen_by = cache(self._count)
+        self._texts = cache(lambda top: trace.ranks(folder, top=top))
         self._known: dict[tuple[Shape, DrawRule], tuple[float, float, float]] = {}
 
     def settled(self, shape: Shape, rule: DrawRule) -> tuple[Tree, Acceptance]:
@@ -71,12 +72,15 @@ class Positional:
         return self._known[shape, rule]
 
     def _jackknife(self, tau: float, tree: Tree, rates: Acceptance, top: bool) -> tuple[float, float]:
-        requests = trace.requests(self.folder)
-        if requests == 1:
+        texts = self._texts(top)
+        if len(texts) == 1:
             return block_efficiency_interval(tree, rates)
-        count = partial(trace.acceptance, self.folder, policy=tree, max_depth=rates.depths, min_trials=1, top=top)
-        others = [block_efficiency(tree, count(without=request).smoothed()) for request in range(requests)]
-        half = float(t.ppf(0.975, requests - 1)) * (requests - 1) ** 0.5 * float(np.std(others))
+        count = partial(Acceptance.from_ranks, ranks=rates.ranks, policy=tree, max_depth=rates.depths, min_trials=1)
+        others = [
+            block_efficiency(tree, count(texts[:request] + texts[request + 1 :]).smoothed())
+            for request in range(len(texts))
+        ]
+        half = float(t.ppf(0.975, len(texts) - 1)) * (len(texts) - 1) ** 0.5 * float(np.std(others))
         return max(1.0, tau - half), tau + half
 
     def _count(self, tree: Tree | None, top: bool) -> Acceptance:

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel
 from reference.cached import CachedModel
 from reference.decode import Decoder
 from reference.drafters import StaticTree
+from reference.meter import Meter
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -51,7 +52,7 @@ def profile(
         for turn in range(rounds):
             for n in rng.permutation(len(tokens)):
                 for _ in range(2):
-                    seconds[:, c, n, turn] = [_forward(model, context, int(tokens[n]), rng) for model in models]
+                    seconds[:, c, n, turn] = _forwards(pair, models, context, int(tokens[n]), rng)
             done(c * rounds + turn + 1, len(contexts) * rounds)
     median = np.median(seconds, axis=-1)
     spread = np.quantile(seconds, 0.75, axis=-1) - np.quantile(seconds, 0.25, axis=-1)
@@ -83,7 +84,7 @@ def profile(
 
 def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor:
     drawn = rng.integers(0, model.vocab_size, tokens)
-    return torch.as_tensor(drawn, device=model.device)
+    return torch.as_tensor(drawn, device=model.device).unsqueeze(0)
 
 
 @torch.inference_mode()
@@ -94,17 +95,21 @@ def _filled(model: PreTrainedModel, vocab_size: int, context: int, rng: np.rando
 
 
 @torch.inference_mode()
-def _forward(model: CachedModel, context: int, tokens: int, rng: np.random.Generator) -> float:
-    """Seconds of one forward of a chain of `tokens`, which is then dropped; one token goes as plain decoding does."""
-    drawn, before = _random(model, tokens, rng), model.seconds
-    if tokens == 1:
-        model.forward(drawn)
-    else:
-        rows = model.rows()
-        rows.hang(range(-1, tokens - 1))
-        model.forward_tree(drawn, context, rows)
-    model.keep(context, [])
-    return model.seconds - before
+def _forwards(
+    pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
+) -> tuple[float, float]:
+    """Seconds of each model's forward of a chain of `tokens`, then dropped; one token goes as plain decoding does."""
+    with Meter(pair) as meter:
+        for model in models:
+            drawn = _random(model, tokens, rng)
+            if tokens == 1:
+                model.forward(drawn)
+            else:
+                rows = model.rows()
+                rows.hang(range(-1, tokens - 1))
+                model.forward_tree(drawn, context, rows)
+            model.keep(context, [])
+    return meter.since(0)
 
 
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
@@ -121,10 +126,11 @@ def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple
 def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator) -> float:
     """The median over a few short decodes of random text."""
     decoder, shares = Decoder(pair, StaticTree(tree), sampling), []
-    for seed in range(7):
-        prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
-        text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
-        shares.append((text.seconds - text.target_seconds - text.draft_seconds) / len(text.accepted))
+    with Meter(pair) as meter:
+        for seed in range(7):
+            prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
+            text = decoder.generate(prompt, OVERHEAD_TEXT, *streams(pair, seed))
+            shares.append((text.seconds - sum(meter.since(text.started))) / len(text.accepted))
     return float(np.median(shares))
 
 

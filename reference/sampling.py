@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import torch
 from torch import Tensor
-
-from reference import host
 
 LEAST_TEMPERATURE = 1e-3
 """Below it logits over temperature leave float32, and the law is greedy in all but name."""
@@ -60,11 +57,3 @@ class Sampling:
     def draft_law(self, logits: Tensor) -> Tensor:
         """(..., V) the draft's law: `law`, or where the text is greedy the plain softmax, which ranks the drafts."""
         return torch.softmax(logits, dim=-1) if self.greedy else self.law(logits)
-
-
-def handed(laws: Tensor) -> Any:
-    """Laws as verifiers take them: on a device as they are, on the host as NumPy arrays that share their memory.
-
-    On vectors of a few thousand numbers NumPy's operations are about six times as fast as torch's.
-    """
-    return laws.numpy() if host.holds(laws) else laws

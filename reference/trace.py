@@ -22,6 +22,7 @@ from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.candidates import candidates
+from reference.handed import handed
 from reference.models import Pair
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
@@ -115,7 +116,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
         q = sampling.draft_law(offered)
-        offers = candidates(q, settings.top_k, rule, uniforms)
+        offers = torch.as_tensor(candidates(handed(q), settings.top_k, rule, uniforms))
         emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
         columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:
@@ -164,11 +165,6 @@ def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 
-def requests(folder: Path) -> int:
-    """Requests of a recorded trace; errors as for `acceptance`."""
-    return len(_ranks(folder, "target_rank"))
-
-
 def acceptance(
     folder: Path,
     *,
@@ -176,7 +172,6 @@ def acceptance(
     min_trials: int = 100,
     policy: Tree | None = None,
     top: bool = False,
-    without: int | None = None,
 ) -> Acceptance:
     """The rates by depth and rank of a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
@@ -185,17 +180,14 @@ def acceptance(
         max_depth: deepest node with rates of its own.
         min_trials: visits that a depth needs for that.
         policy: count only where cycles with this tree start.
-        top: ranks are those of the draft's most probable tokens under sample and match (DrawRule.TOP_K), not those of
-            drawn candidates under the naive solver. Greedy traces have both alike.
-        without: number of a request that is left out.
+        top: as for `ranks`.
 
     Raises:
         ValueError: the folder holds no trace, or a part of it is damaged.
     """
-    texts = _ranks(folder, "target_top_rank" if top else "target_rank")
-    stamp = stamp_of(folder)
+    texts, stamp = ranks(folder, top=top), stamp_of(folder)
     return Acceptance.from_ranks(
-        [text for number, text in enumerate(texts) if number != without],
+        texts,
         ranks=int(stamp.details["top_k"]),
         max_depth=max_depth,
         min_trials=min_trials,
@@ -204,8 +196,14 @@ def acceptance(
     )
 
 
-def _ranks(folder: Path, column: str) -> list[np.ndarray]:
-    """A column of the trace, for each request."""
+def ranks(folder: Path, *, top: bool = False) -> list[np.ndarray]:
+    """The rank of the target's token at each position of each request, -1 where it was no candidate.
+
+    The candidates are the drawn ones and the token is the naive solver's; where `top`, they are the draft's most
+    probable tokens and it is that of sample and match (DrawRule.TOP_K). Greedy traces have both alike. Errors as for
+    `acceptance`.
+    """
+    column = "target_top_rank" if top else "target_rank"
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")

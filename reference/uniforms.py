@@ -1,6 +1,8 @@
-"""The random numbers of drafts."""
+"""Random numbers drawn by the block, those of drafts and those of verifiers: a call takes as long as a hundred."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 import torch
@@ -10,7 +12,7 @@ BLOCK = 1024
 
 
 class Uniforms:
-    """Uniform numbers of a generator on the host, drawn a block at a time: a call takes as long as a hundred."""
+    """Uniform numbers of a torch generator on the host."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
@@ -23,3 +25,22 @@ class Uniforms:
             self._block = torch.rand(max(count, BLOCK), generator=self.generator, dtype=torch.float64).numpy()
             first, self._taken = 0, count
         return self._block[first : self._taken]
+
+
+class Coins:
+    """A NumPy generator whose single uniform numbers were drawn beforehand; all else is asked of the generator."""
+
+    def __init__(self, generator: np.random.Generator) -> None:
+        self.generator = generator
+        self._block: list[float] = []
+
+    def random(self, *size: Any, **options: Any) -> Any:
+        """See numpy.random.Generator.random."""
+        if size or options:
+            return self.generator.random(*size, **options)
+        if not self._block:
+            self._block = self.generator.random(BLOCK).tolist()
+        return self._block.pop()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.generator, name)

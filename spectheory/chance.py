@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import cache
 from typing import Any, TypeVar
 
 import numpy as np
 
-from spectheory.arrays import Vector
+from spectheory.arrays import Vector, excess
 
 Result = TypeVar("Result")
 
@@ -32,22 +33,56 @@ class ReplayError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
-def draw(law: Vector, rng: Any, otherwise: Vector | None = None) -> int:
-    """A token of `law` (V,), from a `numpy.random.Generator` or a `Replay`; the law need not be normalised.
+def draw(law: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
+    """A token of `law` (V,), or of (law - less)+, which need not be normalised; of `otherwise` where that is 0.
 
-    One of `otherwise` where `law` is 0 throughout. A uniform number is at most 1 - 2**-53, so that its product with the
+    From a `numpy.random.Generator` or a `Replay`. A uniform number is at most 1 - 2**-53, so that its product with the
     sum of the law rounds to less than that sum, unless that is subnormal.
+
+    Raises:
+        ValueError: no token is probable, and there is nothing else to draw from.
     """
+    if less is not None and (isinstance(rng, Replay) or not _compilable(law)):
+        law, less = excess(law, less), None
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]
         if possible or otherwise is None:
             return possible[rng.fork([law[token] for token in possible])]
         return draw(otherwise, rng)
-    on_host = law if isinstance(law, np.ndarray) else np.asarray(law.cpu() if hasattr(law, "cpu") else law)
-    edges = on_host.astype(np.float64).cumsum()
-    if otherwise is not None and edges[-1] == 0:
-        return draw(otherwise, rng)
-    return int(edges.searchsorted(edges[-1] * rng.random(), side="right"))
+    if not _compilable(law):
+        law = np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
+    token = compiled()(law, law[:0] if less is None else less, rng.random())
+    if token >= 0:
+        return token
+    if otherwise is None:
+        raise ValueError("law is 0 throughout, so that no token can be drawn: pass otherwise=")
+    return draw(otherwise, rng)
+
+
+def _compilable(law: Vector) -> bool:
+    return isinstance(law, np.ndarray) and law.dtype.char in "fd"
+
+
+def invert(law: np.ndarray, less: np.ndarray, uniform: float) -> int:
+    """The body of `draw`, compiled: a token at a uniform number, -1 where none is probable. Nothing is less: (0,)."""
+    rest = np.empty(len(law))
+    for token in range(len(law)):
+        rest[token] = max(law[token] - less[token], 0) if len(less) else law[token]
+    point, edge, found = uniform * rest.sum(), 0.0, -1
+    for token, weight in enumerate(rest):
+        if weight > 0:
+            edge, found = edge + weight, token
+            if point < edge:
+                break
+    return found
+
+
+@cache
+def compiled() -> Callable[[np.ndarray, np.ndarray, float], int]:
+    """`invert`, compiled once and kept on disk; Numba is imported here and not before."""
+    from numba import njit
+
+    return njit(cache=True)(invert)
 
 
 def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:

@@ -12,9 +12,11 @@ from unittest import mock
 
 import numpy as np
 import torch
-from torch import Generator, Tensor
+from torch import Generator
 
+import reference.decode
 import reference.drafters.static
+from reference import host
 from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, StaticTree
 from reference.models import Pair
@@ -204,11 +206,16 @@ def hung_by(hang: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
 def most_probable_drafts() -> Iterator[None]:
     """Drafts are the most probable tokens, verified as draws."""
 
-    def top(law: Tensor, k: int, *_: Any) -> Tensor:
-        return law.topk(k).indices
+    def top(tokens: np.ndarray, law: np.ndarray, *_: Any, **__: Any) -> None:
+        tokens[:] = host.largest(law, tokens.shape[1])[0]
 
-    with mock.patch.object(reference.drafters.static, "candidates", top):
+    with mock.patch.object(reference.drafters.static, "draw_into", top):
         yield
+
+
+def coins_one_by_one() -> AbstractContextManager[Any]:
+    """No fault by itself: the verifier draws its numbers as it needs them, so that a draft can be told the next."""
+    return mock.patch.object(reference.decode, "Coins", lambda generator: generator)
 
 
 FAULTS = {
@@ -219,7 +226,7 @@ FAULTS = {
     "cache rows of the first path": Fault(WIDE, TopDown(RRS()), Sampling(1.5), first_rows_kept, texts=900),
     "siblings see each other": Fault(TREE, TopDown(RRS()), broken=causal_mask),
     "positions of a chain": Fault(TREE, TopDown(RRS()), broken=positions_in_a_row),
-    "one noise for draft and verifier": Fault(CHAIN, TopDown(Naive()), Sampling(2.0), shares=True),
+    "one noise for draft and verifier": Fault(CHAIN, TopDown(Naive()), Sampling(2.0), coins_one_by_one, shares=True),
     "residual not renormalised": Fault(CHAIN, TopDown(NotNormalised())),
     "most probable drafts taken for draws": Fault(TREE, TopDown(RRS()), broken=most_probable_drafts),
     "siblings sorted": Fault(Meddled(TREE, in_order_of_tokens), TopDown(RRS()), Sampling(1.5)),

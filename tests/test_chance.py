@@ -161,4 +161,39 @@ def test_where_nothing_is_left_another_law_is_drawn_from(make: Callable[[list[fl
     nothing, law = make([0.0, 0.0, 0.0]), make([0.0, 1.0, 0.0])
     assert draw(nothing, np.random.default_rng(0), otherwise=law) == 1
     assert draw(law, np.random.default_rng(0), otherwise=nothing) == 1
+    assert draw(law, np.random.default_rng(0), less=law, otherwise=make([0.0, 0.0, 1.0])) == 2
     assert list(branches(lambda rng: draw(nothing, rng, otherwise=law))) == [(1, 1)]
+    with pytest.raises(ValueError, match="law is 0 throughout"):
+        draw(nothing, np.random.default_rng(0))
+
+
+class Fixed:
+    """A generator whose uniform numbers are all the same."""
+
+    def __init__(self, uniform: float) -> None:
+        self.uniform = uniform
+
+    def random(self) -> float:
+        return self.uniform
+
+
+@pytest.mark.parametrize(("kind", "other"), [("f", "f"), ("d", "d"), ("f", "d"), ("d", "f")])
+def test_a_draw_inverts_the_cumulated_law(kind: str, other: str) -> None:
+    """At every uniform number it is the token whose interval holds it, of p as of (p - q)+, and of every second p."""
+    rng = np.random.default_rng(0)
+    for size in (1, 2, 5, 300):
+        p, q = (rng.dirichlet(np.full(size, 0.3)).astype(code) * (rng.random(size) < 0.8) for code in (kind, other))
+        p[-1] += np.float32(1e-3)
+        for law, less in ((p, None), (p, q), (p.repeat(2)[::2], q), (p, p * np.float32(0.5))):
+            rest = law.astype(np.float64) - (0 if less is None else less)
+            edges = np.maximum(rest, 0).cumsum()
+            if edges[-1] == 0:
+                continue
+            for uniform in (0.0, *rng.random(20), 1 - 2.0**-53):
+                wanted = int(edges.searchsorted(edges[-1] * uniform, side="right"))
+                assert draw(law, Fixed(uniform), less=less) == wanted
+
+
+def test_a_law_that_rounds_away_gives_its_last_token() -> None:
+    """Times the least subnormal number every uniform number above a half is 1."""
+    assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1

@@ -11,7 +11,6 @@ from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from reference import host
 from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
@@ -48,7 +47,7 @@ def uniforms(seed: int) -> Uniforms:
 @pytest.fixture(params=[True, False], ids=["host", "device"])
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """With NumPy and compiled loops, and as on a device, on what is at hand."""
-    monkeypatch.setattr(host, "holds", lambda values: request.param)
+    monkeypatch.setattr(torch.Tensor, "is_cpu", request.param)
 
 
 def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
@@ -85,10 +84,10 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     tokens = torch.randint(0, 300, (tree.budget + 1,), generator=Generator().manual_seed(0))
     model = CachedModel(tiny.target, tiny.vocab_size)
     with torch.inference_mode():
-        model.forward(torch.tensor(prompt))
+        model.forward(torch.tensor([prompt]))
         rows = model.rows()
         rows.hang(tree.parent.tolist())
-        logits = model.forward_tree(tokens, len(prompt), rows)
+        logits = model.forward_tree(tokens[None], len(prompt), rows)
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])
             alone = tiny.target(torch.tensor([prompt + tokens[path].tolist()])).logits[0, -1]

@@ -10,10 +10,16 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from reference import host
-from reference.uniforms import BLOCK, Uniforms
+from reference.uniforms import BLOCK, Coins, Uniforms
 
 GRID = 20_000
 WEIGHTS = st.sampled_from([0.0, 0.0, 1.0, 2.0, 7.0, 1e-3])
+
+
+def drawn(laws: np.ndarray, uniforms: np.ndarray, k: int, apart: bool) -> np.ndarray:
+    tokens = np.empty((len(laws), k), np.int64)
+    host.drawn(laws, uniforms, apart, tokens)
+    return tokens
 
 
 def laws(size: int) -> st.SearchStrategy[np.ndarray]:
@@ -26,8 +32,8 @@ def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.nd
     """So that of evenly spread uniforms it gets its share, up to the two at the interval's ends."""
     uniforms = (np.arange(GRID) + 0.5) / GRID
     rows = np.broadcast_to(law, (GRID, len(law)))
-    drawn = host.drawn(rows, uniforms, 1, False)
-    shares = np.bincount(drawn[:, 0], minlength=len(law)) - GRID * law / law.sum(dtype=np.float64)
+    found = drawn(rows, uniforms, 1, False)
+    shares = np.bincount(found[:, 0], minlength=len(law)) - GRID * law / law.sum(dtype=np.float64)
     assert np.abs(shares).max() <= 1.001
 
 
@@ -37,21 +43,21 @@ def test_what_is_small_beside_the_sum_of_its_lane_is_drawn() -> None:
     law[:: host.LANES] = 3e-8
     law[0] = 1
     assert np.float32(1) + np.float32(3e-8) == 1
-    assert host.drawn(law[None], np.array([1 - 1e-6]), 1, False)[0, 0] > 0
+    assert drawn(law[None], np.array([1 - 1e-6]), 1, False)[0, 0] > 0
 
 
 @given(st.integers(2, 3 * host.LANES + 1).flatmap(laws), st.integers(0, 99))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_a_drawn_token_is_gone_and_the_others_keep_their_shares(law: np.ndarray, first: int) -> None:
     uniforms = np.column_stack([np.full(GRID, (first + 0.5) / 100), (np.arange(GRID) + 0.5) / GRID])
-    drawn = host.drawn(np.broadcast_to(law, (GRID, len(law))), uniforms.ravel(), 2, True)
-    assert len(set(drawn[:, 0].tolist())) == 1
+    found = drawn(np.broadcast_to(law, (GRID, len(law))), uniforms.ravel(), 2, True)
+    assert len(set(found[:, 0].tolist())) == 1
     left = law.copy()
-    left[drawn[0, 0]] = 0
+    left[found[0, 0]] = 0
     if not left.any():
-        assert (drawn[:, 1] == -1).all()
+        assert (found[:, 1] == -1).all()
         return
-    shares = np.bincount(drawn[:, 1], minlength=len(law)) - GRID * left / left.sum(dtype=np.float64)
+    shares = np.bincount(found[:, 1], minlength=len(law)) - GRID * left / left.sum(dtype=np.float64)
     assert np.abs(shares).max() <= 1.001
 
 
@@ -62,8 +68,8 @@ def test_no_uniform_draws_what_cannot_be_drawn(apart: bool) -> None:
     for size in (1, 31, 32, 33, 300):
         rows = (rng.random((50, size)) ** 20 * (rng.random((50, size)) < 0.3)).astype(np.float32)
         for uniform in (0.0, 1 - 2.0**-53):
-            drawn = host.drawn(rows, np.full(100, uniform), 2, apart)
-            for law, tokens in zip(rows, drawn.tolist(), strict=True):
+            found = drawn(rows, np.full(100, uniform), 2, apart)
+            for law, tokens in zip(rows, found.tolist(), strict=True):
                 possible = int((law > 0).sum())
                 wanted = min(2, possible) if apart else 2 * (possible > 0)
                 assert sum(token >= 0 for token in tokens) == wanted
@@ -95,3 +101,12 @@ def test_uniform_numbers_are_those_of_the_generator_whatever_the_portions() -> N
     assert [len(portion) for portion in later] == [BLOCK - 1, 2, 3 * BLOCK]
     together = np.concatenate([whole, *later])
     assert len(set(together.tolist())) == len(together)
+
+
+def test_single_coins_are_those_of_the_generator_in_blocks() -> None:
+    coins, generator = Coins(np.random.default_rng(5)), np.random.default_rng(5)
+    blocks = generator.random(2 * BLOCK).reshape(2, BLOCK)
+    assert [coins.random() for _ in range(BLOCK + 3)] == [*blocks[0, ::-1], *blocks[1, :-4:-1]]
+    np.testing.assert_array_equal(coins.random(3), generator.random(3))
+    np.testing.assert_array_equal(coins.permutation(9), generator.permutation(9))
+    assert coins.random() == blocks[1, -4]

@@ -261,11 +261,11 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
         rows = []
         for positions in (tree.depth, np.arange(len(tokens))):
             model = CachedModel(pair.target, pair.vocab_size)
-            model.forward(torch.tensor(PROMPTS[1], device=pair.device))
+            model.forward(torch.tensor([PROMPTS[1]], device=pair.device))
             nodes = model.rows()
             nodes.hang(tree.parent.tolist())
             nodes.depth[0, : len(tokens)] = torch.as_tensor(positions)
-            rows.append(model.forward_tree(tokens, len(PROMPTS[1]), nodes))
+            rows.append(model.forward_tree(tokens[None], len(PROMPTS[1]), nodes))
         for node in range(tree.budget + 1):
             path = PROMPTS[1] + tokens[torch.as_tensor(seen[node])].tolist()
             alone = pair.target(torch.tensor([path], device=pair.device)).logits[0, -1].float()

@@ -30,11 +30,6 @@ class Drafting(ABC):
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """A draft below the last committed token, at most `room` deep; `tokens` a tensor (n + 1,), nothing checked."""
 
-    @property
-    def seconds(self) -> float:
-        """Time spent in forwards of a draft model so far."""
-        return 0.0
-
 
 class Drafter(ABC):
     """How drafts are made; frozen settings, without a text."""

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from reference.candidates import candidates
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting
+from reference.handed import handed
 from reference.models import Pair
-from reference.sampling import Sampling, handed
+from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
 from spectheory.world import Growth, Levels, Paths, Policy
@@ -61,11 +62,11 @@ class _DrawnDrafting(PathDrafting):
             if not counts:
                 break
             rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
-            laws = self.sampling.law(self.logits(list(rows)))
+            laws = handed(self.sampling.law(self.logits(list(rows))))
             if len(rows) < len(counts):
                 laws = laws[[rows[growth.contexts[node]] for node in counts]]
             drawn = candidates(laws, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
-            for (node, count), law, tokens in zip(counts.items(), handed(laws), drawn, strict=True):
+            for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
                 level += growth.hang(node, law, [token for token in tokens[:count] if token >= 0])
         return growth.draft()

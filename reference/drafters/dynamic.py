@@ -11,6 +11,7 @@ import numpy as np
 from reference.candidates import largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting, TokenPath
+from reference.handed import fetched, handed
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -62,10 +63,8 @@ class SearchedDrafting(PathDrafting):
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
         """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
-        law = self.sampling.draft_law(self.logits(paths))
-        tokens, probabilities = (
-            found.numpy(force=True) for found in largest(law, min(self.search.budget, law.shape[1]))
-        )
+        law = handed(self.sampling.draft_law(self.logits(paths)))
+        tokens, probabilities = map(fetched, largest(law, min(self.search.budget, law.shape[1])))
         if max(map(len, paths)) >= self.room:
             probabilities[[len(path) >= self.room for path in paths]] = 0
         return tokens, probabilities

@@ -27,17 +27,11 @@ class ModelDrafting(Drafting):
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read."""
-        self.model.forward(torch.tensor(prompt, device=self.model.device))
-        self.model.seconds = 0.0
-
-    @property
-    def seconds(self) -> float:
-        """See Drafting.seconds."""
-        return self.model.seconds
+        self.model.forward(torch.tensor([prompt], device=self.model.device))
 
     def pending_tokens(self) -> Tensor:
-        """The pending ones, on the device."""
-        return torch.tensor(self.pending, device=self.model.device)
+        """(1, n) the pending ones, on the device."""
+        return torch.tensor([self.pending], device=self.model.device)
 
     def root_logits(self, pending: Tensor) -> Tensor:
         """(1, V) behind the root, from a forward of what is pending."""
@@ -79,5 +73,5 @@ class PathDrafting(ModelDrafting):
         self.rows.hang([self.slots[path[:-1]] for path in paths], first)
         for slot, path in enumerate(paths, first):
             self.slots[path] = slot
-        tokens = torch.tensor([path[-1] for path in paths], device=self.model.device)
+        tokens = torch.tensor([[path[-1] for path in paths]], device=self.model.device)
         return self.model.forward_tree(tokens, self.committed, self.rows, first)

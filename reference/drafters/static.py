@@ -9,11 +9,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.candidates import candidates, largest
+from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import ModelDrafting
+from reference.handed import Handed, handed
 from reference.models import Pair
-from reference.sampling import Sampling, handed
+from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 
@@ -52,55 +53,69 @@ class _Level:
     """One draft forward of a tree in breadth-first order: all index arithmetic of it, done once.
 
     Attributes:
-        inner: places of the inner nodes among the tokens of this depth; None where they are all.
+        before: (1, n) candidates of the level before, or the root: memory of the drafting, as is `found`.
+        fed: (1, P) places there of the nodes that this forward is of; None where they are all.
         first: inner nodes before them, the root not counted; -1 for the root.
         plain: whether they attend to all that is before them, as a token of a text does.
-        fanout: most children of one of them.
-        children: places of the children among `fanout` candidates for each inner node; None where they are all.
+        gaps: whether some of them may be missing, with -1 for a token.
+        found: (P, k) candidates below them, the first of each row its children.
     """
 
-    inner: Tensor | None
+    before: Tensor
+    fed: Tensor | None
     first: int
     plain: bool
-    fanout: int
-    children: Tensor | None
-
-
-def _levels(tree: Tree, inner: np.ndarray, device: torch.device) -> list[_Level]:
-    def places(wanted: np.ndarray, size: int) -> Tensor | None:
-        return None if len(wanted) == size else torch.as_tensor(wanted, device=device)
-
-    ancestors, levels = tree.ancestor_mask(), []
-    for depth in range(tree.max_depth):
-        at, below = (np.flatnonzero(tree.depth == d) for d in (depth, depth + 1))
-        nodes, before = inner[tree.depth[inner] == depth], int((tree.depth[inner] < depth).sum())
-        fanout = int(tree.rank[below].max()) + 1
-        taken = np.searchsorted(nodes, tree.parent[below]) * fanout + tree.rank[below]
-        level = _Level(
-            inner=places(nodes - at[0], len(at)),
-            first=before - 1,
-            plain=bool(ancestors[np.ix_(nodes, inner[: before + len(nodes)])].all()),
-            fanout=fanout,
-            children=places(taken, len(nodes) * fanout),
-        )
-        levels.append(level)
-    return levels
+    gaps: bool
+    found: Handed
 
 
 class StaticDrafting(ModelDrafting):
-    """A text drafted with one tree, numbered breadth first. `nodes` are those that the last draft has, None for all."""
+    """A text drafted with one tree, numbered breadth first.
+
+    Attributes:
+        found: the root and behind it the candidates of all levels, in the same memory in every cycle.
+        root: the first of them.
+        places: of the tree's nodes there; None where they are all.
+        nodes: those of the tree that the last draft has; None for all.
+    """
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
         super().__init__(pair, sampling)
         self.tree = Tree.from_paths(tree.to_paths())
         self.rule = rule
         inner = np.unique(self.tree.parent[1:])
-        self.levels = _levels(self.tree, inner, self.model.device)
+        self._lay_out(inner)
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
         self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
         self.rows.hang([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
+
+    def _lay_out(self, inner: np.ndarray) -> None:
+        """Memory for the candidates, and the levels that fill it."""
+        tree, device, ancestors = self.tree, self.model.device, self.tree.ancestor_mask()
+        expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
+        widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
+        sizes = [1, *(len(nodes) * width for nodes, width in zip(expanded, widths, strict=True))]
+        starts = np.cumsum([0, *sizes])
+        self.found = torch.zeros(sum(sizes), dtype=torch.int64, device=device)
+        memory, places, self.levels = self.found.split(sizes), np.zeros(tree.budget + 1, np.int64), []
+        for depth, (nodes, width) in enumerate(zip(expanded, widths, strict=True)):
+            first, fed = int(np.searchsorted(inner, nodes[0])), places[nodes] - starts[depth]
+            together = len(fed) == fed[-1] - fed[0] + 1
+            level = _Level(
+                before=memory[depth][None, fed[0] : fed[-1] + 1] if together else memory[depth],
+                fed=None if together else torch.as_tensor(fed[None], device=device),
+                first=first - 1,
+                plain=bool(ancestors[np.ix_(nodes, inner[: first + len(nodes)])].all()),
+                gaps=self.rule is DrawRule.NO_REPLACEMENT and depth > 0 and widths[depth - 1] > 1,
+                found=handed(memory[depth + 1].view(len(nodes), width)),
+            )
+            self.levels.append(level)
+            below = np.flatnonzero(tree.depth == depth + 1)
+            places[below] = starts[depth + 1] + np.searchsorted(nodes, tree.parent[below]) * width + tree.rank[below]
+        self.root = handed(memory[0])
+        self.places = None if len(places) == len(self.found) else torch.as_tensor(places, device=device)
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read; the root alone needs no draft model."""
@@ -116,36 +131,34 @@ class StaticDrafting(ModelDrafting):
         self.keep([self.offset[node] for node in planned if node in self.offset], emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow."""
-        pending, laws = self.pending_tokens(), []
-        fed, by_depth = pending, [pending[-1:]]
+        """See Drafting.grow. The tokens are good until the next draft."""
+        self.root[0], laws = self.pending[-1], []
         for level in self.levels[:room]:
-            logits = self._logits(level, fed)
+            logits = self._logits(level)
             if self.sampling.greedy:
-                drawn, _ = largest(logits, level.fanout)
+                level.found[:] = largest(handed(logits), level.found.shape[1])[0]
             else:
-                law = self.sampling.law(logits)
-                drawn = candidates(law, level.fanout, self.rule, rng)
-                laws.extend(handed(law))
-            drawn = drawn.reshape(-1)
-            fed = drawn if level.children is None else drawn[level.children]
-            by_depth.append(fed)
-        tokens = torch.cat(by_depth)
-        tree = self.tree if room >= self.tree.max_depth else Tree(self.tree.parent[: len(tokens)])
+                law = handed(self.sampling.law(logits))
+                draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
+                laws += [law[row] for row in range(len(law))]
+        tree, tokens = self.tree, self.found if self.places is None else self.found.take(self.places)
+        if room < tree.max_depth:
+            tree = Tree(tree.parent[tree.depth <= room])
+            tokens = tokens[: tree.budget + 1]
         q = [laws[row] if row < len(laws) else None for row in self.law_rows[: tree.budget + 1]]
         draft = Draft.unchecked(tree, tokens, q, tree.child_lists, self.rule)
         self.nodes = None
-        if self.rule is DrawRule.NO_REPLACEMENT and min(found := tokens.tolist()) < 0:
-            draft, self.nodes = pruned(draft, [token >= 0 for token in found])
+        if self.rule is DrawRule.NO_REPLACEMENT and min(listed := tokens.tolist()) < 0:
+            draft, self.nodes = pruned(draft, [token >= 0 for token in listed])
         return draft
 
-    def _logits(self, level: _Level, tokens: Tensor) -> Tensor:
-        """(P, V) behind the inner nodes of a level, given the tokens of its depth; for the root, what is pending."""
+    def _logits(self, level: _Level) -> Tensor:
+        """(P, V) behind the nodes of a level; where there is no token, -1, behind some other one."""
         if level.first < 0:
-            return self.root_logits(tokens)
-        fed = tokens if level.inner is None else tokens[level.inner]
-        if self.rule is DrawRule.NO_REPLACEMENT:
-            fed = fed.clamp_min(0)
+            return self.root_logits(level.before if len(self.pending) == 1 else self.pending_tokens())
+        fed = level.before if level.fed is None else level.before.take(level.fed)
+        if level.gaps:
+            fed = fed.abs()
         if level.plain:
             return self.model.forward(fed)
         return self.model.forward_tree(fed, self.committed, self.rows, level.first)

@@ -40,7 +40,7 @@ class Naive(Solver):
         first = drafts[0]
         if rng.random() * q[first] < p[first]:
             return first
-        return draw(excess(p, q), rng, otherwise=p)
+        return draw(p, rng, less=q, otherwise=p)
 
     def accepted(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

@@ -1,0 +1,39 @@
+"""The watch on both models' forwards."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+import torch
+
+from reference.decode import Decoder
+from reference.drafters import StaticTree
+from reference.meter import Meter
+from reference.models import Pair
+from spectheory import Tree
+
+
+def test_forwards_are_seen_and_timed_apart(tiny: Pair, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a clock that each reading moves on by 1, a forward takes 1, as does what lies between two of them."""
+    ticks = iter(range(10_000))
+    monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
+    with Meter(tiny) as meter:
+        text = Decoder(tiny, StaticTree(Tree.chain(3))).generate([5, 6, 7], 30)
+        tiny.target(torch.tensor([[1, 2]]))
+    cycles = len(text.accepted)
+    assert meter.since(text.started) == (cycles + 1, 3 * cycles)
+    assert meter.since(0) == (cycles + 2, 3 * cycles + 1)
+    assert text.seconds == 2 * 4 * cycles + 1
+    assert meter.since(1e9) == (0, 0)
+
+
+def test_models_are_as_before_whatever_happened(tiny: Pair) -> None:
+    with pytest.raises(ValueError, match="need a prompt"), Meter(tiny):
+        Decoder(tiny, StaticTree(Tree.chain(3))).generate([], 30)
+    for model in (tiny.target, tiny.draft):
+        assert "forward" not in vars(model)
+    with Meter(tiny) as meter:
+        pass
+    tiny.target(torch.tensor([[1, 2]]))
+    assert meter.since(0) == (0, 0)
