@@ -41,8 +41,9 @@ def clock_rows(record: WallClock) -> TextTable:
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
-        note="x HF: times HF plain, prompt included. Outside: share behind the first token outside the models' `forward`, timed alike for all. "
-        "x loop: times our plain loop behind the prompt, and what the plan says of it. Of the runs of four tokens "
+        note="x HF: times HF plain, prompt included. Outside: share behind the first token outside the models' "
+        "`forward`, timed alike for all. x loop: times our plain loop behind the prompt, and what the plan says of it. "
+        "Of the runs of four tokens "
         f"{_range(record.repeated_share)} repeat, which flatters every lookup.",
     )
 

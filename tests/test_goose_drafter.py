@@ -1,0 +1,195 @@
+"""What Goose builds, whatever the text and the table say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from reference.drafters import Goose
+from reference.drafters.goose import GooseDrafting, Harmonic, Optimal
+from spectheory import Draft, Tree
+from spectheory.verify import walk
+from tests.likely import logits_for
+
+
+class Scripted:
+    """A text of Goose without a model: successors of each token, and the text so far."""
+
+    def __init__(self, settings: Goose, text: list[int], likely: dict[int, list[int]]) -> None:
+        self.drafting = GooseDrafting(settings)
+        self.drafting.read(text[:-1], logits_for(likely, text[:-1]))
+        self.drafting.commit([], text[-1:])
+
+    def grow(self, room: int = 100) -> Draft:
+        draft = self.drafting.grow(room, None)
+        return Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
+
+
+EXAMPLE = "self . calc . eval ( data , flag , 1 ) x f ( 2 ) x self . calc ."
+"""What was written before; now the target writes `eval ( data , flag , 2 )`."""
+
+
+def test_the_papers_example_goes_on_behind_the_spine() -> None:
+    """The copied spine breaks at its seventh token, and a branch beside it goes on: 8 tokens accepted, not 6.
+
+    The match has more than 8 tokens, so that with the bypass there is no branch to go on with.
+
+    Source: Goose, Section 4, Figure 2.
+    """
+    words = EXAMPLE.split()
+    number = {word: place for place, word in enumerate(dict.fromkeys(words))}
+    text, spine = [number[word] for word in words], [number[word] for word in words[4:12]]
+    truth = [*spine[:6], number["2"], number[")"], number["x"]]
+    likely = {number["("]: [number["data"], number["2"]], number["2"]: [number[")"]]}
+    logits = logits_for(likely, text)
+    logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # behind `flag ,`
+    kept = {}
+    for bypass in (True, False):
+        drafting = GooseDrafting(Goose(bypass=bypass))
+        drafting.read(text[:-1], logits[:-1])
+        drafting.commit([], text[-1:])
+        draft = drafting.grow(100, None)
+        assert draft.tokens[1:9] == spine
+        path, following = walk(draft.draws, draft.tokens, lambda node, draft=draft: truth[draft.tree.depth[node]])
+        kept[bypass] = len(path), following
+    assert kept == {True: (6, number["2"]), False: (8, number["x"])}
+
+
+tables = st.dictionaries(st.integers(0, 9), st.lists(st.integers(0, 9), unique=True, max_size=6))
+stories = st.lists(st.integers(0, 9), min_size=2, max_size=40)
+options = st.fixed_dictionaries(
+    {
+        "budget": st.integers(1, 30),
+        "lengths": st.sampled_from([(3, 2, 1), (1,), (2, 1)]),
+        "max_spine": st.integers(0, 12),
+        "top_k": st.integers(1, 5),
+        "branch_depth": st.integers(0, 4),
+        "min_score": st.sampled_from([0.0, 0.01, 0.3]),
+        "overlap": st.booleans(),
+        "bypass": st.booleans(),
+        "bigram": st.booleans(),
+        "spine": st.booleans(),
+        "spine_branches": st.booleans(),
+        "matched_tokens": st.booleans(),
+        "allocation": st.sampled_from([Harmonic(), Harmonic(0.0), Optimal()]),
+    }
+)
+
+
+@given(stories, tables, options, st.integers(0, 15))
+@settings(max_examples=300, deadline=None)
+def test_the_shape_of_gooses_drafts(text: list[int], likely: dict[int, list[int]], chosen: dict, room: int) -> None:
+    goose = Goose(**chosen)
+    scripted = Scripted(goose, text, likely)
+    draft, drafting = scripted.grow(room), scripted.drafting
+    tree, spine = draft.tree, drafting.spine
+    match = drafting.index.match(min(room, goose.max_spine, goose.budget), overlap=goose.overlap)
+    bypassed = goose.bypass and (match.consensus or match.length >= goose.bypass_length) and bool(match.tokens)
+    assert tree.budget <= goose.budget
+    assert tree.max_depth <= room
+    assert tree.parent[: spine + 1].tolist() == list(range(-1, spine))
+    if goose.matched_tokens:
+        assert draft.tokens[1 : spine + 1] == match.tokens[:spine]
+        wanted = len(match.tokens) if bypassed else min(len(match.tokens), goose.budget // 2) if goose.spine else 0
+        assert spine == wanted
+    else:
+        assert spine <= len(match.tokens)
+        for node in range(1, spine + 1):
+            assert draft.tokens[node] == likely_row(drafting, draft, tree.parent[node])[0]
+    if bypassed:
+        assert tree.is_chain
+        assert tree.budget == spine
+        return
+    fork = np.zeros(tree.budget + 1, int)
+    for node in range(spine + 1, tree.budget + 1):
+        parent = tree.parent[node]
+        fork[node] = fork[parent] + 1
+        assert fork[node] <= goose.branch_depth
+        assert draft.tokens[node] in likely_row(drafting, draft, parent)
+        if parent <= spine and not goose.spine_branches:
+            assert parent == 0
+    for drawn in draft.draws:
+        assert len([child for child in drawn if child > spine]) <= goose.top_k
+        assert all(child > spine for child in drawn[1:])
+
+
+def likely_row(drafting: GooseDrafting, draft: Draft, node: int) -> list[int]:
+    before = draft.tokens[draft.tree.parent[node]] if node else drafting.index.text[-2]
+    return [token for token, _ in drafting.table.successors(before, draft.tokens[node])]
+
+
+def test_without_spine_and_bypass_no_match_is_used() -> None:
+    text, likely = [6, 1, 2, 3, 4, 5, 1, 2, 3], {3: [6], 6: [7]}
+    assert Scripted(Goose(lengths=(3,), spine=False, bypass=False), text, likely).grow().tokens == [3, 6, 7]
+    assert Scripted(Goose(lengths=(3,), spine=False), text, likely).grow().tokens == [3, 6, 7]
+    with_spine = Scripted(Goose(lengths=(3,), overlap=False, spine_branches=False), text, likely).grow()
+    assert with_spine.tokens == [3, 4, 5, 1, 2, 3, 6, 7]
+    assert with_spine.tree == Tree([-1, 0, 1, 2, 3, 4, 0, 6])
+
+
+def test_branches_hand_their_width_down() -> None:
+    """Probabilities 0.67, 0.24, 0.09 share a width of 3 as 2, 1, 1, since each has at least 1."""
+    everywhere = {token: [5, 6, 7] for token in range(10)}
+    text = [5, 6, 7, 9]
+    draft = Scripted(Goose(top_k=3, branch_depth=2), text, everywhere).grow()
+    assert draft.tree.parent.tolist() == [-1]
+    draft = Scripted(Goose(top_k=3, branch_depth=2), [*text, 5], everywhere).grow()
+    assert draft.tree.parent.tolist() == [-1, 0, 0, 0, 1, 1, 2, 3]
+    assert draft.tokens == [5, 5, 6, 7, 5, 6, 5, 5]
+
+
+def test_widths_fall_down_the_spine() -> None:
+    """Budget 9: a spine of 3 leaves 6, half of them for the root, and 3 beside the spine's nodes as 2, 1, 0."""
+    everywhere = {token: [5, 6, 7, 8] for token in range(10)}
+    text = [5, 6, 7, 8, 1, 2, 3, 1]
+    settings = Goose(budget=9, lengths=(1,), overlap=False, top_k=3)
+    assert Scripted(settings, text, everywhere).grow().tree == Tree([-1, 0, 1, 2, 0, 0, 0, 1, 1, 2])
+    root_only = Scripted(replace(settings, spine_branches=False), text, everywhere).grow().tree
+    assert root_only == Tree([-1, 0, 1, 2, 0, 0, 0, 4, 4, 5])
+
+
+def test_a_silent_text_and_table_draft_nothing() -> None:
+    draft = Scripted(Goose(harvest_prefill=False), [1, 2, 3], {3: [4]}).grow()
+    assert draft.tokens == [3]
+    assert Scripted(Goose(), [3, 2, 3], {3: [4]}).grow().tokens == [3, 4]
+
+
+def test_pairs_know_more_than_tokens() -> None:
+    for bigram, follower in ((True, 5), (False, 6)):
+        drafting = GooseDrafting(Goose(bigram=bigram))
+        drafting.read([1, 0, 2, 0], logits_for({0: [5], 1: [6]}, [9, 0, 9, 1]))
+        drafting.commit([], [1])
+        drafting.commit([], [0])
+        assert drafting.grow(9, None).tokens[:2] == [0, follower]
+
+
+def test_the_spine_shrinks_where_matches_fail() -> None:
+    """Rates begin at 0.5: the spine may have half the budget, and after misses 0.3 and 0.15 of it."""
+    text = [1, 2, *range(20, 40), 1, 2, *range(50, 60), 1, 2]
+    scripted = Scripted(Goose(budget=40, lengths=(2,), bypass=False, max_spine=99), text, {})
+    lengths = []
+    for _ in range(5):
+        draft = scripted.grow()
+        lengths.append(scripted.drafting.spine)
+        scripted.drafting.commit([], [90], torch.zeros(len(draft.tokens), 300))
+        scripted.drafting.commit([], [1])
+        scripted.drafting.commit([], [2])
+    assert lengths == [20, 12, 12, 6, 6]
+    assert scripted.drafting.rates.kept == pytest.approx(0.5 * 0.7**5)
+
+
+def test_rates_count_branches_in_the_order_in_which_they_are_tried() -> None:
+    """Root: a spine token and branches 5, 6; branch 6 is accepted, the second one tried, and has a child that fails."""
+    settings = Goose(lengths=(1,), bypass=False, overlap=False)
+    scripted = Scripted(settings, [1, 2, 3, 1], {1: [5, 6], 6: [7]})
+    scripted.drafting.table.harvest({0: (6,)}, logits_for({6: [7]}, [6]))
+    draft = scripted.grow()
+    assert draft.tokens[:6] == [1, 2, 3, 1, 5, 6]
+    scripted.drafting.commit([5], [6, 8], torch.zeros(len(draft.tokens), 300))
+    assert scripted.drafting.rates.branch == pytest.approx(0.7 * 0.5 + 0.3 / 3)
+    assert scripted.drafting.rates.spine == pytest.approx(0.7 * 0.5)
