@@ -19,7 +19,7 @@ from spectheory.report.policies import MEANING, policy_rows
 from spectheory.report.policies_page import policy_page
 from spectheory.search import Drafter, OptTreeAtCost, distance_to_optimum
 from spectheory.search.comparison import TreePolicy, means
-from tests.test_policies import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum
+from tests.plain_searches import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum
 from tests.test_search import tables
 
 LATENCY = st.Latency(
