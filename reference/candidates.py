@@ -55,7 +55,7 @@ def _most_probable(q: Handed, k: int) -> Handed:
 
 
 def _without(q: Handed, tokens: Handed) -> Handed:
-    """The laws with 0 at some tokens (P, k) of each. Behind a -1 nothing is left, so that it may be the last one's."""
+    """The laws with 0 at some tokens (P, k) of each. A -1 hits the last token, of a law of which nothing is left."""
     rest = q * 1
     rest[np.arange(len(q))[:, None], tokens] = 0
     return rest

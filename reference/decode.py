@@ -6,7 +6,7 @@ Without speculation the tree is the root alone, and the same loop is plain autor
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
 from numbers import Integral
 from typing import NamedTuple
@@ -34,7 +34,7 @@ class Generation:
 
     Attributes:
         tokens: of the text, the prompt not among them.
-        accepted: drafted tokens kept in each cycle.
+        accepted: drafted tokens kept in each cycle; in the last one also those behind the end of the text.
         started: when the prompt was read and the first token chosen, by `time.perf_counter`.
         seconds: wall clock from then on.
     """
@@ -60,7 +60,7 @@ class Decoder:
     drafter: Drafter
     sampling: Sampling = field(default_factory=Sampling)
     verifier: Verifier = field(default_factory=lambda: TopDown(NSS()))
-    stop_tokens: frozenset[int] = frozenset()
+    stop_tokens: Collection[int] = frozenset()
 
     def __post_init__(self) -> None:
         if isinstance(self.verifier, Solver):
@@ -80,7 +80,7 @@ class Decoder:
         """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
 
         `draft_rng` draws the drafts, `rng` decides what is kept: generators of two kinds, which cannot be one stream.
-        Both are read ahead, by the block.
+        On the host both are read ahead, by the block.
         `watch` sees every cycle.
 
         Raises:
@@ -146,7 +146,7 @@ class Decoding:
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
     ) -> None:
         pair, self.sampling, self.verifier = decoder.pair, decoder.sampling, decoder.verifier
-        self.stop_tokens = decoder.stop_tokens
+        self.stop_tokens = frozenset(decoder.stop_tokens)
         self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
         self.rng = None if rng is None else Coins(rng)
         self.target = CachedModel(pair.target, pair.vocab_size)

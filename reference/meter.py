@@ -17,12 +17,18 @@ class Meter:
     """While it is entered, it times each call of `forward` of both models.
 
     On CUDA the device is waited for at both ends of each, so that a metered decode is slower than an unmetered one.
+
+    Raises:
+        ValueError: target and draft are one object, whose calls cannot be told apart.
     """
 
     def __init__(self, pair: Pair) -> None:
+        if pair.target is pair.draft:
+            raise ValueError("target and draft are one object, whose forwards cannot be told apart: load it twice")
+        self.device = pair.device
         self.models = {"target": pair.target, "draft": pair.draft}
         self.calls: dict[str, list[tuple[float, float]]] = {role: [] for role in self.models}
-        self.now = _cuda_now if pair.device.type == "cuda" else time.perf_counter
+        self._own = {role: vars(model).get("forward") for role, model in self.models.items()}
 
     def __enter__(self) -> Meter:
         for role, model in self.models.items():
@@ -30,8 +36,10 @@ class Meter:
         return self
 
     def __exit__(self, *raised: object) -> None:
-        for model in self.models.values():
-            vars(model).pop("forward", None)
+        for role, model in self.models.items():
+            del model.forward
+            if (own := self._own[role]) is not None:
+                model.forward = own  # type: ignore[method-assign]
 
     def since(self, moment: float) -> tuple[float, float]:
         """Seconds in the target's forwards and in the draft's that began behind `moment`, of `time.perf_counter`."""
@@ -39,18 +47,18 @@ class Meter:
         return target, draft
 
     def _timed(self, model: PreTrainedModel, calls: list[tuple[float, float]]) -> Callable[..., Any]:
-        forward, now = model.forward, self.now
+        forward = model.forward
 
         @wraps(forward)
         def timed(*args: Any, **options: Any) -> Any:
-            start = now()
+            start = self._now()
             output = forward(*args, **options)
-            calls.append((start, now()))
+            calls.append((start, self._now()))
             return output
 
         return timed
 
-
-def _cuda_now() -> float:
-    torch.cuda.synchronize()
-    return time.perf_counter()
+    def _now(self) -> float:
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
 SHIPPED = Path(__file__).parent / "pair"
 """The folder of the pair that comes with the package."""
@@ -79,7 +80,8 @@ def load_pair(
     which is slower and which models without SDPA need, did not part where this was measured.
 
     Raises:
-        PairError: a folder is missing or holds no causal model, a model lacks SDPA, or the vocabularies differ.
+        PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
+            before a token or cannot be told positions, or the vocabularies differ.
         ValueError: `attention` is neither of the two.
     """
     if attention not in get_args(Attention):
@@ -90,12 +92,18 @@ def load_pair(
         if not (folder / "config.json").is_file():
             raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
         try:
+            if reason := _undecodable(AutoConfig.from_pretrained(folder, local_files_only=True)):
+                raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
             model, loading = _load(folder, dtype, attention)
             tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
+        except PairError:
+            raise
         except Exception as error:
             reason = str(error).splitlines()[0] if str(error) else type(error).__name__
             if "scaled_dot_product_attention" in reason:
-                raise PairError(f"{role} {folder} has no SDPA: load the pair with attention='eager'") from error
+                raise PairError(
+                    f"{role} {folder} has no SDPA: load_pair(..., attention='eager') takes it, no command does"
+                ) from error
             raise PairError(
                 f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
             ) from error
@@ -103,8 +111,8 @@ def load_pair(
         if absent:
             raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
         models[role] = model.to(device).eval().requires_grad_(False)
-        if _has_other_attention(model.config):
-            raise PairError(f"{role} {folder} has layers without full attention, which tree decoding does not support")
+        if "position_ids" not in signature(model.forward).parameters:
+            raise PairError(f"{role} {folder} takes no position_ids, so that siblings cannot share a position in it")
     vocabularies = {role: tokenizer.get_vocab() for role, tokenizer in tokenizers.items()}
     if vocabularies["target"] != vocabularies["draft"]:
         raise PairError(
@@ -126,9 +134,12 @@ def _load(folder: Path, dtype: torch.dtype, attention: Attention) -> tuple[Any, 
     return loaded
 
 
-def _has_other_attention(config: Any) -> bool:
-    """Whether a layer attends to less than the whole past, or keeps its past in another form."""
+def _undecodable(config: Any) -> str | None:
+    """Why a model cannot read a tree: it attends to less than the whole past, or counts rows in place of positions."""
+    if getattr(config, "alibi", False):
+        return "counts distances in rows (ALiBi)"
     kinds = getattr(config, "layer_types", None)
-    if kinds:
-        return any(kind != "full_attention" for kind in kinds)
-    return bool(getattr(config, "sliding_window", None)) and getattr(config, "use_sliding_window", True)
+    window = bool(getattr(config, "sliding_window", None)) and getattr(config, "use_sliding_window", True)
+    if any(kind != "full_attention" for kind in kinds) if kinds else window:
+        return "has layers without full attention"
+    return None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from scipy.stats import t
 
 from reference import trace
 from reference.decode import Cycle
+from reference.handed import fetched
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 
@@ -30,15 +30,11 @@ def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
     if cycle.p is None:
         return float(len(cycle.emitted)), 0.0
     draft = cycle.draft
-    p = [_exact(law) for law in cycle.p]
-    q = [None if law is None else _exact(law) for law in draft.q]
+    p = [fetched(law).astype(np.float64) for law in cycle.p]
+    q = [None if law is None else fetched(law).astype(np.float64) for law in draft.q]
     exact = Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
     outcome = verifier.law_of(exact, p)
     return float(outcome.block_efficiency), float(outcome.variance)
-
-
-def _exact(law: Any) -> np.ndarray:
-    return np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
 
 
 class Positional:

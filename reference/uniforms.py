@@ -1,4 +1,4 @@
-"""Random numbers drawn by the block, those of drafts and those of verifiers: a call takes as long as a hundred."""
+"""Random numbers drawn by the block, those of drafts and those of verifiers: one takes as long as a hundred."""
 
 from __future__ import annotations
 
@@ -43,4 +43,6 @@ class Coins:
         return self._block.pop()
 
     def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
         return getattr(self.generator, name)

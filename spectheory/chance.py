@@ -19,6 +19,8 @@ from spectheory.arrays import Vector, excess
 Result = TypeVar("Result")
 
 
+COMPILED = np.dtype(np.float32), np.dtype(np.float64)
+"""What `draw` inverts by a compiled loop as it is."""
 NUMPY_TOLERANCE = 1.5e-8
 """How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
 MOST_OUTCOMES = 10_000
@@ -42,25 +44,27 @@ def draw(law: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector
     Raises:
         ValueError: no token is probable, and there is nothing else to draw from.
     """
-    if less is not None and (isinstance(rng, Replay) or not _compilable(law)):
+    if less is not None and (isinstance(rng, Replay) or not _compilable(law, less)):
         law, less = excess(law, less), None
     if isinstance(rng, Replay):
         possible = [token for token, weight in enumerate(law) if weight > 0]
-        if possible or otherwise is None:
-            return possible[rng.fork([law[token] for token in possible])]
-        return draw(otherwise, rng)
-    if not _compilable(law):
-        law = np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
-    token = compiled()(law, law[:0] if less is None else less, rng.random())
+        token = possible[rng.fork([law[token] for token in possible])] if possible else -1
+    else:
+        if not _compilable(law):
+            law = np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
+        token = compiled()(law, law[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
     if otherwise is None:
-        raise ValueError("law is 0 throughout, so that no token can be drawn: pass otherwise=")
+        raise ValueError("law is 0 throughout, or no number, so that no token can be drawn")
     return draw(otherwise, rng)
 
 
-def _compilable(law: Vector) -> bool:
-    return isinstance(law, np.ndarray) and law.dtype.char in "fd"
+def _compilable(*laws: Vector) -> bool:
+    return all(
+        isinstance(law, np.ndarray) and law.dtype in COMPILED and law.ndim == 1 and len(law) == len(laws[0])
+        for law in laws
+    )
 
 
 def invert(law: np.ndarray, less: np.ndarray, uniform: float) -> int:
@@ -70,7 +74,7 @@ def invert(law: np.ndarray, less: np.ndarray, uniform: float) -> int:
         rest[token] = max(law[token] - less[token], 0) if len(less) else law[token]
     point, edge, found = uniform * rest.sum(), 0.0, -1
     for token, weight in enumerate(rest):
-        if weight > 0:
+        if weight > 0 and point >= 0:
             edge, found = edge + weight, token
             if point < edge:
                 break

@@ -197,3 +197,37 @@ def test_a_draw_inverts_the_cumulated_law(kind: str, other: str) -> None:
 def test_a_law_that_rounds_away_gives_its_last_token() -> None:
     """Times the least subnormal number every uniform number above a half is 1."""
     assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1
+
+
+def test_an_interval_begins_with_its_lower_end() -> None:
+    assert draw(np.array([0.5, 0.5]), Fixed(0.5)) == 1
+
+
+@pytest.mark.parametrize(
+    "less",
+    [
+        np.array([0.5, 0, 0], np.float16),
+        np.array([Fraction(1, 2), 0, 0], dtype=object),
+        np.array([0.5, 0, 0], ">f4"),
+    ],
+    ids=["half", "fractions", "other byte order"],
+)
+def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:
+    law = np.array([0.5, 0.25, 0.25])
+    assert [draw(law, Fixed(uniform), less=less) for uniform in (0.0, 0.49, 0.51, 0.99)] == [1, 1, 2, 2]
+
+
+def test_laws_that_cannot_be_drawn_from_are_refused() -> None:
+    with pytest.raises(ValueError, match="could not be broadcast"):
+        draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
+    with pytest.raises(ValueError, match="or no number"):
+        draw(np.array([0.5, np.nan]), np.random.default_rng(0))
+    with pytest.raises(ValueError, match="law is 0 throughout"):
+        list(branches(lambda rng: draw(np.zeros(2), rng)))
+
+
+def test_where_no_token_has_more_of_p_a_rejected_draft_gives_way_to_one_of_p() -> None:
+    """In float32, at a uniform number that rounds the coin up to 1."""
+    p, q = np.array([0.5, 0.5 - 1e-7], np.float32), np.array([0.5 + 1e-7, 0.5 - 1e-7], np.float32)
+    assert not (p > q).any()
+    assert st.otlp.Naive().emit(p, q, [0], Fixed(1 - 2.0**-53)) == 1

@@ -16,6 +16,7 @@ from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, Searched, StaticTree
 from reference.drafters.dynamic import Search
+from reference.handed import handed
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -97,8 +98,24 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
 @given(trees())
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("way")
-def test_the_drafts_law_is_that_of_the_path(tiny: Pair, tree: Tree) -> None:
-    assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree))
+@pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(1.0, top_k=2)], ids=["whole", "holes"])
+def test_the_drafts_law_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
+    assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree), sampling)
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=["greedy", "sampled"])
+def test_a_planned_tree_is_cut_where_there_is_no_more_room(tiny: Pair, sampling: Sampling) -> None:
+    tree = Tree([-1, 0, 0, 1, 1, 2, 5])
+    with torch.inference_mode():
+        drafting = StaticTree(tree).start(tiny, sampling)
+        drafting.read([9, 8, 7], torch.empty(0))
+        drafting.commit([], [6])
+        for room in (3, 2, 4, 1):
+            draft = drafting.grow(room, uniforms(0))
+            assert draft.tree.parent.tolist() == tree.parent[tree.depth <= room].tolist()
+            assert len(draft.tokens) == len(draft.q) == draft.tree.budget + 1
+            assert min(draft.tokens.tolist()) >= 0
+            drafting.commit([], [6])
 
 
 @pytest.mark.parametrize(
@@ -108,12 +125,16 @@ def test_the_law_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: Policy
     assert_the_drafts_law_is_that_of_the_path(tiny, Drawn(policy))
 
 
-def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> None:
+def assert_the_drafts_law_is_that_of_the_path(
+    pair: Pair,
+    drafter: Drafter,
+    sampling: Sampling = Sampling(1.0),  # noqa: B008
+) -> None:
     """The law from which the children of a node were drawn is the draft's own behind that path, cycle after cycle."""
     text = [9, 8, 7, 6]
     rng = np.random.default_rng(0)
     with torch.inference_mode():
-        drafting = drafter.start(pair, Sampling(1.0))
+        drafting = drafter.start(pair, sampling)
         drafting.read(text[:-1], torch.empty(0))
         drafting.commit([], text[-1:])
         for seed in range(3):
@@ -122,7 +143,7 @@ def assert_the_drafts_law_is_that_of_the_path(pair: Pair, drafter: Drafter) -> N
             assert tokens[0] == text[-1]
             for node in np.unique(draft.tree.parent[1:]):
                 path = [tokens[u] for u in np.flatnonzero(draft.tree.ancestor_mask()[node])]
-                alone = pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float().softmax(-1)
+                alone = sampling.law(pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float())
                 torch.testing.assert_close(torch.as_tensor(draft.q[node]), alone, atol=1e-5, rtol=1e-4)
             end = int(rng.integers(draft.tree.budget + 1))
             path = [int(u) for u in np.flatnonzero(draft.tree.ancestor_mask()[end])][1:]
@@ -244,7 +265,7 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     expected: dict[tuple[int, ...], float] = {}
     for tokens, chance in branches(lambda rng: tuple(rule.children(law, k, rng))):
         expected[tokens] = expected.get(tokens, 0.0) + rows * float(chance)
-    drawn = candidates(torch.tensor(q).expand(rows, 4), k, rule, uniforms(3))
+    drawn = candidates(handed(torch.tensor(q).expand(rows, 4)), k, rule, uniforms(3))
     assert drawn.shape == (rows, k)
     counts = dict.fromkeys(expected, 0)
     for tokens in drawn.tolist():
@@ -255,13 +276,13 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
 
 @pytest.mark.usefixtures("way")
 def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
-    q = torch.tensor([[0.5, 0.0, 0.5, 0.0]])
+    q = handed(torch.tensor([[0.5, 0.0, 0.5, 0.0]]))
     for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
         drawn = candidates(q, 3, rule, uniforms(0))[0].tolist()
         assert sorted(drawn[:2]) == [0, 2]
         assert drawn[2] == -1
     for law in ([1.0, 0.0], [0.0, 1.0]):
-        hub = candidates(torch.tensor([law]), 2, DrawRule.HUB, uniforms(0))
+        hub = candidates(handed(torch.tensor([law])), 2, DrawRule.HUB, uniforms(0))
         assert hub.tolist() == [[law.index(1), -1]]
     with pytest.raises(ValueError, match="k must be at most 2 for HUB, got 3"):
         candidates(q, 3, DrawRule.HUB, None)
@@ -273,7 +294,8 @@ def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable()
     q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000
     q[0, 0] = 0.99
     rng = uniforms(0)
-    tail = sum(int(candidates(q.expand(10, -1), 2, DrawRule.NO_REPLACEMENT, rng)[:, 0].ne(0).sum()) for _ in range(400))
+    laws = handed(q.expand(10, -1))
+    tail = sum(int((candidates(laws, 2, DrawRule.NO_REPLACEMENT, rng)[:, 0] != 0).sum()) for _ in range(400))
     assert abs(tail - 0.01 * rows) < 4.5 * np.sqrt(0.01 * 0.99 * rows)
 
 
@@ -294,8 +316,10 @@ def test_sampling_that_cannot_be_is_refused() -> None:
     for bad in (-1.0, 1e-42, float("inf"), float("nan")):
         with pytest.raises(ValueError, match="temperature must be 0 .greedy. or at least 0.001, got"):
             Sampling(bad)
-    with pytest.raises(ValueError, match="top_k must be at least 1, or None for all tokens, got 0"):
+    with pytest.raises(ValueError, match="top_k must be a whole number of at least 1, or None for all tokens, got 0"):
         Sampling(1.0, top_k=0)
+    with pytest.raises(ValueError, match=r"top_k must be a whole number .*, got 2\.5"):
+        Sampling(1.0, top_k=2.5)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="top_p must be above 0 and at most 1, got 0"):
         Sampling(1.0, top_p=0)
 

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
+from inspect import signature
+from typing import Any
 
 import pytest
 import torch
@@ -37,3 +40,30 @@ def test_models_are_as_before_whatever_happened(tiny: Pair) -> None:
         pass
     tiny.target(torch.tensor([[1, 2]]))
     assert meter.since(0) == (0, 0)
+
+
+def test_a_forward_of_ones_own_is_put_back_and_meters_may_nest(tiny: Pair) -> None:
+    before = tiny.target.forward
+    calls = []
+
+    def own(*args: Any, **options: Any) -> Any:
+        calls.append(args)
+        return before(*args, **options)
+
+    tiny.target.forward = own  # type: ignore[method-assign]
+    try:
+        with Meter(tiny) as outer:
+            tiny.target(torch.tensor([[1, 2]]))
+            with Meter(tiny) as inner:
+                assert signature(tiny.target.forward) == signature(own)
+                tiny.target(torch.tensor([[1, 2]]))
+            tiny.target(torch.tensor([[1, 2]]))
+        assert vars(tiny.target)["forward"] is own
+    finally:
+        del tiny.target.forward
+    assert (len(outer.calls["target"]), len(inner.calls["target"]), len(calls)) == (3, 1, 3)
+
+
+def test_one_object_in_both_roles_is_refused(tiny: Pair) -> None:
+    with pytest.raises(ValueError, match="target and draft are one object"):
+        Meter(replace(tiny, draft=tiny.target))

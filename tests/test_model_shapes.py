@@ -16,9 +16,13 @@ from torch import Generator
 from transformers import (
     AutoModelForCausalLM,
     AutoTokenizer,
+    BloomConfig,
+    FalconConfig,
     Gemma2Config,
     GPT2Config,
     LlamaConfig,
+    MistralConfig,
+    MptConfig,
     PreTrainedConfig,
     Qwen3Config,
 )
@@ -305,7 +309,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     restless(model, seed=1, scale=0.15)
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
-    with pytest.raises(PairError, match="target .* has no SDPA: load the pair with attention='eager'"):
+    with pytest.raises(PairError, match="target .* has no SDPA: load_pair.*attention='eager'. takes it"):
         load_pair(tmp_path, tmp_path)
     with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
         load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]
@@ -313,3 +317,26 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     text = Decoder(pair, StaticTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
     assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
     assert sum(text.accepted) > 0
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (MptConfig(d_model=32, n_heads=4, n_layers=1, vocab_size=VOCABULARY), "takes no position_ids"),
+        (BloomConfig(hidden_size=32, n_head=4, n_layer=1, vocab_size=VOCABULARY), "takes no position_ids"),
+        (
+            FalconConfig(hidden_size=32, num_attention_heads=4, num_hidden_layers=1, alibi=True),
+            "counts distances in rows",
+        ),
+        (MistralConfig(hidden_size=32, num_hidden_layers=1, sliding_window=8), "has layers without full attention"),
+    ],
+    ids=lambda value: type(value).__name__ if isinstance(value, PreTrainedConfig) else "",
+)
+def test_models_that_cannot_read_a_tree_are_refused(
+    tiny_folders: Path, tmp_path: Path, config: PreTrainedConfig, message: str
+) -> None:
+    """Where a node's place is its row, siblings stand behind each other; a window sees its end only."""
+    AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
+    AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
+    with pytest.raises(PairError, match=message):
+        load_pair(tmp_path, tmp_path, attention="eager")

@@ -1,5 +1,6 @@
 """Everything that drafts: settings (`Drafter`) that begin texts (`Drafting`)."""
 
+from reference.drafters.checked import Checked
 from reference.drafters.datastore import Datastore, SuffixArray
 from reference.drafters.drafter import Drafter, Drafting
 from reference.drafters.drawn import Drawn
@@ -11,6 +12,7 @@ from reference.drafters.recycling import TokenRecycling
 from reference.drafters.static import StaticTree
 
 __all__ = [
+    "Checked",
     "Datastore",
     "Drafter",
     "Drafting",

@@ -53,29 +53,65 @@ class _Level:
     """One draft forward of a tree in breadth-first order: all index arithmetic of it, done once.
 
     Attributes:
-        before: (1, n) candidates of the level before, or the root: memory of the drafting, as is `found`.
-        fed: (1, P) places there of the nodes that this forward is of; None where they are all.
+        fed: (1, P) tokens of its nodes in the drafting's memory, where they stand together there; else (n,) that hold
+            them.
+        chosen: (1, P) their places among those n.
         first: inner nodes before them, the root not counted; -1 for the root.
         plain: whether they attend to all that is before them, as a token of a text does.
         gaps: whether some of them may be missing, with -1 for a token.
-        found: (P, k) candidates below them, the first of each row its children.
+        found: (P, k) memory for the candidates below them, the first of each row its children.
     """
 
-    before: Tensor
-    fed: Tensor | None
+    fed: Tensor
+    chosen: Tensor | None
     first: int
     plain: bool
     gaps: bool
     found: Handed
 
 
+def _laid_out(
+    tree: Tree, inner: np.ndarray, rule: DrawRule, device: torch.device
+) -> tuple[Tensor, list[_Level], Tensor | None]:
+    """Memory for the root and behind it the candidates of all levels, the levels, and the places of the nodes there.
+
+    No places are needed where the nodes are all there is.
+    """
+    expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
+    widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
+    sizes = [1, *(len(nodes) * width for nodes, width in zip(expanded, widths, strict=True))]
+    starts, memory = np.cumsum([0, *sizes]), torch.zeros(sum(sizes), dtype=torch.int64, device=device)
+    parts, places, levels, ancestors = (
+        memory.split(sizes),
+        np.zeros(tree.budget + 1, np.int64),
+        [],
+        tree.ancestor_mask(),
+    )
+    for depth, (nodes, width) in enumerate(zip(expanded, widths, strict=True)):
+        first, chosen = int(np.searchsorted(inner, nodes[0])), places[nodes] - starts[depth]
+        together = len(chosen) == chosen[-1] - chosen[0] + 1
+        level = _Level(
+            fed=parts[depth][None, chosen[0] : chosen[-1] + 1] if together else parts[depth],
+            chosen=None if together else torch.as_tensor(chosen[None], device=device),
+            first=first - 1,
+            plain=bool(ancestors[np.ix_(nodes, inner[: first + len(nodes)])].all()),
+            gaps=rule is DrawRule.NO_REPLACEMENT and depth > 0 and widths[depth - 1] > 1,
+            found=handed(parts[depth + 1].view(len(nodes), width)),
+        )
+        levels.append(level)
+        below = np.flatnonzero(tree.depth == depth + 1)
+        places[below] = starts[depth + 1] + np.searchsorted(nodes, tree.parent[below]) * width + tree.rank[below]
+    return memory, levels, None if len(places) == len(memory) else torch.as_tensor(places, device=device)
+
+
 class StaticDrafting(ModelDrafting):
     """A text drafted with one tree, numbered breadth first.
 
     Attributes:
-        found: the root and behind it the candidates of all levels, in the same memory in every cycle.
+        memory: the root and the candidates of all levels, overwritten in every cycle.
         root: the first of them.
-        places: of the tree's nodes there; None where they are all.
+        levels: the draft forwards.
+        places: of the tree's nodes in the memory; None where they are all.
         nodes: those of the tree that the last draft has; None for all.
     """
 
@@ -84,38 +120,13 @@ class StaticDrafting(ModelDrafting):
         self.tree = Tree.from_paths(tree.to_paths())
         self.rule = rule
         inner = np.unique(self.tree.parent[1:])
-        self._lay_out(inner)
+        self.memory, self.levels, self.places = _laid_out(self.tree, inner, rule, self.model.device)
+        self.root = handed(self.memory[:1])
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
         self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
         self.rows.hang([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
-
-    def _lay_out(self, inner: np.ndarray) -> None:
-        """Memory for the candidates, and the levels that fill it."""
-        tree, device, ancestors = self.tree, self.model.device, self.tree.ancestor_mask()
-        expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
-        widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
-        sizes = [1, *(len(nodes) * width for nodes, width in zip(expanded, widths, strict=True))]
-        starts = np.cumsum([0, *sizes])
-        self.found = torch.zeros(sum(sizes), dtype=torch.int64, device=device)
-        memory, places, self.levels = self.found.split(sizes), np.zeros(tree.budget + 1, np.int64), []
-        for depth, (nodes, width) in enumerate(zip(expanded, widths, strict=True)):
-            first, fed = int(np.searchsorted(inner, nodes[0])), places[nodes] - starts[depth]
-            together = len(fed) == fed[-1] - fed[0] + 1
-            level = _Level(
-                before=memory[depth][None, fed[0] : fed[-1] + 1] if together else memory[depth],
-                fed=None if together else torch.as_tensor(fed[None], device=device),
-                first=first - 1,
-                plain=bool(ancestors[np.ix_(nodes, inner[: first + len(nodes)])].all()),
-                gaps=self.rule is DrawRule.NO_REPLACEMENT and depth > 0 and widths[depth - 1] > 1,
-                found=handed(memory[depth + 1].view(len(nodes), width)),
-            )
-            self.levels.append(level)
-            below = np.flatnonzero(tree.depth == depth + 1)
-            places[below] = starts[depth + 1] + np.searchsorted(nodes, tree.parent[below]) * width + tree.rank[below]
-        self.root = handed(memory[0])
-        self.places = None if len(places) == len(self.found) else torch.as_tensor(places, device=device)
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read; the root alone needs no draft model."""
@@ -141,7 +152,7 @@ class StaticDrafting(ModelDrafting):
                 law = handed(self.sampling.law(logits))
                 draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
                 laws += [law[row] for row in range(len(law))]
-        tree, tokens = self.tree, self.found if self.places is None else self.found.take(self.places)
+        tree, tokens = self.tree, self.memory if self.places is None else self.memory.take(self.places)
         if room < tree.max_depth:
             tree = Tree(tree.parent[tree.depth <= room])
             tokens = tokens[: tree.budget + 1]
@@ -153,12 +164,12 @@ class StaticDrafting(ModelDrafting):
         return draft
 
     def _logits(self, level: _Level) -> Tensor:
-        """(P, V) behind the nodes of a level; where there is no token, -1, behind some other one."""
+        """(P, V) behind the nodes of a level; behind token 0 for those that are missing."""
         if level.first < 0:
-            return self.root_logits(level.before if len(self.pending) == 1 else self.pending_tokens())
-        fed = level.before if level.fed is None else level.before.take(level.fed)
+            return self.root_logits(level.fed if len(self.pending) == 1 else self.pending_tokens())
+        fed = level.fed if level.chosen is None else level.fed.take(level.chosen)
         if level.gaps:
-            fed = fed.abs()
+            fed = fed.clamp_min(0)
         if level.plain:
             return self.model.forward(fed)
         return self.model.forward_tree(fed, self.committed, self.rows, level.first)

@@ -1,0 +1,73 @@
+"""A look at every draft, for while a drafter is being written."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from reference.drafters.drafter import Drafter, Drafting
+from reference.models import Pair
+from reference.sampling import Sampling
+from reference.uniforms import Uniforms
+from spectheory import Draft, DrawRule
+
+
+@dataclass(frozen=True)
+class Checked(Drafter):
+    """Another drafter; drafts that a decoder would stumble over, or write wrong text with, are refused.
+
+    Raises:
+        ValueError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
+            room for, or has a token that is none.
+    """
+
+    drafter: Drafter
+
+    def rule(self, sampling: Sampling) -> DrawRule:
+        """See Drafter.rule."""
+        return self.drafter.rule(sampling)
+
+    @property
+    def chains(self) -> bool:
+        """See Drafter.chains."""
+        return self.drafter.chains
+
+    @property
+    def paths(self) -> bool:
+        """See Drafter.paths."""
+        return self.drafter.paths
+
+    def start(self, pair: Pair, sampling: Sampling) -> Drafting:
+        """See Drafter.start."""
+        return _CheckedDrafting(self.drafter.start(pair, sampling), pair.vocab_size)
+
+
+class _CheckedDrafting(Drafting):
+    def __init__(self, drafting: Drafting, vocab_size: int) -> None:
+        self.drafting, self.vocab_size, self.root = drafting, vocab_size, -1
+
+    def read(self, prompt: list[int], logits: Tensor) -> None:
+        """See Drafting.read."""
+        self.drafting.read(prompt, logits)
+
+    def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
+        """See Drafting.commit."""
+        self.root = emitted[-1]
+        self.drafting.commit(path, emitted, logits)
+
+    def grow(self, room: int, rng: Uniforms | None) -> Draft:
+        """See Drafting.grow."""
+        draft = self.drafting.grow(room, rng)
+        Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
+        if draft.tokens[0] != self.root:
+            raise ValueError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {self.root}")
+        if draft.tree.max_depth > room:
+            raise ValueError(f"tree is {draft.tree.max_depth} deep, there is room for {room}: cut it to that depth")
+        for node, token in enumerate(draft.tokens):
+            if not 0 <= token < self.vocab_size or token != int(token):
+                raise ValueError(
+                    f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave nodes "
+                    "out that no token is left for, with reference.drafters.static.pruned"
+                )
+        return draft
