@@ -27,6 +27,7 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
+from reference.measure import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.parting import parting
@@ -60,7 +61,7 @@ class ClockSettings:
     """What decides a clocking, beside the pair, the prompts and the plan.
 
     Attributes:
-        new_tokens: tokens of each text; stop tokens end nothing.
+        new_tokens: tokens of each text, at least 2; stop tokens end nothing.
         temperature: of all decoders.
         rounds: times that each prompt goes to each decoder; the one of median seconds counts.
         seed: of every random stream, and of the order.
@@ -72,9 +73,9 @@ class ClockSettings:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name in ("new_tokens", "rounds"):
-            if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        require_cycle(self.new_tokens)
+        if self.rounds < 1:
+            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
         Sampling(self.temperature)
 
 
@@ -201,7 +202,7 @@ def check_same(found: Provenance, here: Provenance) -> None:
     """Refuse to go on with a record that was begun elsewhere, or with other settings."""
     theirs, ours = ({**p.details, "seed": p.seed, "machine": p.machine, **p.versions} for p in (found, here))
     if differing := differences(theirs, ours):
-        raise ValueError(f"the record was begun with another {differing}: name a new file or remove it")
+        raise ValueError(f"the record was begun with {differing}: name a new file or remove it")
 
 
 def _row(

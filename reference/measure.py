@@ -27,6 +27,14 @@ def verifier_at(temperature: float) -> Verifier:
     return TopDown(Naive()) if temperature else Greedy()
 
 
+def require_cycle(new_tokens: int) -> None:
+    """Check that a text of `new_tokens` takes a cycle. Raises ValueError if not."""
+    if new_tokens < 2:
+        raise ValueError(
+            f"new_tokens must be at least 2, got {new_tokens}: the first token comes with the prompt, before any cycle"
+        )
+
+
 def measure(
     pair: Pair,
     tree: Tree,
@@ -42,7 +50,11 @@ def measure(
     A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
     where they differ and by how little; above it only the clocks are compared. The provenance names the tree, the
     verifier and the number of all requests, by which a sum of some of them is known for a part.
+
+    Raises:
+        ValueError: `new_tokens` is below 2.
     """
+    require_cycle(new_tokens)
     verifier = verifier_at(temperature)
     speculative, plain = (
         Decoder(pair, StaticTree(drafted), Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
@@ -64,8 +76,8 @@ def measure(
     for decoder in (plain, speculative):
         decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))
     for request, prompt in enumerate(prompts):
-        reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
         with Meter(pair) as meter:
+            reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
         if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
             parted(request, where)

@@ -39,14 +39,15 @@ def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
     theirs, ours = ({**stamp.details, **stamp.versions, "seed": stamp.seed} for stamp in (found, here))
     if differing := differences(theirs, ours):
-        raise ForeignFolderError(
-            f"{folder} holds a {what} with another {differing}: name an empty folder or remove this one"
-        )
+        raise ForeignFolderError(f"{folder} holds a {what} with {differing}: name an empty folder or remove this one")
     return found
 
 
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """What differs, in words: each name with both values, or alone where they are hashes or long; '' where nothing."""
+    """What differs, as `another seed (0, here 1), temperature (1, here 0)`; '' where nothing does.
+
+    A name stands alone where its values are hashes or long, as in `other prompts`.
+    """
 
     def told(name: str) -> str:
         values = str(theirs.get(name)), str(ours[name])
@@ -54,7 +55,8 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 
-    return ", ".join(told(name) for name in sorted(ours) if theirs.get(name) != ours[name])
+    differing = [told(name) for name in sorted(ours) if theirs.get(name) != ours[name]]
+    return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(differing)}" if differing else ""
 
 
 def stamp_of(folder: Path) -> Provenance:

@@ -144,5 +144,5 @@ def _check(pair: Pair, tokens: Sequence[int], contexts: Sequence[int], rounds: i
     if need > pair.context:
         raise ValueError(
             f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "
-            f"these models have {pair.context}: profile smaller contexts"
+            f"these models have {pair.context}: profile smaller contexts, or a smaller --largest"
         )

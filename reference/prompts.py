@@ -11,11 +11,12 @@ from reference.train.corpus import standard_library
 HELD_OUT = SHIPPED / "held_out.jsonl"
 
 
-def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0) -> list[str]:
+def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0) -> list[str]:
     """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
 
     Raises:
-        ValueError: the file is missing, a line is damaged, or there are fewer prompts.
+        ValueError: the file is missing, a line is damaged, or there are fewer prompts; the message names a `skip`, of
+            at least `least_skip`, and a `count` that there are.
     """
     if not path.is_file():
         wrong = "is a folder" if path.is_dir() else "does not exist"
@@ -25,16 +26,28 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0)
         if not line.strip():
             continue
         try:
-            texts.append(str(json.loads(line)["text"]))
+            text = json.loads(line)["text"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise ValueError(f"{path}, line {number} is not a JSON object with a field 'text'") from error
+        if not isinstance(text, str) or not text:
+            raise ValueError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: mend it")
+        texts.append(text)
     if not texts:
         raise ValueError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
-    if not 0 <= skip < len(texts):
-        raise ValueError(f"skip must be between 0 and {len(texts) - 1} ({path} has {len(texts)} prompts), got {skip}")
-    if count is not None and not 0 < count <= len(texts) - skip:
+    there = len(texts)
+    if not 0 <= skip < there:
+        has = "1 prompt" if there == 1 else f"{there} prompts"
+        fits = max(1, there - least_skip)
+        raise ValueError(
+            f"skip must be between {there - fits} and {there - 1} ({path} has {has}), got {skip}, given or by default: "
+            f"give --skip {there - fits} --count {min(fits, count or fits)}"
+        )
+    if count is not None and not 0 < count <= there - skip:
         these = f"those in {path}" + (f" after the first {skip}" if skip else "")
-        raise ValueError(f"prompts must be between 1 and {len(texts) - skip} ({these}), got {count}")
+        raise ValueError(
+            f"prompts must be between 1 and {there - skip} ({these}), got {count}, given or by default: "
+            f"give --count {there - skip}"
+        )
     return texts[skip:][:count]
 
 

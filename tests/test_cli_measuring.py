@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import reference.measure
+import simulate
 import spectheory as st
 from reference import clock as clocking
 from reference.clock import entrants
@@ -59,6 +61,60 @@ def test_a_clocking_at_another_temperature_is_said(
     status, out, err = run(*clock)
     assert (status, err) == (0, f"warning: {OTHER}\n")
     assert f"But {OTHER}." in " ".join(out.split())
+
+
+def test_records_of_other_models_are_said_and_marked(run: Run, pair: list[object]) -> None:
+    target, draft = pair[1], pair[3]
+    stamp = st.Provenance("made here", details={"target": str(target), "drafter": "elsewhere"})
+    st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp).save("acceptance.json")
+    times = st.Latency.constant(draft_seconds=0.1)
+    replace(times, provenance=stamp.noting(target="big", draft="small")).save("latency.json")
+    plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
+    status, _, err = run(*plan, "--out", "plan.json")
+    said = f"the rates are of target {target} and draft elsewhere, while the times are of target big and draft small"
+    assert (status, err) == (0, f"warning: {said}\n")
+    status, _, err = run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")
+    said = f"the plan's rates are of draft elsewhere, while decoding is with draft {draft}"
+    assert (status, err) == (0, f"warning: {said}\n")
+    compare = ("compare", "--plan", "plan.json", "--measured", "measured.json", "--json")
+    assert json.loads(run(*compare)[1])["caveats"] == [f"But {said}."]
+
+
+def test_records_of_the_same_models_or_of_none_are_not_warned_of(run: Run, tmp_path: Path) -> None:
+    def warned(rates: dict[str, str], used: dict[str, str]) -> bool:
+        st.Acceptance(np.array([[0.6]]), provenance=st.Provenance("made here", details=rates)).save("a.json")
+        times = st.Latency.constant(draft_seconds=0.1)
+        replace(times, provenance=st.Provenance("made here", details=used)).save("l.json")
+        status, _, err = run("plan", "--acceptance", "a.json", "--latency", "l.json", "--max-budget", 2)
+        assert status == 0
+        return "warning" in err
+
+    named = {"target": "pair/target", "draft": "pair/draft"}
+    assert not warned(named, {})
+    assert not warned({}, named)
+    assert not warned({"drafter": "pair/draft"}, {"target": "other"})
+    assert not warned({"target": "pair/target", "drafter": str(tmp_path / "pair/draft")}, named)
+    assert warned({"drafter": "other"}, named)
+
+
+def test_tallies_given_for_each_other_are_refused(run: Run) -> None:
+    planned = greedy_plan()
+    played = simulate.run(planned, cycles=100)
+    played.save("simulated.json")
+    replace(played, provenance=replace(played.provenance, source="spectheory decode")).save("measured.json")
+    replace(played, provenance=st.Provenance("an engine")).save("other.json")
+    compare = ("compare", "--plan", "plan.json")
+    for option, other, source in (
+        ("simulated", "measured", "spectheory decode"),
+        ("measured", "simulated", "simulate.run"),
+    ):
+        file = f"{other}.json"
+        status, out, err = run(*compare, f"--{option}", file)
+        assert (status, out) == (2, "")
+        said = f"--{option} {file} is a {other} tally, of '{source}': give it as --{other} {file}"
+        assert " ".join(err.split()) == f"error: {said}"
+        assert run(*compare, f"--{option}", f"{option}.json")[0] == 0
+        assert run(*compare, f"--{option}", "other.json")[0] == 0
 
 
 def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: list[object]) -> None:
@@ -135,6 +191,13 @@ def test_an_interrupted_decode_is_shown_as_a_part(
             ["compare", "--out", "m", "--skip", 2, "--new-tokens", 8],
             "can have 16 positions at most, 30 are needed to count rates from: raise --skip or --new-tokens",
         ),
+        (
+            ["decode", "--plan", "plan.json", "--new-tokens", 1, "--out", "m.json"],
+            "new_tokens must be at least 2, got 1",
+        ),
+        (["clock", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
+        (["compare", "--out", "m", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
+        (["clock", "--skip", 0], "--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan"),
     ],
 )
 def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments: list[object], message: str) -> None:
@@ -167,6 +230,22 @@ def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp
     assert status == 2
     assert f"prompts must be between 1 and {there - 1} (those in" in err
     assert "after the first 1), got 100000" in err
+
+
+def test_a_file_of_few_prompts_names_what_there_is(run: Run, pair: list[object]) -> None:
+    records(run)
+    Path("short.jsonl").write_text('{"text": "import os, sys, json"}\n' * 3)
+    short = (*pair[:4], "--prompts", "short.jsonl", "--prompt-tokens", 4, "--new-tokens", 8)
+    for command, repair in (
+        (("decode", *short, "--plan", "plan.json"), "give --skip 0 --count 3"),
+        (("clock", *short, "--plan", "plan.json"), "give --skip 0 --count 3"),
+        (("clock", *short), "give --skip 1 --count 2"),
+        (("compare", *short, "--out", "matrix"), "give --skip 1 --count 2"),
+        (("trace", *short, "--out", "trace"), "give --count 3"),
+    ):
+        status, _, err = run(*command)
+        assert (status, err.strip().endswith(f", got 40, given or by default: {repair}")) == (2, True), err
+    assert run("decode", *short, "--plan", "plan.json", "--skip", 0, "--count", 3)[0] == 0
 
 
 def test_a_folder_and_an_empty_file_hold_no_prompts(tmp_path: Path) -> None:

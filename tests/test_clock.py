@@ -128,7 +128,7 @@ def test_an_interrupted_clocking_goes_on(tiny: Pair, greedy: list[WallClock], tm
     ):
         with pytest.raises(ValueError, match=rf"begun with another {differing}: name a new file"):
             clocked(tiny, other, so_far)
-    with pytest.raises(ValueError, match="begun with another prompts: name a new file or remove it"):
+    with pytest.raises(ValueError, match="begun with other prompts: name a new file or remove it"):
         clocked(tiny, SETTINGS, so_far, prompts=2)
     with pytest.raises(ValueError, match="need at least one prompt"):
         clocked(tiny, SETTINGS, prompts=0)
@@ -157,8 +157,11 @@ def made_up(ratios: list[list[float]]) -> WallClock:
     )
 
 
+THREE = [[1, 1.5, 1.2, 1.8, 2.4], [1, 1, 1, 2, 4], [1, 2, 1, 2, 1]]
+
+
 def test_numbers_are_medians_and_ratios() -> None:
-    record = made_up([[1, 1.5, 1.2, 1.8, 2.4], [1, 1, 1, 2, 4], [1, 2, 1, 2, 1]])
+    record = made_up(THREE)
     assert record.speed.tolist() == pytest.approx([100, 150, 100, 200, 240])
     assert record.ratio(4)[0] == pytest.approx(2.4)
     assert record.ratio(4, 1) == pytest.approx((1.6, 0.5, 4.0))
@@ -167,6 +170,7 @@ def test_numbers_are_medians_and_ratios() -> None:
     assert record.tau.tolist() == [2.0] * 5
     assert record.fastest("HF", "chain") == 3
     assert record.fastest("model-free") is None
+    record = made_up(2 * THREE)
     words = " ".join(clock_words(replace(record, parted=np.where(record.seconds == 0.25, 7, SAME))))
     assert "The chain of 2 runs at 1.20 (95% 1.00 to 2.00) times HF assisted, 2." in words
     beside = "1.60 (95% 0.50 to 4.00) times HF assisted, 2, the best of transformers' own here"
@@ -174,6 +178,22 @@ def test_numbers_are_medians_and_ratios() -> None:
     assert "tree of 4 on prompt 1 at token 7" in words
     assert clock_rows(record).rows[4][:4] == ("tree of 4", "240", "2.40", "1.00-4.00")
     assert clock_rows(record).rows[4][6:8] == ("2.00", "3.00")
+
+
+@pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])
+def test_few_prompts_have_no_interval(prompts: int, said: str) -> None:
+    record = made_up((2 * THREE)[:prompts])
+    table, words = clock_rows(record), " ".join(clock_words(record))
+    assert said in table.title
+    assert {row[3] == "-" for row in table.rows[1:]} == {prompts < 6}
+    assert ("(95%" in words) == (prompts >= 6)
+    assert "times HF assisted, 2" in words
+
+
+def test_one_prompt_is_no_prompts() -> None:
+    greedy = st.Provenance("made here", details={"temperature": "0.0"})
+    words = [clock_words(replace(made_up(THREE[:n]), provenance=greedy))[-1] for n in (1, 2)]
+    assert words == [f"Every decoder's text is that of HF plain on {which}." for which in ("1 prompt", "all 2 prompts")]
 
 
 def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
@@ -207,10 +227,10 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     assert json.loads(out) == json.loads(written)
     status, _, err = run("clock", *pair, *few, "--out", "clock.json", "--temperature", 1)
     assert status == 2
-    assert "begun with another decoders, temperature (0.0, here 1.0)" in err
+    assert "begun with other decoders, temperature (0.0, here 1.0)" in err
     for bad, said in (
         (["--rounds", 0], "rounds must be at least 1, got 0"),
-        (["--new-tokens", 0], "new_tokens must be at least 1, got 0"),
+        (["--new-tokens", 1], "new_tokens must be at least 2, got 1: the first token comes with the prompt"),
         (["--temperature", -1], "temperature must be 0"),
         (["--plan", "absent.json"], "there is no file absent.json"),
         (["--out", "plan.json"], "holds a record of kind 'plan', expected 'wallclock'"),

@@ -139,7 +139,7 @@ def test_an_interrupted_matrix_goes_on_and_equals_an_uninterrupted_one(tiny: Pai
     differing = r"a matrix with another new_tokens \(16, here 17\), seed \(5, here 6\): name an empty folder"
     with pytest.raises(ForeignFolderError, match=differing):
         matrix("two", MatrixSettings("numbers", new_tokens=17, seed=6))
-    with pytest.raises(ForeignFolderError, match="holds a matrix with another prompts:"):
+    with pytest.raises(ForeignFolderError, match="holds a matrix with other prompts:"):
         matrix("two", texts=Texts(PROMPTS[:7], PROMPTS[7:], PROMPTS))
     with pytest.raises(ValueError, match="need prompts to trace and to measure, got 10 and 0"):
         matrix("two", texts=Texts(PROMPTS, [], PROMPTS))

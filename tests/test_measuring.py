@@ -91,10 +91,10 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
     differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
     with pytest.raises(ValueError, match=differing):
         trace.record(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
-    with pytest.raises(ValueError, match="holds a trace with another prompts:"):
+    with pytest.raises(ValueError, match="holds a trace with other prompts:"):
         trace.record(tiny, PROMPTS[::-1], sampled, tmp_path / "a")
     swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
-    with pytest.raises(ValueError, match="holds a trace with another weights:"):
+    with pytest.raises(ValueError, match="holds a trace with other weights:"):
         trace.record(swapped, PROMPTS, sampled, tmp_path / "a")
     stamped = tmp_path / "b" / "provenance.json"
     stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
@@ -128,7 +128,10 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
     assert latency.plain_overhead_seconds > 0
     assert seen[-1] == (6, 6)
     assert latency.provenance.details["dtype"] == "torch.float64"
-    with pytest.raises(ValueError, match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024"):
+    with pytest.raises(
+        ValueError,
+        match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024.* or a smaller --largest",
+    ):
         profile(tiny, tokens=(1, 8), contexts=(1020,))
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
         profile(tiny, rounds=0)
@@ -189,12 +192,21 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="line 2 is not a JSON object with a field 'text'"):
         load_prompts(file)
     file.write_text('{"text": "import os"}\n')
-    with pytest.raises(ValueError, match="prompts must be between 1 and 1 .*, got 2"):
+    with pytest.raises(ValueError, match="prompts must be between 1 and 1 .*, got 2, .*: give --count 1$"):
         load_prompts(file, 2)
+    with pytest.raises(ValueError, match=r"\(.* has 1 prompt\), got 40, given or by default: give --skip 0 --count 1$"):
+        load_prompts(file, 20, 40)
+    file.write_text('{"text": "import os"}\n' * 3)
+    with pytest.raises(ValueError, match=r"between 1 and 2 \(.* has 3 prompts\), got 40, .*: give --skip 1 --count 2$"):
+        load_prompts(file, 20, 40, least_skip=1)
     with pytest.raises(ValueError, match="prompt 0 .* has .* tokens, 500 are needed: lower --prompt-tokens"):
         encode_prompts(tiny, load_prompts(file), 500)
     with pytest.raises(ValueError, match="prompt tokens must be at least 1, got 0"):
         encode_prompts(tiny, load_prompts(file), 0)
+    for wrong in ("5", '""', "null", '["import os"]'):
+        file.write_text('{"text": "import os"}\n\n{"text": ' + wrong + "}\n")
+        with pytest.raises(ValueError, match="line 3: 'text' must be a string, not empty, got "):
+            load_prompts(file)
     file.write_text('{"text": "a\u2028b"}\n\n', encoding="utf-8")
     assert load_prompts(file) == ["a\u2028b"]
 
@@ -277,18 +289,22 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
     assert not set(split["train"]) & set(split["held_out"])
 
 
-def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(tiny: Pair, tmp_path: Path) -> None:
+@pytest.mark.parametrize("rule", [DrawRule.NO_REPLACEMENT, DrawRule.TOP_K], ids=lambda rule: rule.name)
+def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
+    tiny: Pair, tmp_path: Path, rule: DrawRule
+) -> None:
     """The jackknife, with one folder more for each request that is left out."""
     whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
     trace.record(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
-    tau, low, high = Positional(whole).tau(lambda rates: tree, DrawRule.NO_REPLACEMENT)
-    depths = trace.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS).depths
+    tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
+    top = rule is DrawRule.TOP_K
+    depths = trace.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
     others = []
     for part in sorted(whole.glob("*.parquet")):
         lacking = tmp_path / part.stem
         shutil.copytree(whole, lacking)
         (lacking / part.name).unlink()
-        rates = trace.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1).smoothed()
+        rates = trace.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1, top=top).smoothed()
         others.append(block_efficiency(tree, rates))
     assert len(set(others)) > 1
     variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)

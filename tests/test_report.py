@@ -19,7 +19,9 @@ from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
+from spectheory.calibration import Calibrated, Calibration
 from spectheory.report import accepted_distribution, compare, figures, terminal
+from spectheory.report.calibration import calibration_page
 from spectheory.report.page import Run, html_page
 
 HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
@@ -271,6 +273,15 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
     assert text.count("<svg ") == 2 * 5 + 1 + 1  # the plan that is off has no tree
     for svg in re.findall(r"<svg .*?</svg>", text, re.DOTALL):
         well_formed(svg)
+
+
+def test_what_stands_between_backticks_is_code_on_a_page():
+    chain = ("chain", "chain", "NSS", 1.0, 2, 9, 5.0, 2.0, 1.9, 2.1, 2.1, -1.25, 2.5, 2.4, 2.6, 0.2, 0, 0, None)
+    calibrated = calibration_page("Matrix", Calibration((Calibrated(*chain),), {}))
+    assert "<code>certify_step</code>" in calibrated
+    noted = html_page("Notes", FLAT, [], ["see `a<b`"])
+    assert "see <code>a&lt;b</code>" in noted
+    assert "`" not in calibrated + noted
 
 
 def test_page_is_the_same_every_time():

@@ -27,6 +27,8 @@ from spectheory.records import write_whole
 from spectheory.tally import Tally
 
 ONLY = "With --out: decode combinations whose name contains this; the report has those in the folder as well."
+OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
+"""Which option takes the tallies of each source; those of others may be either."""
 
 
 def compare(
@@ -62,12 +64,14 @@ def compare(
     assert out is not None
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
+    from reference.measure import require_cycle
     from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
 
+    require_cycle(new_tokens)
     with long_enough(skip * new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
         pair = load(target, draft)
-        decoded = prompts_of(pair, prompts, skip, count, prompt_tokens)
+        decoded = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=1)
         traced = prompts_of(pair, prompts, 0, skip, prompt_tokens)
         settings = MatrixSettings(str(prompts or "shipped held-out prompts"), new_tokens, seed)
         matrix = Matrix(out, pair, Texts(traced, decoded, training_texts(pair)), settings)
@@ -87,12 +91,21 @@ def _lay(plan: Path, simulated: Path | None, measured: Path | None, as_json: boo
     from spectheory.report.compare import compare as lay
     from spectheory.report.terminal import comparison_table
 
-    tallies = [path and Tally.load(path) for path in (simulated, measured)]
+    tallies = [path and _tally(option, path) for option, path in (("simulated", simulated), ("measured", measured))]
     comparison = lay(Plan.load(plan), *tallies)
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:
         console.print(comparison_table(comparison))
+
+
+def _tally(option: str, path: Path) -> Tally:
+    """The tally that `--option path` names. Raises ValueError if it belongs to the other option."""
+    tally = Tally.load(path)
+    source = tally.provenance.source
+    if (belongs := OPTIONS.get(source, option)) != option:
+        raise ValueError(f"--{option} {path} is a {belongs} tally, of {source!r}: give it as --{belongs} {path}")
+    return tally
 
 
 def _numbers(temperatures: str) -> list[float]:

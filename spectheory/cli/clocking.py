@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.acceptance import MIN_TRIALS
-from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_temperature
+from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_mismatches
 from spectheory.cli.output import (
     Count,
     DraftFolder,
@@ -52,19 +52,21 @@ def clock(
     """Clock every decoder beside transformers' own on the same prompts; threads are those of OMP_NUM_THREADS."""
     from reference.clock import ClockSettings, entrants, library
     from reference.clock import clock as run
-    from spectheory.report.compare import other_temperature
+    from spectheory.report.compare import mismatches
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
 
     settings = ClockSettings(new_tokens, temperature, rounds, seed)
     record = WallClock.load(out) if out is not None and out.exists() else None
     given = None if plan is None else Plan.load(plan)
+    if given is None and not skip:
+        raise ValueError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
     pair = load(target, draft)
-    rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
+    rows = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=int(given is None))
     if given is None:
         before = [] if record else prompts_of(pair, prompts, 0, skip, prompt_tokens)
         given = record.plan if record else _measured(pair, before, settings)
-    warn_of_temperature(given, temperature)
+    warn_of_mismatches(given, pair, temperature)
     running = entrants(pair, given, settings, library(pair))
     with progress("clock") as done:
         for longer in run(pair, rows, given, running, settings, record):
@@ -74,8 +76,7 @@ def clock(
             record = longer
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
-    if said := other_temperature(record.plan, temperature):
-        words.append(f"But {said}.\n")
+    words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance.details)]
     show(record, text_table(clock_rows(record)), "", *words, as_json=as_json, out=out)
 
 

@@ -27,6 +27,7 @@ from spectheory.cli.output import (
     progress,
     require_free,
     show,
+    warn,
 )
 from spectheory.plan import Plan
 from spectheory.tally import Tally
@@ -45,13 +46,15 @@ def load(target: Path | None, draft: Path | None) -> Pair:
     return load_pair(target or SHIPPED / "target", draft or SHIPPED / "draft")
 
 
-def prompts_of(pair: Pair, file: Path | None, skip: int, count: int, tokens: int) -> list[list[int]]:
-    """`count` prompts of the file after the first `skip`, `tokens` long."""
+def prompts_of(
+    pair: Pair, file: Path | None, skip: int, count: int, tokens: int, *, least_skip: int = 0
+) -> list[list[int]]:
+    """`count` prompts of the file after the first `skip`, `tokens` long; the command takes `least_skip` or more."""
     from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 
     if count < 1:
         raise ValueError(f"count must be at least 1, got {count}")
-    return encode_prompts(pair, load_prompts(file or HELD_OUT, count, skip), tokens, skip)
+    return encode_prompts(pair, load_prompts(file or HELD_OUT, count, skip, least_skip=least_skip), tokens, skip)
 
 
 def refuse_all_but(names: Collection[str], context: typer.Context, mode: str) -> None:
@@ -78,12 +81,13 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
         raise ValueError(f"the trace has {error.trials} positions that count, {repair}") from None
 
 
-def warn_of_temperature(plan: Plan, temperature: float) -> None:
-    """One line on standard error where the plan's rates are known to be of another temperature than the decoding."""
-    from spectheory.report.compare import other_temperature
+def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
+    """A line on standard error for each thing that the plan's rates are known to be of and the decoding is not."""
+    from spectheory.report.compare import mismatches
 
-    if said := other_temperature(plan, temperature):
-        errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
+    target, draft = pair.names
+    for said in mismatches(plan, {"target": target, "draft": draft, "temperature": str(temperature)}):
+        warn(said)
 
 
 def trace(
@@ -204,8 +208,11 @@ def decode(
     if text is not None:
         print(_continue(load(target, draft), planned, text, new_tokens, temperature, seed))
         return
-    warn_of_temperature(planned, temperature)
+    from reference.measure import require_cycle
+
+    require_cycle(new_tokens)
     pair = load(target, draft)
+    warn_of_mismatches(planned, pair, temperature)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
     settings = {"new_tokens": new_tokens, "temperature": temperature, "seed": seed}
     tally = measured(pair, planned, rows, out, skip, **settings)

@@ -44,6 +44,11 @@ Force = Annotated[
 Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 
 
+def warn(said: str) -> None:
+    """One line on standard error."""
+    errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
+
+
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
     """A progress bar on standard error where that is a terminal, gone when done; call it with (finished, total)."""

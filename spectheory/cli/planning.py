@@ -12,7 +12,7 @@ from rich.text import Text
 from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import ENGINES, Exports
 from spectheory.cli.offer import Offer
-from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show
+from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show, warn
 from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
 from spectheory.cli.writing import Writing
 from spectheory.latency import Latency
@@ -70,6 +70,7 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
+    from spectheory.report.compare import other_models
     from spectheory.report.terminal import plan_summary, tree_drawing
 
     if (latency is None) == (gpu is None):
@@ -103,6 +104,8 @@ def plan(
         raise ValueError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
     seconds = seconds.smoothed() if smooth else seconds
+    if said := other_models(rates.provenance.details, seconds.provenance.details):
+        warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
     with progress("trees") as tell:
         chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
     name = seconds.provenance.details.get("draft", "") if draft is None else draft

@@ -13,7 +13,7 @@ from matplotlib.ticker import MultipleLocator
 from spectheory.calibration import Calibrated, Calibration
 from spectheory.report.figures import SERIES
 from spectheory.report.matrix import calibration_rows, calibration_words
-from spectheory.report.page import drawn, numbers, shell
+from spectheory.report.page import drawn, numbers, prose, shell
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
 
 MARK = 4.2
@@ -84,8 +84,8 @@ def calibration_page(title: str, calibration: Calibration) -> str:
     lead, *words = calibration_words(calibration)
     return shell(
         title,
-        f'<p class="lead">{escape(lead)}</p>',
-        *(f"<p>{escape(line)}</p>" for line in words),
+        f'<p class="lead">{prose(lead)}</p>',
+        *(f"<p>{prose(line)}</p>" for line in words),
         drawn(calibration_figure(calibration)),
         *(numbers(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
         f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -86,9 +88,7 @@ class Comparison:
         """What speaks against laying the measurement beside the prediction, a sentence each."""
         if self.measurement is None:
             return ()
-        found, temperature = [], self.measurement.provenance.details.get("temperature")
-        if temperature is not None and (said := other_temperature(self.plan, float(temperature))):
-            found.append(f"But {said}.")
+        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance.details)]
         if self.measurement.requests < self.measurement.wanted:
             done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
             found.append(f"The decode was interrupted: {done} are counted.")
@@ -153,12 +153,33 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     )
 
 
-def other_temperature(plan: Plan, temperature: float) -> str | None:
-    """What is to say where the rates of `plan` are known to be of another temperature than the decoding."""
-    planned = plan.acceptance.temperature
-    if planned is None or planned == temperature:
+def mismatches(plan: Plan, decoding: Mapping[str, str]) -> list[str]:
+    """What is to say where the rates of `plan` are known to be of another temperature or pair than the decoding.
+
+    `decoding` is what the provenance of that has for details.
+    """
+    found, planned, temperature = [], plan.acceptance.temperature, decoding.get("temperature")
+    if planned is not None and temperature is not None and planned != float(temperature):
+        found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {float(temperature):g}")
+    if said := other_models(plan.acceptance.provenance.details, decoding):
+        found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
+    return found
+
+
+def other_models(rates: Mapping[str, str], used: Mapping[str, str]) -> tuple[str, str] | None:
+    """What target or draft or both the details of two records name, in words, where these are known to differ."""
+    known, here = _models(rates), _models(used)
+    differing = [role for role in known if role in here and Path(known[role]).resolve() != Path(here[role]).resolve()]
+    if not differing:
         return None
-    return f"the plan's rates are of temperature {planned:g}, while decoding is at {temperature:g}"
+    first, second = (" and ".join(f"{role} {names[role]}" for role in differing) for names in (known, here))
+    return first, second
+
+
+def _models(details: Mapping[str, str]) -> dict[str, str]:
+    """The target and the draft as the details of a record name them; a trace calls the draft its drafter."""
+    found = {"target": details.get("target"), "draft": details.get("draft", details.get("drafter"))}
+    return {role: name for role, name in found.items() if name}
 
 
 def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:

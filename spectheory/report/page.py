@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
@@ -79,7 +80,7 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
     return shell(
         title,
         *map(_lead, runs),
-        *(f"<p>{escape(note)}</p>" for note in notes),
+        *(f"<p>{prose(note)}</p>" for note in notes),
         *_sections(latency, runs),
         sources(_stamps(latency, runs)),
     )
@@ -98,6 +99,11 @@ def shell(title: str, *parts: str) -> str:
             "</body>\n</html>\n",
         ]
     )
+
+
+def prose(text: str) -> str:
+    """A sentence for the page, what it has between backticks as code."""
+    return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
 def drawn(drawing: str) -> str:
@@ -147,7 +153,7 @@ def numbers(table: TextTable) -> str:
     for i, (name, *cells) in enumerate(table.rows):
         section = ' class="section"' if i in table.sections else ""
         rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
-    note = f"<p>{escape(table.note)}</p>" if table.note else ""
+    note = f"<p>{prose(table.note)}</p>" if table.note else ""
     return (
         f'<details><summary>The numbers</summary>\n<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"

@@ -10,6 +10,8 @@ from spectheory.wallclock import BASELINE, SAME, WallClock
 TREES = ("static tree", "dynamic tree")
 AIM = 1.3
 """Times transformers' best that the best tree should reach where the latency curve allows it."""
+LEAST_PROMPTS = 6
+"""From so many on the smallest and the largest ratio hold the median of all prompts between them with 95%."""
 MOST_OUTSIDE = {"chain": 0.05, "static tree": 0.05, "dynamic tree": 0.10}
 """Share of a cycle outside the forwards."""
 
@@ -17,16 +19,16 @@ MOST_OUTSIDE = {"chain": 0.05, "static tree": 0.05, "dynamic tree": 0.10}
 def clock_rows(record: WallClock) -> TextTable:
     """A row for each decoder, a section for transformers', for ours, and for each family of ours."""
     ratios = [record.ratio(i) for i in range(len(record.decoders))]
-    rows = []
+    few, rows = record.prompts < LEAST_PROMPTS, []
     for i, name in enumerate(record.decoders):
-        median, low, high = ratios[i]
+        median, *limits = ratios[i]
         own, said = record.families[i] != "HF", record.predicted[i]
         rows.append(
             (
                 name,
                 f"{record.speed[i]:.0f}",
                 f"{median:.2f}",
-                MISSING if i == BASELINE else f"{low:.2f}-{high:.2f}",
+                MISSING if i == BASELINE or few else "{:.2f}-{:.2f}".format(*limits),
                 _number(record.tau[i], "{:.2f}"),
                 _number(record.outside_share[i], "{:.1%}"),
                 f"{record.loop_speedup[i]:.2f}" if own else MISSING,
@@ -36,7 +38,7 @@ def clock_rows(record: WallClock) -> TextTable:
     families = record.families
     details = record.provenance.details
     return TextTable(
-        title=f"Wall clock at temperature {details.get('temperature', '?')}: {record.prompts} prompts x "
+        title=f"Wall clock at temperature {details.get('temperature', '?')}: {_prompts(record)} x "
         f"{details.get('new_tokens', '?')} tokens, threads: {details.get('threads', '?')}, {details.get('cpu', '?')}",
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
@@ -85,7 +87,8 @@ def _partings(record: WallClock) -> list[str]:
     found = np.argwhere(record.parted != SAME)
     if not len(found):
         greedy = record.provenance.details.get("temperature") in ("0", "0.0")
-        same = f"Every decoder's text is that of {record.decoders[BASELINE]} on all {record.prompts} prompts."
+        every = "all " * (record.prompts > 1) + _prompts(record)
+        same = f"Every decoder's text is that of {record.decoders[BASELINE]} on {every}."
         return [same] if greedy else []
     cells = [
         f"{record.decoders[i]} on prompt {request} at token {record.parted[request, i]} "
@@ -97,7 +100,12 @@ def _partings(record: WallClock) -> list[str]:
 
 def _times(record: WallClock, decoder: int, other: int) -> str:
     median, low, high = record.ratio(decoder, other)
-    return f"{median:.2f} (95% {low:.2f} to {high:.2f}) times {record.decoders[other]}"
+    interval = f" (95% {low:.2f} to {high:.2f})" if record.prompts >= LEAST_PROMPTS else ""
+    return f"{median:.2f}{interval} times {record.decoders[other]}"
+
+
+def _prompts(record: WallClock) -> str:
+    return "1 prompt" if record.prompts == 1 else f"{record.prompts} prompts"
 
 
 def _range(shares: np.ndarray) -> str:
