@@ -80,13 +80,9 @@ def _laid_out(
     expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
     widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
     sizes = [1, *(len(nodes) * width for nodes, width in zip(expanded, widths, strict=True))]
-    starts, memory = np.cumsum([0, *sizes]), torch.zeros(sum(sizes), dtype=torch.int64, device=device)
-    parts, places, levels, ancestors = (
-        memory.split(sizes),
-        np.zeros(tree.budget + 1, np.int64),
-        [],
-        tree.ancestor_mask(),
-    )
+    memory = torch.zeros(sum(sizes), dtype=torch.int64, device=device)
+    parts, starts, ancestors = memory.split(sizes), np.cumsum([0, *sizes]), tree.ancestor_mask()
+    places, levels = np.zeros(tree.budget + 1, np.int64), []
     for depth, (nodes, width) in enumerate(zip(expanded, widths, strict=True)):
         first, chosen = int(np.searchsorted(inner, nodes[0])), places[nodes] - starts[depth]
         together = len(chosen) == chosen[-1] - chosen[0] + 1
