@@ -205,44 +205,46 @@ def check_same(found: Provenance, here: Provenance) -> None:
         raise ValueError(f"the record was begun with {differing}: name a new file or remove it")
 
 
+@dataclass(frozen=True)
+class _Run:
+    """One text by one decoder: its seconds as a whole, and those of the target's and the draft's forwards."""
+
+    text: Generation
+    seconds: float
+    forwards: tuple[float, float]
+
+
 def _row(
     pair: Pair, prompt: list[int], request: int, running: Sequence[Entrant], settings: ClockSettings
 ) -> dict[str, list[float]]:
     """One prompt by every decoder: of each its run of median seconds."""
-    runs: list[list[tuple[float, Generation, tuple[float, float]]]] = [[] for _ in running]
+    runs: list[list[_Run]] = [[] for _ in running]
     for turn in range(settings.rounds):
         for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
             with Meter(pair) as meter:
                 started = time.perf_counter()
                 text = running[number].decode(prompt, settings.new_tokens, request)
                 seconds = time.perf_counter() - started
-            runs[number].append((seconds, text, meter.since(text.started)))
-    middle = [sorted(several, key=lambda run: run[0])[len(several) // 2] for several in runs]
-    columns = [_columns(pair, prompt, *run, middle[0][1].tokens, settings.temperature == 0) for run in middle]
+            runs[number].append(_Run(text, seconds, meter.since(text.started)))
+    middle = [sorted(several, key=lambda run: run.seconds)[len(several) // 2] for several in runs]
+    columns = [_columns(pair, prompt, run, middle[0].text.tokens, settings.temperature == 0) for run in middle]
     return {name: [column[name] for column in columns] for name in columns[0]}
 
 
-def _columns(
-    pair: Pair,
-    prompt: list[int],
-    seconds: float,
-    text: Generation,
-    forwards: tuple[float, float],
-    baseline: list[int],
-    greedy: bool,
-) -> dict[str, float]:
+def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], greedy: bool) -> dict[str, float]:
+    text = run.text
     where = parting(pair, prompt, baseline, text.tokens) if greedy else None
-    runs = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
+    fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
     return {
         "tokens": len(text.tokens),
-        "seconds": seconds,
+        "seconds": run.seconds,
         "decode_seconds": text.seconds,
-        "target_seconds": forwards[0],
-        "draft_seconds": forwards[1],
+        "target_seconds": run.forwards[0],
+        "draft_seconds": run.forwards[1],
         "cycles": len(text.accepted),
         "emitted": sum(text.accepted) + len(text.accepted),
-        "fourgrams": len(runs),
-        "repeated_fourgrams": len(runs) - len(set(runs)),
+        "fourgrams": len(fourgrams),
+        "repeated_fourgrams": len(fourgrams) - len(set(fourgrams)),
         "parted": SAME if where is None else where.position,
         "margin": 0.0 if where is None else where.margin,
     }

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from inspect import signature
 from pathlib import Path
@@ -91,22 +93,13 @@ def load_pair(
     for role, folder in folders.items():
         if not (folder / "config.json").is_file():
             raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
-        try:
-            if reason := _undecodable(AutoConfig.from_pretrained(folder, local_files_only=True)):
-                raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
+        with _loading(role, folder):
+            config = AutoConfig.from_pretrained(folder, local_files_only=True)
+        if reason := _undecodable(config):
+            raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
+        with _loading(role, folder):
             model, loading = _load(folder, dtype, attention)
             tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        except PairError:
-            raise
-        except Exception as error:
-            reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-            if "scaled_dot_product_attention" in reason:
-                raise PairError(
-                    f"{role} {folder} has no SDPA: load_pair(..., attention='eager') takes it, no command does"
-                ) from error
-            raise PairError(
-                f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
-            ) from error
         absent = sorted(loading["missing_keys"])
         if absent:
             raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
@@ -124,6 +117,22 @@ def load_pair(
             raise PairError(f"{role} has {model.config.vocab_size} outputs for {len(vocabularies[role])} tokens")
     names = (str(folders["target"]), str(folders["draft"]))
     return Pair(models["target"], models["draft"], tokenizers["target"], names)
+
+
+@contextmanager
+def _loading(role: str, folder: Path) -> Iterator[None]:
+    """What transformers raises, as a PairError."""
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "scaled_dot_product_attention" in reason:
+            raise PairError(
+                f"{role} {folder} has no SDPA: load_pair(..., attention='eager') takes it, no command does"
+            ) from error
+        raise PairError(
+            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
+        ) from error
 
 
 def _load(folder: Path, dtype: torch.dtype, attention: Attention) -> tuple[Any, dict[str, Any]]:

@@ -19,6 +19,7 @@ import reference.drafters.static
 from reference import host
 from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, StaticTree
+from reference.drafters.checked import Wrapped
 from reference.models import Pair
 from reference.rows import RowCache
 from reference.sampling import Sampling
@@ -51,18 +52,8 @@ class Fault:
     texts: int = 0
 
 
-@dataclass(frozen=True)
-class Wrapped(Drafter):
-    """A drafter that says of itself what another one does, and drafts otherwise."""
-
-    drafter: Drafter
-
-    def rule(self, sampling: Sampling) -> DrawRule:
-        return self.drafter.rule(sampling)
-
-    @property
-    def chains(self) -> bool:
-        return self.drafter.chains
+class Meddling(Wrapped):
+    """Its drafts are its own, while what was accepted reaches the other drafter as it should."""
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         drafting = self.drafter.start(pair, sampling)
@@ -75,8 +66,8 @@ class Wrapped(Drafter):
 
 
 @dataclass(frozen=True)
-class Meddled(Wrapped):
-    """Its drafts are changed, while it learns of what was accepted as it should."""
+class Meddled(Meddling):
+    """Its drafts are changed."""
 
     change: Callable[[Draft], Draft]
 
@@ -85,7 +76,7 @@ class Meddled(Wrapped):
 
 
 @dataclass(frozen=True)
-class Overheard(Wrapped):
+class Overheard(Meddling):
     """Its every draft is drawn with the numbers that the verifier is going to draw with."""
 
     verifying: Generator

@@ -17,11 +17,11 @@ from reference.streams import streams
 from spectheory import Draft, Tree
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown
-from tests.faulty import Wrapped
+from tests.faulty import Meddling
 
 
 @dataclass(frozen=True)
-class Broken(Wrapped):
+class Broken(Meddling):
     """Drafts with something changed, for another room than there is."""
 
     change: dict[str, Any] = field(default_factory=dict)

@@ -98,7 +98,9 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
 @given(trees())
 @settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @pytest.mark.usefixtures("way")
-@pytest.mark.parametrize("sampling", [Sampling(1.0), Sampling(1.0, top_k=2)], ids=["whole", "holes"])
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)], ids=["whole", "holes", "some"]
+)
 def test_the_drafts_law_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
     assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree), sampling)
 

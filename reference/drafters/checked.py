@@ -14,13 +14,8 @@ from spectheory import Draft, DrawRule
 
 
 @dataclass(frozen=True)
-class Checked(Drafter):
-    """Another drafter; drafts that a decoder would stumble over, or write wrong text with, are refused.
-
-    Raises:
-        ValueError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
-            room for, or has a token that is none.
-    """
+class Wrapped(Drafter):
+    """A drafter that says of itself what another one does."""
 
     drafter: Drafter
 
@@ -37,6 +32,15 @@ class Checked(Drafter):
     def paths(self) -> bool:
         """See Drafter.paths."""
         return self.drafter.paths
+
+
+class Checked(Wrapped):
+    """Another drafter; drafts that a decoder would stumble over, or write wrong text with, are refused.
+
+    Raises:
+        ValueError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
+            room for, or has a token that is none.
+    """
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         """See Drafter.start."""

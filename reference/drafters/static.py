@@ -147,7 +147,7 @@ class StaticDrafting(ModelDrafting):
             else:
                 law = handed(self.sampling.law(logits))
                 draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
-                laws += [law[row] for row in range(len(law))]
+                laws.extend(law)
         tree, tokens = self.tree, self.memory if self.places is None else self.memory.take(self.places)
         if room < tree.max_depth:
             tree = Tree(tree.parent[tree.depth <= room])
