@@ -164,8 +164,7 @@ def stamp(
         prompts=_hash(prompts),
         plan=_hash(plan.to_dict()),
         decoders=_hash([[entrant.name, entrant.settings] for entrant in running]),
-        device=pair.device,
-        dtype=pair.target.dtype,
+        **pair.placement,
         threads=torch.get_num_threads(),
         cpu=_cpu(),
     )

@@ -97,7 +97,7 @@ class Matrix:
         self.folder, self.pair, self.texts, self.settings = folder, pair, texts, settings
         prompts = hashlib.sha256(json.dumps([texts.traced, texts.measured]).encode()).hexdigest()[:16]
         inputs = {"target": pair.names[0], "draft": pair.names[1], "weights": pair.fingerprint, "prompts": prompts}
-        self.stamp = claim(folder, "matrix", {**vars(settings), **inputs, "dtype": pair.target.dtype})
+        self.stamp = claim(folder, "matrix", {**vars(settings), **inputs, **pair.placement})
         self.positional = cache(self._traced)
 
     @property

@@ -71,7 +71,7 @@ def measure(
         tree=fingerprint(tree),
         verifier=verifier,
         requests=len(prompts),
-        dtype=pair.target.dtype,
+        **pair.placement,
     )
     for decoder in (plain, speculative):
         decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))

@@ -66,12 +66,18 @@ class Pair:
         """Where both models are."""
         return self.target.device
 
+    @property
+    def placement(self) -> dict[str, Any]:
+        """How the models run, for records: the same weights elsewhere take other times, and round otherwise."""
+        attention = self.target.config._attn_implementation
+        return {"device": self.device, "dtype": self.target.dtype, "attention": attention}
+
 
 def load_pair(
     target: str | Path = SHIPPED / "target",
     draft: str | Path = SHIPPED / "draft",
     *,
-    device: str = "cpu",
+    device: str | torch.device = "cpu",
     dtype: torch.dtype = torch.float32,
     attention: Attention = "sdpa",
 ) -> Pair:
@@ -84,10 +90,11 @@ def load_pair(
     Raises:
         PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
             before a token or cannot be told positions, or the vocabularies differ.
-        ValueError: `attention` is neither of the two.
+        ValueError: `attention` is neither of the two, or `device` is none of this machine.
     """
     if attention not in get_args(Attention):
         raise ValueError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
+    _require_device(device)
     folders = {"target": Path(target), "draft": Path(draft)}
     models, tokenizers = {}, {}
     for role, folder in folders.items():
@@ -119,6 +126,15 @@ def load_pair(
     return Pair(models["target"], models["draft"], tokenizers["target"], names)
 
 
+def _require_device(device: str | torch.device) -> None:
+    """Put a number there and read it."""
+    try:
+        torch.zeros((), device=device).item()
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise ValueError(f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason}") from error
+
+
 @contextmanager
 def _loading(role: str, folder: Path) -> Iterator[None]:
     """What transformers raises, as a PairError."""
@@ -128,7 +144,7 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
         reason = str(error).splitlines()[0] if str(error) else type(error).__name__
         if "scaled_dot_product_attention" in reason:
             raise PairError(
-                f"{role} {folder} has no SDPA: load_pair(..., attention='eager') takes it, no command does"
+                f"{role} {folder} has no SDPA: load_pair(..., attention='eager') or --attention eager takes it"
             ) from error
         raise PairError(
             f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"

@@ -93,7 +93,7 @@ def record(
     if settings.top_k > pair.vocab_size:
         raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
-    claim(folder, "trace", {**asdict(settings), **inputs})
+    claim(folder, "trace", {**asdict(settings), **inputs, **pair.placement})
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
         rows = prompts[first : first + settings.batch]

@@ -192,3 +192,7 @@ def test_without_torch_the_extra_is_named(run: Run, monkeypatch: pytest.MonkeyPa
     status, _, err = run("train", "--out", "pair", "--work", "work")
     assert status == 2
     assert "pip install 'spectheory[reference]'" in err
+
+
+def test_the_version_is_printed(run: Run) -> None:
+    assert run("--version") == (0, f"{st.__version__}\n", "")

@@ -165,7 +165,7 @@ def test_greedy_text_is_generates(pair: Pair, drafter: Drafter) -> None:
         assert text.tokens == generated(pair, prompt, NEW_TOKENS)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
 def test_greedy_texts_part_at_ties_only(
     pair_at: Callable[[Place], Pair],
     architecture: str,
@@ -174,7 +174,7 @@ def test_greedy_texts_part_at_ties_only(
     device: str,
     record_property: Callable[[str, object], None],
 ) -> None:
-    """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in bfloat16."""
+    """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others."""
     pair = pair_at(Place(architecture, attention, dtype, device))
     texts = identical = 0
     for prompt in PROMPTS:
@@ -309,7 +309,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     restless(model, seed=1, scale=0.15)
     model.save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
-    with pytest.raises(PairError, match="target .* has no SDPA: load_pair.*attention='eager'. takes it"):
+    with pytest.raises(PairError, match="target .* has no SDPA: load_pair.*attention='eager'. or --attention eager takes it"):
         load_pair(tmp_path, tmp_path)
     with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
         load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]

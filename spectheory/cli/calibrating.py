@@ -11,8 +11,11 @@ import typer
 from spectheory.calibration import Calibration
 from spectheory.cli.measuring import load, long_enough, prompts_of, refuse_all_but
 from spectheory.cli.output import (
+    AttentionKind,
     Count,
+    Device,
     DraftFolder,
+    Dtype,
     Json,
     NewTokens,
     PromptFile,
@@ -44,6 +47,9 @@ def compare(
     only: Annotated[str, typer.Option(help=ONLY)] = "",
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     prompts: PromptFile = None,
     skip: Annotated[int, typer.Option(min=1, help="Prompts that are traced for the rates; the next are decoded.")] = 40,
     count: Count = 16,
@@ -70,7 +76,7 @@ def compare(
 
     require_cycle(new_tokens)
     with long_enough(skip * new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
-        pair = load(target, draft)
+        pair = load(target, draft, device, dtype, attention)
         decoded = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=1)
         traced = prompts_of(pair, prompts, 0, skip, prompt_tokens)
         settings = MatrixSettings(str(prompts or "shipped held-out prompts"), new_tokens, seed)

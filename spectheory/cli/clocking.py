@@ -10,8 +10,11 @@ import typer
 from spectheory.acceptance import MIN_TRIALS
 from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_mismatches
 from spectheory.cli.output import (
+    AttentionKind,
     Count,
+    Device,
     DraftFolder,
+    Dtype,
     Json,
     NewTokens,
     PromptFile,
@@ -33,6 +36,9 @@ if TYPE_CHECKING:
 def clock(
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     prompts: PromptFile = None,
     skip: Annotated[
         int, typer.Option("--skip", min=0, help="Prompts to pass over; without --plan the plan is measured on these.")
@@ -61,7 +67,7 @@ def clock(
     given = None if plan is None else Plan.load(plan)
     if given is None and not skip:
         raise ValueError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
-    pair = load(target, draft)
+    pair = load(target, draft, device, dtype, attention)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=int(given is None))
     if given is None:
         before = [] if record else prompts_of(pair, prompts, 0, skip, prompt_tokens)

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from spectheory.cli.measuring import load, measured, prompts_of
-from spectheory.cli.output import DraftFolder, Seed, TargetFolder, console, progress
+from spectheory.cli.output import AttentionKind, Device, DraftFolder, Dtype, Seed, TargetFolder, console, progress
 from spectheory.latency import Latency
 from spectheory.plan import plan
 from spectheory.records import write_whole
@@ -29,6 +29,9 @@ def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and lay the prediction beside what was measured."""
@@ -36,7 +39,7 @@ def demo(
     from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
 
     started = time.perf_counter()
-    pair = load(target, draft)
+    pair = load(target, draft, device, dtype, attention)
     console.print(f"target {pair.names[0]}, draft {pair.names[1]}")
     latency = _profile(pair, out, seed)
     console.rule("latency")

@@ -12,8 +12,11 @@ import typer
 
 from spectheory.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.cli.output import (
+    AttentionKind,
     Count,
+    Device,
     DraftFolder,
+    Dtype,
     Json,
     NewTokens,
     Output,
@@ -36,14 +39,16 @@ if TYPE_CHECKING:
     from reference.models import Pair
 
 
-def load(target: Path | None, draft: Path | None) -> Pair:
+def load(target: Path | None, draft: Path | None, device: Device, dtype: Dtype, attention: AttentionKind) -> Pair:
     """The named pair, or the shipped one."""
+    import torch
     from transformers.utils import logging
 
     from reference.models import SHIPPED, load_pair
 
     logging.disable_progress_bar()
-    return load_pair(target or SHIPPED / "target", draft or SHIPPED / "draft")
+    folders = target or SHIPPED / "target", draft or SHIPPED / "draft"
+    return load_pair(*folders, device=device, dtype=getattr(torch, dtype), attention=attention)
 
 
 def prompts_of(
@@ -94,6 +99,9 @@ def trace(
     out: Annotated[Path, typer.Option("--out", help="Folder for the trace; an interrupted one is continued.")],
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     prompts: PromptFile = None,
     skip: Skip = 0,
     count: Count = 40,
@@ -116,7 +124,7 @@ def trace(
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
     with long_enough(count * new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
-        pair = load(target, draft)
+        pair = load(target, draft, device, dtype, attention)
         rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
         settings = tracing.TraceSettings(
             target=pair.names[0],
@@ -139,6 +147,9 @@ def profile(
     out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     contexts: Annotated[str, typer.Option(help="Tokens in the KV cache, comma-separated.")] = "64,256,512",
     largest: Annotated[int, typer.Option(help="Largest forward; sizes are its powers of two.")] = 256,
     rounds: Annotated[int, typer.Option(help="Timed forwards of each size.")] = 15,
@@ -159,7 +170,7 @@ def profile(
         raise ValueError(f"contexts must be whole numbers with commas between them, got {contexts!r}") from None
     with progress("profile") as done:
         latency = measure_latency(
-            load(target, draft),
+            load(target, draft, device, dtype, attention),
             tokens=[2**i for i in range(largest.bit_length())],
             contexts=sizes,
             rounds=rounds,
@@ -170,7 +181,7 @@ def profile(
     show(latency, latency_table(latency), as_json=as_json, out=out)
 
 
-CONTINUING = ("plan", "target", "draft", "text", "new_tokens", "temperature", "seed")
+CONTINUING = ("plan", "target", "draft", "device", "dtype", "attention", "text", "new_tokens", "temperature", "seed")
 """Options of `decode` that mean something where it continues a text."""
 
 
@@ -179,6 +190,9 @@ def decode(
     plan: Annotated[Path, typer.Option("--plan", help="The plan to verify with.")],
     target: TargetFolder = None,
     draft: DraftFolder = None,
+    device: Device = "cpu",
+    dtype: Dtype = "float32",
+    attention: AttentionKind = "sdpa",
     prompts: PromptFile = None,
     text: Annotated[str | None, typer.Option(help="Continue this text and print it, instead of measuring.")] = None,
     skip: Annotated[int, typer.Option(min=0, help="Prompts to pass over: those that `trace` takes by default.")] = 40,
@@ -206,12 +220,12 @@ def decode(
     if temperature is None:
         temperature = planned.acceptance.temperature or 0.0
     if text is not None:
-        print(_continue(load(target, draft), planned, text, new_tokens, temperature, seed))
+        print(_continue(load(target, draft, device, dtype, attention), planned, text, new_tokens, temperature, seed))
         return
     from reference.measure import require_cycle
 
     require_cycle(new_tokens)
-    pair = load(target, draft)
+    pair = load(target, draft, device, dtype, attention)
     warn_of_mismatches(planned, pair, temperature)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
     settings = {"new_tokens": new_tokens, "temperature": temperature, "seed": seed}

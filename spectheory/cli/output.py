@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import typer
 from rich.console import Console, RenderableType
@@ -24,6 +24,13 @@ PAGE = "page"
 
 TargetFolder = Annotated[Path | None, typer.Option("--target", help="Folder of the target, default the shipped one.")]
 DraftFolder = Annotated[Path | None, typer.Option("--draft", help="Folder of the draft, default the shipped one.")]
+Device = Annotated[str, typer.Option("--device", help="Where both models run, such as cuda or cuda:1.")]
+Dtype = Annotated[
+    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Type of weights and caches.")
+]
+AttentionKind = Annotated[
+    Literal["sdpa", "eager"], typer.Option("--attention", help="How transformers computes attention.")
+]
 PromptFile = Annotated[
     Path | None, typer.Option("--prompts", help="JSON Lines with a field 'text', default the shipped held-out ones.")
 ]
