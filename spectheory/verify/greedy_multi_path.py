@@ -68,25 +68,33 @@ class GreedyMultiPathBlock(Verifier):
 
 
 def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]]:
-    """The path taken: its nodes, its tokens below the root, and the law q~ of each given those before."""
-    paths, below = 1, p[0].sum() * 0
+    """The path taken: its nodes, its tokens below the root, and the law q~ of each given those before.
+
+    `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
+    differences of powers in q~ are divided by those of their bases, so that nothing cancels.
+    """
+    paths, below = 1, 0
     way, tokens, laws = [0], [], []
     while drawn := draft.draws[node := way[-1]]:
-        paths = max(paths, len(drawn))
-        ratio = p[node] / (draft.q[node] + (draft.q[node] == 0))
-        under, upto = _cumulated(ratio, draft.q[node])
-        best = max(drawn, key=lambda child, ratio=ratio: (ratio[token := int(draft.tokens[child])], token))
-        token = int(draft.tokens[best])
-        laws.append(_law_of_best(draft.q[node], under, upto, below, paths))
+        paths, q = max(paths, len(drawn)), draft.q[node]
+        order = _order(p[node] / (q + (q == 0)))
+        place = {child: int(((order == draft.tokens[child]) * 1).argmax()) for child in drawn}
+        best = max(place, key=place.__getitem__)
+        high = below + (1 - below) * q[order].cumsum(0)
+        low = high * 1
+        low[0], low[1:] = below, high[:-1]
+        law = q * 0
+        law[order] = q[order] * _quotient(high, low, paths) / _quotient(1, below, paths)
         if paths > 1:
-            below = _mixed(below, under[token]) / _mixed(below, upto[token])
+            below = low[place[best]] / high[place[best]]
         way.append(best)
-        tokens.append(token)
+        tokens.append(int(draft.tokens[best]))
+        laws.append(law)
     return way, tokens, laws
 
 
-def _cumulated(ratio: Vector, q: Vector) -> tuple[Vector, Vector]:
-    """(V,) q summed over the tokens before each in the order of `ratio`, ties by token, without and with the token."""
+def _order(ratio: Vector) -> Vector:
+    """(V,) tokens by their `ratio`, ties by token."""
     order = ratio.argsort()
     rising = ratio[order]
     if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
@@ -94,21 +102,7 @@ def _cumulated(ratio: Vector, q: Vector) -> tuple[Vector, Vector]:
         key = order * 1
         key[1:] += len(key) * apart.cumsum(0)
         order = order[key.argsort()]
-    cumulated, under, upto = q[order].cumsum(0), q * 0, q * 0
-    under[order[1:]] = cumulated[:-1]
-    upto[order] = cumulated
-    return under, upto
-
-
-def _mixed(below: Any, cumulated: Any) -> Any:
-    """(A + P F) / (A + P), for below = A / (A + P)."""
-    return below + (1 - below) * cumulated
-
-
-def _law_of_best(q: Vector, under: Vector, upto: Vector, below: Any, paths: int) -> Vector:
-    """(V,) q~. Both differences of powers are divided by the difference of their bases, so that nothing cancels."""
-    low, high = _mixed(below, under), _mixed(below, upto)
-    return q * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
+    return order
 
 
 def _quotient(high: Any, low: Any, exponent: int) -> Any:
