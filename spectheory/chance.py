@@ -51,13 +51,20 @@ def draw(law: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector
         token = possible[rng.fork([law[token] for token in possible])] if possible else -1
     else:
         if not _compilable(law):
-            law = np.asarray(law.cpu() if hasattr(law, "cpu") else law, np.float64)
+            law = _fetched(law)
         token = compiled()(law, law[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
     if otherwise is None:
         raise ValueError("law is 0 throughout, or no number, so that no token can be drawn")
     return draw(otherwise, rng)
+
+
+def _fetched(law: Any) -> np.ndarray:
+    """On the host in float64. The numbers of a list may each lie on a device."""
+    if isinstance(law, np.ndarray):
+        return law.astype(np.float64)
+    return np.asarray(law.cpu() if hasattr(law, "cpu") else [*map(float, law)], np.float64)
 
 
 def _compilable(*laws: Vector) -> bool:

@@ -5,9 +5,6 @@ from __future__ import annotations
 import json
 import random
 import re
-import signal
-import sys
-from contextlib import suppress
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,7 +19,6 @@ import spectheory as st
 from spectheory import strategies
 from spectheory.arrays import residual
 from spectheory.certify import Verdict
-from spectheory.certify.deadline import deadline
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
 from spectheory.testing import assert_lossless
@@ -187,42 +183,6 @@ def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, mes
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
     assert certificate.cannot_replay == (verify in (noisy, loops))
-
-
-def test_an_interruption_that_was_swallowed_comes_again() -> None:
-    def stubborn() -> None:
-        for _ in range(2):
-            with suppress(TimeoutError):
-                while True:
-                    pass
-        raise ArithmeticError("interrupted twice")
-
-    with pytest.raises(ArithmeticError, match="interrupted twice"), deadline(0.1):
-        stubborn()
-
-
-def test_an_interruption_that_python_ignores_comes_again_without_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The timer fires in a finalizer, where Python drops what is raised and reports it."""
-    reported: list[Any] = []
-    monkeypatch.setattr(sys, "unraisablehook", lambda unraisable: reported.append(unraisable.exc_type))
-
-    class Fails:
-        def __del__(self) -> None:
-            raise KeyError("not ours to silence")
-
-    class Late:
-        def __del__(self) -> None:
-            signal.raise_signal(signal.SIGALRM)
-
-    def finalizes() -> None:
-        Fails()
-        Late()
-        while True:
-            pass
-
-    with pytest.raises(TimeoutError, match="did not return within 5 seconds"), deadline(5):
-        finalizes()
-    assert reported == [KeyError]
 
 
 @pytest.mark.parametrize("verify", [torch_draws, own_draws, rarely_wrong])

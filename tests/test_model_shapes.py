@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cache
 from itertools import accumulate
@@ -39,11 +40,12 @@ from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
 from spectheory.world import Levels, Paths
 from tests.conftest import restless
+from tests.played import gpu_played
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
 TIE = 1e-4
 """As in test_shipped_pair: float32 logits closer than this tie."""
-DEVICES = ["cpu", pytest.param("cuda", marks=pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA"))]
+DEVICES = ["cpu", pytest.param("cuda", id="cuda" if torch.cuda.is_available() else "cuda, played")]
 PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
 
 GREEDY = [
@@ -111,7 +113,8 @@ def pair_at() -> Callable[[Place], Pair]:
 
     @cache
     def made(place: Place) -> Pair:
-        models = [model_of(place.architecture, noise, place.attention) for noise in (0.0, 0.02)]
+        with torch.inference_mode(mode=False):
+            models = [model_of(place.architecture, noise, place.attention) for noise in (0.0, 0.02)]
         target, draft = (model.to(place.device, place.dtype) for model in models)
         assert target.config._attn_implementation == place.attention
         return Pair(target, draft, tokenizer=None, names=("random", "random"))  # type: ignore[arg-type]
@@ -120,8 +123,10 @@ def pair_at() -> Callable[[Place], Pair]:
 
 
 @pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> str:
-    return request.param
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The GPU, where there is none, is played."""
+    with gpu_played() if request.param == "cuda" and not torch.cuda.is_available() else nullcontext():
+        yield request.param
 
 
 @pytest.fixture(params=ARCHITECTURES)

@@ -5,48 +5,71 @@ from __future__ import annotations
 import signal
 import sys
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any, TypeVar
 
 AGAIN = 1.0
-"""Least seconds until an interruption that the block has swallowed is repeated."""
+"""Least seconds until an interruption that was swallowed is repeated."""
 SOON = 0.001
-"""Seconds until an interruption is repeated that fell where Python ignores exceptions."""
+"""Seconds until an interruption is repeated that came where nothing can be raised."""
+
+Returned = TypeVar("Returned")
 
 
-@contextmanager
-def deadline(seconds: float) -> Iterator[None]:
-    """Raise TimeoutError in the block after `seconds`, and again where that was swallowed or ignored.
+class InterruptionError(TimeoutError):
+    """One of ours, to tell it from what other people raise."""
 
-    It interrupts Python code in the main thread on systems with interval timers; elsewhere there is no limit.
-    Python ignores exceptions in finalizers and in callbacks of the garbage collector, and reports them to
-    `sys.unraisablehook`: the block runs under one that keeps its own interruptions quiet.
+
+def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Returned:
+    """What `call(*given)` returns. After `seconds` it is interrupted, and again where that was swallowed or ignored.
+
+    Python code is interrupted in the main thread on systems with interval timers; elsewhere there is no limit. Python
+    ignores exceptions in finalizers and in callbacks of the garbage collector, and reports them to
+    `sys.unraisablehook`: the call runs under one that keeps interruptions quiet. None is raised outside the call.
+
+    Raises:
+        TimeoutError: the call did not return in time.
     """
     if threading.current_thread() is not threading.main_thread() or not hasattr(signal, "setitimer"):
-        yield
-        return
+        return call(*given)
+    again, report, over = max(seconds, AGAIN), sys.unraisablehook, False
 
-    late = TimeoutError(f"did not return within {seconds:g} seconds")
-    again = max(seconds, AGAIN)
-    report = sys.unraisablehook
-
-    def interrupt(_: int, __: FrameType | None) -> NoReturn:
-        raise late.with_traceback(None)
+    def interrupt(_: int, frame: FrameType | None) -> None:
+        if over:
+            return
+        if _inside(frame, ignored):
+            raise InterruptionError(f"did not return within {seconds:g} seconds")
+        signal.setitimer(signal.ITIMER_REAL, SOON, again)
 
     def ignored(unraisable: Any) -> None:
-        if unraisable.exc_value is late:
+        if isinstance(unraisable.exc_value, InterruptionError):
             signal.setitimer(signal.ITIMER_REAL, SOON, again)
         else:
             report(unraisable)
 
-    sys.unraisablehook = ignored
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, seconds, again)
+    sys.unraisablehook = ignored
     try:
-        yield
+        signal.setitimer(signal.ITIMER_REAL, seconds, again)
+        return _called(call, given)
+    except InterruptionError as interruption:
+        raise TimeoutError(*interruption.args) from interruption
     finally:
+        over = True
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
         sys.unraisablehook = report
+
+
+def _called(call: Callable[..., Returned], given: tuple[Any, ...]) -> Returned:
+    return call(*given)
+
+
+def _inside(frame: FrameType | None, hook: Callable[..., None]) -> bool:
+    """Whether `frame` is of the call or below it, and not of the hook for what is ignored."""
+    while frame is not None and frame.f_code is not _called.__code__:
+        if frame.f_code is hook.__code__:
+            return False
+        frame = frame.f_back
+    return frame is not None

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.deadline import deadline
+from spectheory.certify.deadline import within
 from spectheory.certify.output_law import LawOf
 from spectheory.chance import ReplayError, branches
 from spectheory.draft import Draft, DrawRule
@@ -68,8 +68,7 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
 
 def _law_of_verifier(verifier: Verifier, seconds: float) -> LawOf:
     def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
-        with deadline(seconds):
-            outcome = verifier.outcome(draft, p)
+        outcome = within(seconds, verifier.outcome, draft, p)
         for node, stop in enumerate(outcome.stop):
             for token, share in enumerate(outcome.next_token[node]):
                 if stop * share != 0:
@@ -91,8 +90,7 @@ def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
 
         before = _shared_generators()
         try:
-            with deadline(seconds):
-                found = list(branches(program))
+            found = within(seconds, lambda: list(branches(program)))
         except TimeoutError as error:
             if calls < MANY_CALLS:
                 raise

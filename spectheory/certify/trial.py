@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.betting import Wager
-from spectheory.certify.deadline import deadline
+from spectheory.certify.deadline import within
 from spectheory.certify.joint import Joint
 from spectheory.certify.step_certificate import Cell
 from spectheory.world import Context
@@ -51,8 +51,7 @@ class Trial:
     def run(self, rng: np.random.Generator) -> None:
         """One run of the step."""
         try:
-            with deadline(self.seconds):
-                emitted = self.step(self.context, rng)
+            emitted = within(self.seconds, self.step, self.context, rng)
         except Exception as error:
             raise BrokenStepError(f"the step raised {type(error).__name__}: {error}") from error
         node = self._node(emitted)

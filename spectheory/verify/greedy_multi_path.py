@@ -73,7 +73,7 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
     `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
     differences of powers in q~ are divided by those of their bases, so that nothing cancels.
     """
-    paths, below = 1, 0
+    paths, below = 1, p[0].sum() * 0
     way, tokens, laws = [0], [], []
     while drawn := draft.draws[node := way[-1]]:
         paths, q = max(paths, len(drawn)), draft.q[node]
@@ -84,7 +84,7 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
         low = high * 1
         low[0], low[1:] = below, high[:-1]
         law = q * 0
-        law[order] = q[order] * _quotient(high, low, paths) / _quotient(1, below, paths)
+        law[order] = q[order] * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
         if paths > 1:
             below = low[place[best]] / high[place[best]]
         way.append(best)

@@ -1,0 +1,159 @@
+"""CUDA played on the CPU: tensors that say they are on a GPU, and are as strict about it, but lie in host memory.
+
+What mixes devices, reads a tensor of the GPU as an array or hands it a generator of the host fails as it would there.
+Times, kernels and streams are not played.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import ExitStack, contextmanager
+from typing import Any, ClassVar
+from unittest import mock
+
+import numpy as np
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+
+HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
+aten = torch.ops.aten
+BETWEEN = {
+    aten.copy_.default,
+    aten._to_copy.default,
+    aten.to.device,
+    aten.to.dtype_layout,
+    aten.index.Tensor,
+    aten.index_put_.default,
+    aten.index_put.default,
+}
+"""Operators that may take tensors of both: copies, and indices, which CUDA brings over by itself."""
+
+
+class OnGpu(torch.Tensor):
+    """A tensor of the GPU; torch itself takes it for one of the device `meta`, which has no data."""
+
+    held: torch.Tensor
+    is_cuda: ClassVar[bool] = True  # type: ignore[assignment]
+    is_meta: ClassVar[bool] = False  # type: ignore[assignment]
+    device: ClassVar[torch.device] = GPU  # type: ignore[assignment]
+
+    @staticmethod
+    def __new__(cls, held: torch.Tensor) -> OnGpu:
+        layout = {"strides": held.stride(), "storage_offset": held.storage_offset(), "dtype": held.dtype}
+        made = torch.Tensor._make_wrapper_subclass(cls, held.shape, device="meta", **layout)  # type: ignore[attr-defined]
+        made.held = held
+        return made
+
+    @classmethod
+    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        raise RuntimeError(f"{func}: the GPU is no longer there")
+
+    def __getitem__(self, index: Any) -> torch.Tensor:
+        return super().__getitem__(_each(_placed, index) if isinstance(index, tuple) else _placed(index))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        super().__setitem__(_each(_placed, index) if isinstance(index, tuple) else _placed(index), value)
+
+    def tolist(self) -> Any:
+        return self.held.tolist()
+
+    def numpy(self, *, force: bool = False) -> np.ndarray:
+        if not force:
+            raise TypeError("can't convert cuda:0 device type tensor to numpy. Use Tensor.cpu() first")
+        return self.held.clone().numpy()
+
+    def __array__(self, *_: Any) -> np.ndarray:
+        return self.numpy()
+
+    def __repr__(self, **_: Any) -> str:
+        return f"{self.held}, on the GPU"
+
+
+class PlayedGenerator(torch.Generator):
+    """A generator that knows where it is. Operators see another object of the same `_cdata`, so that it is kept."""
+
+    on_gpu: ClassVar[dict[int, torch.Generator]] = {}
+
+    def __new__(cls, device: Any = HOST) -> PlayedGenerator:
+        made = super().__new__(cls)
+        if torch.device(device).type == "cuda":
+            cls.on_gpu[made._cdata] = made  # type: ignore[attr-defined]
+        return made
+
+    @classmethod
+    def is_on_gpu(cls, generator: Any) -> bool:
+        return generator._cdata in cls.on_gpu
+
+
+class Play(TorchDispatchMode):
+    """Every operator runs on what the tensors hold, if it could run where they are."""
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        if func is aten._has_compatible_shallow_copy_type.default:
+            return False
+        given = [*_leaves(args), *_leaves((kwargs or {}).values())]
+        tensors = [one for one in given if isinstance(one, torch.Tensor)]
+        there = any(type(tensor) is OnGpu for tensor in tensors)
+        if there and func not in BETWEEN and any(type(one) is not OnGpu and one.dim() for one in tensors):
+            raise RuntimeError(f"{func}: found tensors on cuda:0 and on cpu")
+        wanted = next((one for one in given if isinstance(one, torch.device)), None)
+        to_gpu = type(args[0]) is OnGpu if func is aten.copy_.default else there
+        if wanted is not None:
+            to_gpu = wanted.type != "cpu"
+        for one in given:
+            if isinstance(one, torch.Generator) and PlayedGenerator.is_on_gpu(one) != to_gpu:
+                raise RuntimeError(f"{func}: the generator is on the other device")
+        found = func(*_each(_held, args), **{name: _each(_held, value) for name, value in (kwargs or {}).items()})
+        if wanted is not None and tensors and there != to_gpu:
+            found = found.clone()
+        return _each(_on_gpu, found) if to_gpu else found
+
+
+def _placed(index: Any) -> Any:
+    """Lists that index become tensors where `torch` takes the indexed one to be."""
+    return torch.tensor(index, device=GPU) if isinstance(index, list) else index
+
+
+def _leaves(values: Iterable[Any]) -> Iterator[Any]:
+    for value in values:
+        if isinstance(value, list | tuple):
+            yield from _leaves(value)
+        else:
+            yield value
+
+
+def _each(of: Callable[[Any], Any], value: Any) -> Any:
+    return type(value)([_each(of, one) for one in value]) if isinstance(value, list | tuple) else of(value)
+
+
+def _held(value: Any) -> Any:
+    if type(value) is OnGpu:
+        return value.held
+    return HOST if isinstance(value, torch.device) else value
+
+
+def _on_gpu(value: Any) -> Any:
+    return OnGpu(value) if isinstance(value, torch.Tensor) else value
+
+
+@contextmanager
+def gpu_played() -> Iterator[None]:
+    """In the block this machine has one GPU, "cuda"."""
+    torch._C._ensureCUDADeviceGuardSet()
+    before = torch._C._only_lift_cpu_tensors()
+    torch._C._set_only_lift_cpu_tensors(True)  # torch.tensor(..., device="cuda") is then a copy from the host
+    with ExitStack() as stack:
+        stack.callback(torch._C._set_only_lift_cpu_tensors, before)
+        stack.callback(PlayedGenerator.on_gpu.clear)
+        for name, played in {
+            "torch.cuda._lazy_init": lambda: None,
+            "torch.cuda.synchronize": lambda device=None: None,
+            "torch.cuda.get_rng_state": lambda device="cuda": torch.get_rng_state(),
+            "torch.cuda.set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
+            "reference.streams.Generator": PlayedGenerator,
+            "reference.trace.Generator": PlayedGenerator,
+        }.items():
+            stack.enter_context(mock.patch(name, played))
+        stack.enter_context(torch.inference_mode())  # without it autograd asks for CUDA before the play is asked
+        stack.enter_context(Play())
+        yield

@@ -1,0 +1,74 @@
+"""What runs on the host runs on a GPU: every combination, and the commands. Where there is no GPU, one is played."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+import torch
+
+from reference.combinations import Combination, combinations, full
+from reference.decode import Decoder
+from reference.drafters import SuffixArray
+from reference.models import Pair, load_pair
+from reference.sampling import Sampling
+from reference.streams import streams
+from tests.played import gpu_played
+from tests.test_cli import Run, pair, records, run
+
+__all__ = ["pair", "run"]
+
+PLAYED = not torch.cuda.is_available()
+PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
+COMBINATIONS = [
+    combination
+    for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
+    for combination in combinations(sampling, full((3, 2, 1)), SuffixArray.build(PROMPTS))
+]
+
+
+@pytest.fixture
+def gpu() -> Iterator[None]:
+    with gpu_played() if PLAYED else nullcontext():
+        yield
+
+
+def texts(pair: Pair, combination: Combination) -> list[list[int]]:
+    decoder = Decoder(pair, combination.policy.drafter, combination.sampling, combination.verifier)
+    return [decoder.generate(PROMPTS[i], 24, *streams(pair, i)).tokens for i in range(2)]
+
+
+@pytest.mark.parametrize(
+    "combination", COMBINATIONS, ids=lambda one: f"{one.name}{' of some tokens' * (one.sampling.top_p is not None)}"
+)
+def test_texts_are_those_of_the_host(
+    tiny: Pair, tiny_folders: Path, combination: Combination, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Token for token where the GPU is played, which has the host's random numbers and rounds as it does."""
+    with gpu_played() if PLAYED else nullcontext():
+        there = load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
+        found = texts(there, combination)
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)  # the host is to do as a GPU does, not what is faster there
+    if PLAYED or combination.sampling.greedy:
+        assert found == texts(tiny, combination)
+    else:
+        assert [len(text) for text in found] == [24, 24]
+
+
+@pytest.mark.usefixtures("gpu")
+def test_the_commands_run(run: Run, pair: list[object]) -> None:
+    records(run)
+    few = ("--prompt-tokens", 16, "--new-tokens", 40, "--device", "cuda")
+    once = ("--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5")
+    for command in (
+        ("trace", *pair, *few, "--count", 5, "--top-k", 4, "--temperature", 1, "--out", "trace"),
+        ("profile", *pair[:4], *few[-2:], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
+        ("decode", *pair, *few, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
+        ("decode", *pair[:4], *few[-2:], "--new-tokens", 5, "--plan", "plan.json", "--text", "import json"),
+        ("clock", *pair, *few, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
+        ("compare", *pair, *few, *once, "--out", "matrix"),
+    ):
+        status, out, err = run(*command)
+        assert (status, bool(out)) == (0, True), err
