@@ -48,7 +48,8 @@ def _clocked(files: list[Path]) -> Iterator[str]:
 
 def _where(stamp: Provenance) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in stamp.versions.items())
-    return f"{stamp.machine}; {versions}; seed {stamp.seed}; {stamp.created[:10]}."
+    placement = "".join(f"{value}, " for value in stamp.placement.values())
+    return f"{placement}{stamp.machine}; {versions}; seed {stamp.seed}; {stamp.created[:10]}."
 
 
 if __name__ == "__main__":

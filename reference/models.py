@@ -57,7 +57,7 @@ class Pair:
         for model in (self.target, self.draft):
             for name, weight in model.state_dict().items():
                 values = weight.flatten()
-                sample = values[:: max(1, len(values) // 1024)].double().cpu().numpy()
+                sample = values[:: max(1, len(values) // 1024)].cpu().double().numpy()
                 digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.tobytes())
         return digest.hexdigest()[:16]
 
@@ -83,9 +83,9 @@ def load_pair(
 ) -> Pair:
     """Load both models from local folders, evaluation mode.
 
-    In bfloat16 the greedy text of a tree may part from plain decoding where the two largest logits tie or lie one step
-    of bfloat16 apart: SDPA rounds a forward of several tokens otherwise than one of a single token. Eager attention,
-    which is slower and which models without SDPA need, did not part where this was measured.
+    In bfloat16 and float16 the greedy text of a tree may part from plain decoding where the two largest logits tie or
+    lie a step or two of that precision apart: SDPA rounds a forward of several tokens otherwise than one of a single
+    token. Eager attention, which is slower and which models without SDPA need, did not part where this was measured.
 
     Raises:
         PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
@@ -106,11 +106,11 @@ def load_pair(
             raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
         with _loading(role, folder):
             model, loading = _load(folder, dtype, attention)
+            models[role] = model.to(device).eval().requires_grad_(False)
             tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
         absent = sorted(loading["missing_keys"])
         if absent:
             raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
-        models[role] = model.to(device).eval().requires_grad_(False)
         if "position_ids" not in signature(model.forward).parameters:
             raise PairError(f"{role} {folder} takes no position_ids, so that siblings cannot share a position in it")
     vocabularies = {role: tokenizer.get_vocab() for role, tokenizer in tokenizers.items()}
@@ -130,9 +130,11 @@ def _require_device(device: str | torch.device) -> None:
     """Put a number there and read it."""
     try:
         torch.zeros((), device=device).item()
-    except (RuntimeError, AssertionError) as error:
+    except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason}") from error
+        raise ValueError(
+            f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
+        ) from error
 
 
 @contextmanager

@@ -50,13 +50,15 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """
 
     def told(name: str) -> str:
-        values = str(theirs.get(name)), str(ours[name])
+        values = str(theirs.get(name, "not recorded")), str(ours[name])
         if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 
-    differing = [told(name) for name in sorted(ours) if theirs.get(name) != ours[name]]
-    return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(differing)}" if differing else ""
+    differing = [name for name in sorted(ours) if theirs.get(name) != ours[name]]
+    if not differing:
+        return ""
+    return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(told, differing))}"
 
 
 def stamp_of(folder: Path) -> Provenance:

@@ -42,6 +42,11 @@ class Provenance:
     versions: dict[str, str] = field(default_factory=dict)
     details: dict[str, str] = field(default_factory=dict)
 
+    @property
+    def placement(self) -> dict[str, str]:
+        """Device, dtype and attention of the models, as far as they were noted."""
+        return {name: self.details[name] for name in ("device", "dtype", "attention") if name in self.details}
+
     @classmethod
     def now(cls, source: str, *, seed: int | None = None, packages: tuple[str, ...] = (), **details: object) -> Self:
         """A stamp for a record made here and now; `packages` are named with their versions beside spectheory's."""

@@ -64,5 +64,7 @@ def test_right_drafts_pass_as_they_are(tiny: Pair) -> None:
             for drafter in (StaticTree(tree), Checked(StaticTree(tree)))
         )
         assert (checked.tokens, checked.accepted) == (plain.tokens, plain.accepted)
+    for sampling in (Sampling(), Sampling(1.0)):
+        assert Checked(CHAIN).rule(sampling) is CHAIN.rule(sampling)
     assert Checked(CHAIN).chains
     assert Checked(CHAIN).paths

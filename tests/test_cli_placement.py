@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
+import torch
 
 import spectheory as st
 from tests.test_cli import Run, pair, records, run
@@ -49,19 +51,45 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
     assert "holds a trace with another attention (eager, here sdpa), dtype (torch.bfloat16, here torch.float32)" in err
 
 
-@pytest.mark.parametrize(
-    "command",
-    [
-        ("trace", "--out", "out"),
-        ("profile", "--out", "out.json"),
-        ("decode", "--plan", "plan.json"),
-        ("decode", "--plan", "plan.json", "--text", "def "),
-        ("clock", "--plan", "plan.json"),
-        ("compare", "--out", "out"),
-        ("demo", "--out", "out"),
-    ],
-    ids=" ".join,
-)
+def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
+    """Rates of another placement are near enough; a plan of no known placement is not warned of."""
+    rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
+    elsewhere = replace(times, provenance=st.Provenance("measured", details=WRITTEN))
+    st.plan(rates, elsewhere, max_budget=6).save("plan.json")
+    said = "dtype torch.bfloat16, attention eager, while decoding is with dtype torch.float32, attention sdpa"
+    decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")
+    status, out, err = run(*decode)
+    assert (status, err) == (0, f"warning: the plan's forward times are of {said}\n")
+    assert f"But the plan's forward times are of {said}." in " ".join(out.split())
+    assert run(*decode, *COARSE)[::2] == (0, "")
+    st.plan(rates, times, max_budget=6).save("plan.json")
+    assert run(*decode)[::2] == (0, "")
+
+
+COMMANDS = [
+    ("trace", "--out", "out"),
+    ("profile", "--out", "out.json"),
+    ("decode", "--plan", "plan.json"),
+    ("decode", "--plan", "plan.json", "--text", "def "),
+    ("clock", "--plan", "plan.json"),
+    ("compare", "--out", "out"),
+    ("demo", "--out", "out"),
+]
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_places_the_models(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object, **placement: object) -> None:
+        raise ValueError(f"asked for {placement}")
+
+    records(run)
+    monkeypatch.setattr("reference.models.load_pair", refuse)
+    status, _, err = run(*command, "--device", "cuda:1", *COARSE)
+    wanted = {"device": "cuda:1", "dtype": torch.bfloat16, "attention": "eager"}
+    assert (status, err) == (2, f"error: asked for {wanted}\n")
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_a_device_that_is_not_there_is_refused(run: Run, command: tuple[str, ...]) -> None:
     records(run)
     before = sorted(Path().rglob("*"))
@@ -72,8 +100,9 @@ def test_a_device_that_is_not_there_is_refused(run: Run, command: tuple[str, ...
     assert sorted(Path().rglob("*")) == before
 
 
-@pytest.mark.parametrize("device", ["nowhere", "meta", "cpu:x"])
+@pytest.mark.parametrize("device", ["nowhere", "meta", "cpu:x", "hpu"])
 def test_no_device_is_refused(run: Run, device: str) -> None:
     status, _, err = run("profile", "--device", device, "--out", "latency.json")
     assert status == 2
-    assert f"got {device!r}" in err
+    assert f"device must be one of this machine, such as cpu, got {device!r}" in err
+    assert len(err) < 200

@@ -136,9 +136,10 @@ def test_an_interrupted_matrix_goes_on_and_equals_an_uninterrupted_one(tiny: Pai
         assert part.read_bytes() == (tmp_path / "two" / part.name).read_bytes()
     summary = pq.read_table(tmp_path / "two" / "matrix.parquet").to_pylist()
     assert [Calibrated(**row) for row in summary] == list(found.rows)
-    differing = r"a matrix with another new_tokens \(16, here 17\), seed \(5, here 6\): name an empty folder"
+    differing = r"a matrix with other new_tokens \(16, here 17\), seed \(5, here 6\): name an empty folder"
     with pytest.raises(ForeignFolderError, match=differing):
         matrix("two", MatrixSettings("numbers", new_tokens=17, seed=6))
+    assert matrix("two").stamp.placement == {"device": "cpu", "dtype": "torch.float64", "attention": "sdpa"}
     with pytest.raises(ForeignFolderError, match="holds a matrix with other prompts:"):
         matrix("two", texts=Texts(PROMPTS[:7], PROMPTS[7:], PROMPTS))
     with pytest.raises(ValueError, match="need prompts to trace and to measure, got 10 and 0"):

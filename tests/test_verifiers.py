@@ -84,6 +84,19 @@ def test_published_and_checked_values() -> None:
     assert efficiency(Block(), law(1, 1), law(1, 5), chains[2]) == 1 + Fraction(19, 12)
 
 
+def test_laws_with_whole_numbers_stay_exact() -> None:
+    """An int divided by an int would be a float."""
+    for q in ([1, 0, 0], [0, Fraction(1, 2), Fraction(1, 2)]):
+        mixed, fractions = np.array(q, dtype=object), law(*(int(2 * x) for x in q))
+        for verifier, policy in (
+            (GreedyMultiPathBlock(), Paths(2, 2)),
+            (Block(), CHAINS[0]),
+            (Traversal(), Levels((2,))),
+        ):
+            found = efficiency(verifier, law(1, 1, 1), mixed, policy)
+            assert (type(found), found) == (Fraction, efficiency(verifier, law(1, 1, 1), fractions, policy))
+
+
 @pytest.mark.parametrize(("verifier", "policies"), POLICIES, ids=lambda x: str(x) if isinstance(x, Verifier) else "")
 def test_three_number_systems_agree(verifier: Verifier, policies: list[Any]) -> None:
     """In 1/8ths, which floats hold: where p / q ties, it ties in all three."""

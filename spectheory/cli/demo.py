@@ -38,9 +38,10 @@ def demo(
     from spectheory.report.page import html_page
     from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
 
-    started = time.perf_counter()
+    started, page = time.perf_counter(), out / "index.html"
     pair = load(target, draft, device, dtype, attention)
     console.print(f"target {pair.names[0]}, draft {pair.names[1]}")
+    page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
     latency = _profile(pair, out, seed)
     console.rule("latency")
     console.print(latency_table(latency))
@@ -52,7 +53,6 @@ def demo(
         console.rule(run.heading)
         console.print(acceptance_table(run.acceptance), plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach))
         console.print(comparison_table(run.comparison))
-    page = out / "index.html"
     write_whole(page, html_page("spectheory demo", latency, runs))
     print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
 

@@ -91,7 +91,8 @@ def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
     from spectheory.report.compare import mismatches
 
     target, draft = pair.names
-    for said in mismatches(plan, {"target": target, "draft": draft, "temperature": str(temperature)}):
+    placement = {name: str(value) for name, value in pair.placement.items()}
+    for said in mismatches(plan, {"target": target, "draft": draft, "temperature": str(temperature), **placement}):
         warn(said)
 
 

@@ -154,7 +154,7 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
 
 
 def mismatches(plan: Plan, decoding: Mapping[str, str]) -> list[str]:
-    """What is to say where the rates of `plan` are known to be of another temperature or pair than the decoding.
+    """What is to say where `plan` is known to be of another temperature, pair, device or dtype than the decoding.
 
     `decoding` is what the provenance of that has for details.
     """
@@ -163,6 +163,10 @@ def mismatches(plan: Plan, decoding: Mapping[str, str]) -> list[str]:
         found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {float(temperature):g}")
     if said := other_models(plan.acceptance.provenance.details, decoding):
         found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
+    timed = plan.provenance.placement
+    if differing := [name for name in timed if decoding.get(name, timed[name]) != timed[name]]:
+        times, here = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, decoding))
+        found.append(f"the plan's forward times are of {times}, while decoding is with {here}")
     return found
 
 

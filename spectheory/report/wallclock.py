@@ -39,11 +39,13 @@ def clock_rows(record: WallClock) -> TextTable:
     details = record.provenance.details
     return TextTable(
         title=f"Wall clock at temperature {details.get('temperature', '?')}: {_prompts(record)} x "
-        f"{details.get('new_tokens', '?')} tokens, threads: {details.get('threads', '?')}, {details.get('cpu', '?')}",
+        f"{details.get('new_tokens', '?')} tokens, threads: {details.get('threads', '?')}, {details.get('cpu', '?')}, "
+        + ", ".join(record.provenance.placement.values()),
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
-        note="x HF: times HF plain, prompt included. Outside: share behind the first token outside the models' "
+        note="tok/s and x HF (times HF plain, prompt included) are medians over prompts, as the ratios in words are: "
+        "none is the ratio of two others. Outside: share behind the first token outside the models' "
         "`forward`, timed alike for all. x loop: times our plain loop behind the prompt, and what the plan says of it. "
         "Of the runs of four tokens "
         f"{_range(record.repeated_share)} repeat, which flatters every lookup.",
