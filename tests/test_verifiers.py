@@ -86,6 +86,7 @@ def test_published_and_checked_values() -> None:
 
 def test_laws_with_whole_numbers_stay_exact() -> None:
     """An int divided by an int would be a float."""
+    cases = ((GreedyMultiPathBlock(), Paths(2, 2)), (Block(), CHAINS[0]), (Traversal(), Levels((2,))))
     for q in ([1, 0, 0], [0, Fraction(1, 2), Fraction(1, 2)]):
         mixed, fractions = np.array(q, dtype=object), law(*(int(2 * x) for x in q))
         for verifier, policy in (
