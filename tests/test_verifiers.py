@@ -89,11 +89,7 @@ def test_laws_with_whole_numbers_stay_exact() -> None:
     cases = ((GreedyMultiPathBlock(), Paths(2, 2)), (Block(), CHAINS[0]), (Traversal(), Levels((2,))))
     for q in ([1, 0, 0], [0, Fraction(1, 2), Fraction(1, 2)]):
         mixed, fractions = np.array(q, dtype=object), law(*(int(2 * x) for x in q))
-        for verifier, policy in (
-            (GreedyMultiPathBlock(), Paths(2, 2)),
-            (Block(), CHAINS[0]),
-            (Traversal(), Levels((2,))),
-        ):
+        for verifier, policy in cases:
             found = efficiency(verifier, law(1, 1, 1), mixed, policy)
             assert (type(found), found) == (Fraction, efficiency(verifier, law(1, 1, 1), fractions, policy))
 
