@@ -7,7 +7,7 @@ Times, kernels and streams are not played.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -17,16 +17,10 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 HOST, GPU = torch.device("cpu"), torch.device("cuda", 0)
 aten = torch.ops.aten
-BETWEEN = {
-    aten.copy_.default,
-    aten._to_copy.default,
-    aten.to.device,
-    aten.to.dtype_layout,
-    aten.index.Tensor,
-    aten.index_put_.default,
-    aten.index_put.default,
-}
-"""Operators that may take tensors of both: copies, and indices, which CUDA brings over by itself."""
+COPIES = {aten.copy_.default, aten._to_copy.default, aten.to.device, aten.to.dtype_layout}
+"""Operators that may take tensors of both."""
+INDEXED = {aten.index.Tensor, aten.index_put.default, aten.index_put_.default}
+"""Operators whose indices alone may be on the host while the indexed tensor is on the GPU."""
 
 
 class OnGpu(torch.Tensor):
@@ -94,7 +88,8 @@ class Play(TorchDispatchMode):
         given = [*_leaves(args), *_leaves((kwargs or {}).values())]
         tensors = [one for one in given if isinstance(one, torch.Tensor)]
         there = any(type(tensor) is OnGpu for tensor in tensors)
-        if there and func not in BETWEEN and any(type(one) is not OnGpu and one.dim() for one in tensors):
+        together = [] if func in COPIES else [args[0], *args[2:3]] if func in INDEXED else tensors
+        if there and any(type(one) is not OnGpu and one.dim() for one in together):
             raise RuntimeError(f"{func}: found tensors on cuda:0 and on cpu")
         wanted = next((one for one in given if isinstance(one, torch.device)), None)
         to_gpu = type(args[0]) is OnGpu if func is aten.copy_.default else there
@@ -134,6 +129,11 @@ def _held(value: Any) -> Any:
 
 def _on_gpu(value: Any) -> Any:
     return OnGpu(value) if isinstance(value, torch.Tensor) else value
+
+
+def gpu() -> AbstractContextManager[None]:
+    """A block on a machine with a GPU: with that of this machine, or with a played one."""
+    return nullcontext() if torch.cuda.is_available() else gpu_played()
 
 
 @contextmanager

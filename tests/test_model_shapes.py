@@ -40,7 +40,7 @@ from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
 from spectheory.world import Levels, Paths
 from tests.conftest import restless
-from tests.played import gpu_played
+from tests.played import gpu
 
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
 TIE = 1e-4
@@ -125,7 +125,7 @@ def pair_at() -> Callable[[Place], Pair]:
 @pytest.fixture(params=DEVICES)
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
     """The GPU, where there is none, is played."""
-    with gpu_played() if request.param == "cuda" and not torch.cuda.is_available() else nullcontext():
+    with gpu() if request.param == "cuda" else nullcontext():
         yield request.param
 
 

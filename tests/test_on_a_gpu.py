@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -15,7 +13,7 @@ from reference.drafters import SuffixArray
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from reference.streams import streams
-from tests.played import gpu_played
+from tests.played import gpu
 from tests.test_cli import Run, pair, records, run
 
 __all__ = ["pair", "run"]
@@ -29,25 +27,19 @@ COMBINATIONS = [
 ]
 
 
-@pytest.fixture
-def gpu() -> Iterator[None]:
-    with gpu_played() if PLAYED else nullcontext():
-        yield
-
-
 def texts(pair: Pair, combination: Combination) -> list[list[int]]:
     decoder = Decoder(pair, combination.policy.drafter, combination.sampling, combination.verifier)
     return [decoder.generate(PROMPTS[i], 24, *streams(pair, i)).tokens for i in range(2)]
 
 
 @pytest.mark.parametrize(
-    "combination", COMBINATIONS, ids=lambda one: f"{one.name}{' of some tokens' * (one.sampling.top_p is not None)}"
+    "combination", COMBINATIONS, ids=lambda one: f"{one.name}{' of some tokens' * (one.sampling.top_k is not None)}"
 )
 def test_texts_are_those_of_the_host(
     tiny: Pair, tiny_folders: Path, combination: Combination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Token for token where the GPU is played, which has the host's random numbers and rounds as it does."""
-    with gpu_played() if PLAYED else nullcontext():
+    with gpu():
         there = load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
         found = texts(there, combination)
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)  # the host is to do as a GPU does, not what is faster there
@@ -57,7 +49,6 @@ def test_texts_are_those_of_the_host(
         assert [len(text) for text in found] == [24, 24]
 
 
-@pytest.mark.usefixtures("gpu")
 def test_the_commands_run(run: Run, pair: list[object]) -> None:
     records(run)
     few = ("--prompt-tokens", 16, "--new-tokens", 40, "--device", "cuda")
@@ -70,5 +61,6 @@ def test_the_commands_run(run: Run, pair: list[object]) -> None:
         ("clock", *pair, *few, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
         ("compare", *pair, *few, *once, "--out", "matrix"),
     ):
-        status, out, err = run(*command)
+        with gpu():
+            status, out, err = run(*command)
         assert (status, bool(out)) == (0, True), err
