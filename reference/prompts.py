@@ -28,7 +28,9 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
         try:
             text = json.loads(line)["text"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(f"{path}, line {number} is not a JSON object with a field 'text'") from error
+            raise ValueError(
+                f'{path}, line {number} is not a JSON object with a field \'text\', such as {{"text": "def"}}: mend it'
+            ) from error
         if not isinstance(text, str) or not text:
             raise ValueError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: mend it")
         texts.append(text)

@@ -89,7 +89,9 @@ def record(
         raise ValueError(f"prompts must have one length, got lengths {sorted(lengths)}")
     need = lengths.pop() + settings.new_tokens
     if need > pair.context:
-        raise ValueError(f"prompts and new tokens need a context of {need}, these models have {pair.context}")
+        raise ValueError(
+            f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten either"
+        )
     if settings.top_k > pair.vocab_size:
         raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
