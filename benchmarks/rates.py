@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
 
 
 def measured_like(depths: int, ranks: int, noise: float) -> Acceptance:

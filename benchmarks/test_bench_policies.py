@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectheory.search import Drafter, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
+from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
 
 BUDGET, VOCABULARY = 60, 1_000
 TOP_K, LAYERS, BATCH, THRESHOLD = 10, 7, 10, 0.6
@@ -33,7 +33,7 @@ def measured_like() -> MarkovDraft:
     return MarkovDraft(rng.permuted(law / law.sum(1, keepdims=True), axis=1))
 
 
-def children(draft: Drafter, nodes: list[Node], n: int) -> list[Node]:
+def children(draft: DraftModel, nodes: list[Node], n: int) -> list[Node]:
     tokens, law = draft.expand([node[3] for node in nodes])
     rows = zip(nodes, tokens[:, :n].tolist(), law[:, :n].tolist(), strict=True)
     return [
@@ -43,7 +43,7 @@ def children(draft: Drafter, nodes: list[Node], n: int) -> list[Node]:
     ]
 
 
-def opt_tree(draft: Drafter, n: int) -> list[Node]:
+def opt_tree(draft: DraftModel, n: int) -> list[Node]:
     layer = nsmallest(n, children(draft, [ROOT], n))
     tree, before, depth = layer, 0.0, 1
     while depth < n and -sum(node[0] for node in nsmallest(n, tree)) - before > 0:
@@ -53,7 +53,7 @@ def opt_tree(draft: Drafter, n: int) -> list[Node]:
     return nsmallest(n, tree)
 
 
-def eagle2(draft: Drafter, top_k: int, depth: int, n: int) -> list[Node]:
+def eagle2(draft: DraftModel, top_k: int, depth: int, n: int) -> list[Node]:
     layer, pool = [ROOT], []
     for _ in range(depth):
         found = children(draft, layer, top_k)
@@ -61,7 +61,7 @@ def eagle2(draft: Drafter, top_k: int, depth: int, n: int) -> list[Node]:
     return nsmallest(n, pool)
 
 
-def salf(draft: Drafter, n: int, threshold: float, batch: int) -> list[Node]:
+def salf(draft: DraftModel, n: int, threshold: float, batch: int) -> list[Node]:
     tree, queue = [], [ROOT]
     while True:
         popped, queue = queue[:batch], queue[batch:]

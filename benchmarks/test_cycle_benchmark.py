@@ -17,7 +17,7 @@ import reference.drafters.dynamic
 import reference.drafters.static
 from reference.cached import CachedModel
 from reference.decode import Decoder, Decoding, Generation
-from reference.drafters import Drafter, Searched, StaticTree
+from reference.drafters import Drafter, PlannedTree, Searched
 from reference.drafters.dynamic import SearchedDrafting
 from reference.drafters.model import PathDrafting
 from reference.drafters.static import StaticDrafting
@@ -52,7 +52,7 @@ def test_decode(
     benchmark: BenchmarkFixture, pair: Pair, shape: str, temperature: float, capsys: pytest.CaptureFixture[str]
 ) -> None:
     prompt = encode_prompts(pair, load_prompts(count=1), 64)[0]
-    decoder = Decoder(pair, StaticTree(TREES[shape]), Sampling(temperature), TopDown(Naive()))
+    decoder = Decoder(pair, PlannedTree(TREES[shape]), Sampling(temperature), TopDown(Naive()))
     texts: list[Generation] = []
     forwards: list[float] = []
 
@@ -102,7 +102,7 @@ CYCLES = 20
 """Of each text."""
 
 DECODERS: dict[str, Drafter] = {
-    "14 nodes": StaticTree(Tree.k_ary(2, 3)),
+    "14 nodes": PlannedTree(Tree.k_ary(2, 3)),
     "EAGLE-2": Searched(Eagle2(3, 4, 15)),
     "SpecExec": Searched(SpecExec(15, 15)),
 }
@@ -133,7 +133,7 @@ class Stopwatch:
 @pytest.mark.parametrize("name", DECODERS)
 def test_where_the_time_goes(pair: Pair, name: str, temperature: float, report: list[str]) -> None:
     drafter = DECODERS[name]
-    verifier = TopDown(Naive() if isinstance(drafter, StaticTree) else NSS())
+    verifier = TopDown(Naive() if isinstance(drafter, PlannedTree) else NSS())
     decoder = Decoder(pair, drafter, Sampling(temperature), verifier)
     prompts, watch = encode_prompts(pair, load_prompts(count=5), 64), Stopwatch()
     with torch.inference_mode(), ExitStack() as patches:

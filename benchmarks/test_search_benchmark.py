@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 from rates import FALLING, NOISY, SHUFFLED, measured_like
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
 from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
 from spectheory.yields import block_efficiency
 

@@ -12,7 +12,7 @@ from proofs_check import CLAIMS
 from proofs_check.markdown import claims_markdown
 from proofs_check.outcome import outcomes
 from proofs_check.papers import in_order
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parent / "claims.md"
 

@@ -14,11 +14,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectheory import Provenance
-from spectheory.calibration import Calibration
 from spectheory.report.markdown import markdown_table, put
 from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.report.wallclock import clock_rows, clock_words
-from spectheory.wallclock import WallClock
+from spectheory.results.calibration import Calibration
+from spectheory.results.wall_clock import WallClock
 
 PAGE = Path(__file__).parent / "results.md"
 

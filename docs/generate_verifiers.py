@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import spectheory as st
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parent / "verifiers.md"
 CASES = 60
@@ -48,8 +48,8 @@ not inherit the order: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first no
 behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
 each node only 39/32. `tests/test_orderings.py` holds both.
 
-Worlds are those of `spectheory.strategies`, at least two for each shape, draw rule and vocabulary size. Left out:
-`st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a law by design.
+Worlds are those of `spectheory.certify.strategies`, at least two for each shape, draw rule and vocabulary size. Left
+out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a law by design.
 """
 
 
@@ -62,7 +62,7 @@ def fields(rule: Any) -> dict[str, str]:
 
 def row(rule: Any, cases: int) -> str:
     """One rule in the table, certified on the spot."""
-    certificate = st.certify(rule, cases=cases)
+    certificate = st.certify_verifier(rule, cases=cases)
     draws = ", ".join(drawn.name for drawn in rule.rules)
     certified = f"{certificate.verdict.name}: {certificate.cases} worlds, {certificate.drafts:,} drafts"
     return f"| `{rule!r}` | {draws} | {certified} | {fields(rule)['Cost']} |"

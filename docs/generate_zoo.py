@@ -10,7 +10,7 @@ from pathlib import Path
 import spectheory as st
 from spectheory.certify.certificate import number
 from spectheory.certify.zoo import SPECIMENS, STEPS
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parent / "zoo.md"
 HEAD = """# The zoo
@@ -41,7 +41,9 @@ def page() -> str:
     """The whole page."""
     text = HEAD
     for specimen in SPECIMENS:
-        found = st.certify(specimen.given, policies=specimen.policies, cases=80 if specimen.is_lossless else 300)
+        found = st.certify_verifier(
+            specimen.given, policies=specimen.policies, cases=80 if specimen.is_lossless else 300
+        )
         off = number(found.counterexample.difference.total_variation) if found.counterexample else ""
         about = " ".join(specimen.about.split())
         text += f"| {specimen.name} | {about} | {found.verdict.name} | {found.cases} | {found.drafts:,} | {off} |\n"

@@ -13,7 +13,7 @@ import torch
 from transformers import PreTrainedModel
 
 from reference.decode import Decoder
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -47,7 +47,7 @@ def main(max_samples: int = 1_000, layers: int = 2) -> None:
     """Print the certificate of a tree drawn without replacement and verified by recursive rejection sampling."""
     shipped = load_pair()
     pair = few_tokens(shipped, [shipped.tokenizer.encode(word)[0] for word in "().,"], layers)
-    decoder = Decoder(pair, StaticTree(Tree.k_ary(2, 2)), Sampling(0.8), TopDown(RRS()))
+    decoder = Decoder(pair, PlannedTree(Tree.k_ary(2, 2)), Sampling(0.8), TopDown(RRS()))
     draft_rng, prompt = streams(pair, 0)[0], [0, 1, 2, 3]
 
     @torch.inference_mode()

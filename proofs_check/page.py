@@ -11,7 +11,7 @@ from proofs_check.drawing import tree_drawings
 from proofs_check.outcome import Outcome, leaned_on, paragraphs, plain, spelled
 from proofs_check.papers import PAPERS, Paper
 from proofs_check.verdict import AGAIN, RULE
-from spectheory.records import Provenance
+from spectheory.core.provenance import Provenance
 from spectheory.report.page import shell
 
 STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
@@ -56,7 +56,7 @@ svg.tree text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink
 
 
 def claims_page(found: Sequence[Outcome], *, exhaustive: bool = False) -> str:
-    """The page; write it with `spectheory.records.write_whole`."""
+    """The page; write it with `spectheory.core.files.write_whole`."""
     failed = FAILED if any(one.verdict is None for one in found) else ""
     stamp = Provenance.now("spectheory check", packages=("cvxpy", "sympy"))
     versions = ", ".join(f"{package} {version}" for package, version in stamp.versions.items())

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from importlib import import_module
 from itertools import takewhile
 
-from spectheory.near_names import unknown
+from spectheory.core.errors import InputError
+from spectheory.core.names import unknown
 
 
 @dataclass(frozen=True)
@@ -103,10 +104,10 @@ def named(name: str, known: Iterable[str]) -> list[str]:
     """The claim of that id, in any case; else those whose ids go on from it, such as all of a paper by its letter.
 
     Raises:
-        ValueError: there is none.
+        InputError: there is none.
     """
     ids, start = list(known), name.upper()
     found = [start] if start in ids else in_order(one for one in ids if one.startswith(f"{start}-"))
     if not found:
-        raise ValueError(unknown("claim", name, ids))
+        raise InputError(unknown("claim", name, ids))
     return found

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
+from spectheory.core.errors import InputError
+
 Status = Literal["holds", "corrected", "false"]
 Case = TypeVar("Case")
 RULE = (
@@ -37,9 +39,9 @@ class Verdict:
 
     def __post_init__(self) -> None:
         if (self.status == "holds") != (self.counterexample is None):
-            raise ValueError(f"counterexample must be given unless the claim holds, got {self.status}")
+            raise InputError(f"counterexample must be given unless the claim holds, got {self.status}")
         if (self.status, self.corrected is None) in (("corrected", True), ("holds", False)):
-            raise ValueError(f"corrected must be given for `corrected` and not for `holds`, got {self.status}")
+            raise InputError(f"corrected must be given for `corrected` and not for `holds`, got {self.status}")
 
     @property
     def case(self) -> dict[str, Any]:
@@ -94,9 +96,9 @@ def claim(name: str, *, source: str, stated: bool = True) -> Callable[[Check], C
 
     def register(check: Check) -> Check:
         if name in CLAIMS:
-            raise ValueError(f"claim {name} has a check already")
+            raise InputError(f"claim {name} has a check already")
         if not check.__doc__:
-            raise ValueError(f"the check of {name} must state the claim in its docstring")
+            raise InputError(f"the check of {name} must state the claim in its docstring")
         where = source if stated else f"{source} ({LEANED_ON})"
         CLAIMS[name] = Claim(name, where, inspect.cleandoc(check.__doc__), check)
         return check
@@ -109,7 +111,7 @@ def second(name: str) -> Callable[[Confirm], Confirm]:
 
     def register(confirm: Confirm) -> Confirm:
         if name in SECOND:
-            raise ValueError(f"claim {name} has a second check already")
+            raise InputError(f"claim {name} has a second check already")
         SECOND[name] = confirm
         return confirm
 

@@ -10,6 +10,7 @@ from reference import host
 from reference.handed import Handed, joined
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
+from spectheory.core.errors import InputError
 
 
 def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Handed:
@@ -18,12 +19,12 @@ def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Hande
     A law may have fewer tokens than draws: -1 stands at the end of its row then. Tokens lie where the laws do.
 
     Raises:
-        ValueError: k is above 2 for HUB.
+        InputError: k is above 2 for HUB.
     """
     if rule in (DrawRule.IID, DrawRule.IID_APART):
         return _drawn(q, k, rng)
     if rule is DrawRule.HUB and k > 2:
-        raise ValueError(f"k must be at most 2 for HUB, got {k}")
+        raise InputError(f"k must be at most 2 for HUB, got {k}")
     if (size := q.shape[1]) < k:
         found = candidates(q, size, rule, rng)
         return joined([found, *[found[:, :1] * 0 - 1] * (k - size)], 1)
@@ -80,7 +81,7 @@ def _drawn(q: Handed, k: int, rng: Uniforms | None, *, apart: bool = False) -> H
 
 
 def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """By inversion in float64. Why no point lies at the last edge: `spectheory.chance.draw`."""
+    """By inversion in float64. Why no point lies at the last edge: `spectheory.core.chance.draw`."""
     edges = q.cumsum(-1, dtype=torch.float64)
     points = torch.rand(len(q), k, generator=rng.generator, device=q.device, dtype=torch.float64) * edges[:, -1:]
     drawn = torch.searchsorted(edges, points, right=True)

@@ -21,9 +21,9 @@ from reference.drafters import (
     Drafter,
     Goose,
     Lookahead,
+    PlannedTree,
     PromptLookup,
     Searched,
-    StaticTree,
     SuffixArray,
     TokenRecycling,
 )
@@ -36,9 +36,10 @@ from reference.sampling import Sampling
 from reference.streams import streams
 from reference.train.corpus import standard_library
 from spectheory import DrawRule, Eagle2, OptTree, Plan, Provenance, Salf, SpecExec, Tree
+from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
+from spectheory.results.wall_clock import SAME, WallClock
 from spectheory.verify import TopDown
-from spectheory.wallclock import SAME, WallClock
 
 WARM_UP_TOKENS = 32
 MODEL_FREE: tuple[Drafter, ...] = (PromptLookup(), TokenRecycling(), Goose(), Lookahead())
@@ -75,7 +76,7 @@ class ClockSettings:
     def __post_init__(self) -> None:
         require_cycle(self.new_tokens)
         if self.rounds < 1:
-            raise ValueError(f"rounds must be at least 1, got {self.rounds}")
+            raise InputError(f"rounds must be at least 1, got {self.rounds}")
         Sampling(self.temperature)
 
 
@@ -109,11 +110,11 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
         theirs("HF plain"),
         theirs(f"HF assisted, {chain}", chain=chain),
         theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
-        ours("plain", "plain", StaticTree(Tree.chain(0))),
-        ours(f"chain of {chain}", "chain", StaticTree(Tree.chain(chain)), float(plan.chain_speedup[chain])),
+        ours("plain", "plain", PlannedTree(Tree.chain(0))),
+        ours(f"chain of {chain}", "chain", PlannedTree(Tree.chain(chain)), float(plan.chain_speedup[chain])),
     ]
     if plan.answer == "tree":
-        found.append(ours(f"tree of {plan.tree.budget}", "static tree", StaticTree(plan.tree), plan.speedup))
+        found.append(ours(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), plan.speedup))
     found += [ours(name, "dynamic tree", Searched(search)) for name, search in _searches(plan, chain).items()]
     return found + [ours(type(drafter).__name__, "model-free", drafter) for drafter in (*MODEL_FREE, Datastore(corpus))]
 
@@ -181,10 +182,10 @@ def clock(
     """Decode what `so_far` lacks of the prompts by all of `running`, and yield the whole record after each of them.
 
     Raises:
-        ValueError: there is no prompt, or `so_far` is of other models, prompts, settings, versions or machine.
+        InputError: there is no prompt, or `so_far` is of other models, prompts, settings, versions or machine.
     """
     if not prompts:
-        raise ValueError("need at least one prompt to clock, got none")
+        raise InputError("need at least one prompt to clock, got none")
     here = stamp(pair, prompts, plan, running, settings)
     families, predicted = (tuple(getattr(e, name) for e in running) for name in ("family", "predicted"))
     record = so_far or WallClock.empty(tuple(e.name for e in running), families, predicted, plan, here)
@@ -201,7 +202,7 @@ def check_same(found: Provenance, here: Provenance) -> None:
     """Refuse to go on with a record that was begun elsewhere, or with other settings."""
     theirs, ours = ({**p.details, "seed": p.seed, "machine": p.machine, **p.versions} for p in (found, here))
     if differing := differences(theirs, ours):
-        raise ValueError(f"the record was begun with {differing}: name a new file or remove it")
+        raise InputError(f"the record was begun with {differing}: name a new file or remove it")
 
 
 @dataclass(frozen=True)

@@ -13,9 +13,9 @@ from reference.drafters import (
     Drawn,
     Goose,
     Lookahead,
+    PlannedTree,
     PromptLookup,
     Searched,
-    StaticTree,
     SuffixArray,
     TokenRecycling,
 )
@@ -23,10 +23,10 @@ from reference.fit import unfit
 from reference.predictions import Shape
 from reference.sampling import Sampling
 from spectheory import Acceptance, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
+from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, SpecHub, SpecInfer, SpecTr
 from spectheory.search import RatesDraft
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from spectheory.world import Levels, Paths
 
 BUDGET = 16
 """Drafted nodes of the planned tree and of every search."""
@@ -119,7 +119,7 @@ def _static(planned: Tree) -> Iterator[Drafted]:
         ("binary tree 2x2x2", "static tree", full((2, 2, 2))),
         (f"planned tree of {planned.budget}", "static tree", planned),
     ):
-        yield Drafted(name, family, StaticTree(tree), lambda rates, tree=tree: tree)
+        yield Drafted(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
 
 
 def _drawn(sampling: Sampling) -> Iterator[Drafted]:
@@ -136,7 +136,7 @@ def _drawn(sampling: Sampling) -> Iterator[Drafted]:
         if not sampling.greedy:
             yield Drafted(name, family, Drawn(policy), lambda rates, tree=tree: tree)
         elif isinstance(policy, Paths):
-            yield Drafted(name, family, StaticTree(tree), lambda rates, tree=tree: tree)
+            yield Drafted(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
 
 
 def _counts(paths: Paths) -> tuple[int, ...]:
@@ -158,6 +158,6 @@ def _searches() -> Iterator[Drafted]:
 
 def _unsaid(drafter: Drafter) -> list[int]:
     """What is too long for the `repr` of `drafter`."""
-    if isinstance(drafter, StaticTree):
+    if isinstance(drafter, PlannedTree):
         return drafter.tree.parent.tolist()
     return [crc32(drafter.corpus.tokens.tobytes())] if isinstance(drafter, Datastore) else []

@@ -23,7 +23,8 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Coins, Uniforms
 from spectheory import Draft, Tree
-from spectheory.chance import draw
+from spectheory.core.chance import draw
+from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Solver
 from spectheory.verify import TopDown, Verifier, walk
 
@@ -53,7 +54,7 @@ class Decoder:
     decides by its law; the default, sample and match, is lossless for every draft.
 
     Raises:
-        ValueError: the verifier is a node solver, or not lossless for the way in which the drafter draws.
+        InputError: the verifier is a node solver, or not lossless for the way in which the drafter draws.
     """
 
     pair: Pair
@@ -64,9 +65,9 @@ class Decoder:
 
     def __post_init__(self) -> None:
         if isinstance(self.verifier, Solver):
-            raise ValueError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
+            raise InputError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
         if not self.sampling.greedy and (why := unfit(self.drafter, self.verifier, self.sampling)):
-            raise ValueError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
+            raise InputError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
 
     @torch.inference_mode()
     def generate(
@@ -84,19 +85,19 @@ class Decoder:
         `watch` sees every cycle.
 
         Raises:
-            ValueError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
+            InputError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
                 random source is missing.
         """
         _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
-            raise ValueError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
+            raise InputError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
         if (need := len(prompt) + new_tokens) > self.pair.context:
-            raise ValueError(
+            raise InputError(
                 f"prompt of {len(prompt)} tokens and {new_tokens} new ones need a context of {need}, these models have "
                 f"{self.pair.context}: shorten the prompt or the text"
             )
         if not self.sampling.greedy and (draft_rng is None or rng is None):
-            raise ValueError("sampling needs draft_rng, a torch.Generator, and rng, a numpy.random.Generator")
+            raise InputError("sampling needs draft_rng, a torch.Generator, and rng, a numpy.random.Generator")
         text = Decoding(self, prompt, draft_rng, rng)
         started, accepted = time.perf_counter(), []
         while len(text.tokens) < new_tokens and not text.ended:
@@ -196,13 +197,13 @@ class Decoding:
 
 def _check_tokens(prompt: list[int], vocab_size: int) -> None:
     if not isinstance(prompt, (list, tuple)):
-        raise ValueError(
+        raise InputError(
             f"prompt must be a list of token ids, got a {type(prompt).__name__}: pass prompt.tolist(), or "
             "what the tokenizer gives as 'input_ids'"
         )
     for place, token in enumerate(prompt):
         if not isinstance(token, Integral) or not 0 <= token < vocab_size:
-            raise ValueError(
+            raise InputError(
                 f"prompt[{place}] is {token!r}: token ids are whole numbers from 0 to {vocab_size - 1}, "
                 "encode the prompt with this pair's tokenizer"
             )

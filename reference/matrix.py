@@ -24,7 +24,7 @@ import pyarrow as pa
 from reference import trace
 from reference.combinations import LEFT_OUT, Combination, Drafted, best, combinations
 from reference.decode import Cycle, Decoder
-from reference.drafters import StaticTree, SuffixArray
+from reference.drafters import PlannedTree, SuffixArray
 from reference.models import Pair
 from reference.parting import parting
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part
@@ -32,7 +32,8 @@ from reference.predictions import Positional, conditional
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import DrawRule, Tally, Tree
-from spectheory.calibration import Calibrated, Calibration
+from spectheory.core.errors import InputError
+from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Greedy
 
 COLUMNS = pa.schema(
@@ -51,7 +52,7 @@ COLUMNS = pa.schema(
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
 MATRIX = "matrix.parquet"
-PLAIN = Combination(Drafted("plain decoding", "plain", StaticTree(Tree.chain(0))), Greedy(), Sampling())
+PLAIN = Combination(Drafted("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
 
 @dataclass(frozen=True)
@@ -88,12 +89,12 @@ class Matrix:
         settings: the rest.
 
     Raises:
-        ValueError: `folder` holds a matrix of other settings, prompts or weights, or there is no prompt.
+        InputError: `folder` holds a matrix of other settings, prompts or weights, or there is no prompt.
     """
 
     def __init__(self, folder: Path, pair: Pair, texts: Texts, settings: MatrixSettings) -> None:
         if not texts.traced or not texts.measured:
-            raise ValueError(f"need prompts to trace and to measure, got {len(texts.traced)} and {len(texts.measured)}")
+            raise InputError(f"need prompts to trace and to measure, got {len(texts.traced)} and {len(texts.measured)}")
         self.folder, self.pair, self.texts, self.settings = folder, pair, texts, settings
         prompts = hashlib.sha256(json.dumps([texts.traced, texts.measured]).encode()).hexdigest()[:16]
         inputs = {"target": pair.names[0], "draft": pair.names[1], "weights": pair.fingerprint, "prompts": prompts}

@@ -7,20 +7,21 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from reference.decode import Decoder, Generation
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from reference.parting import Parting, parting
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
+from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
-from spectheory.tally import fingerprint
+from spectheory.results.tally import fingerprint
 from spectheory.verify import Greedy, TopDown, Verifier
 
 
 def verifier_at(temperature: float) -> Verifier:
-    """What decoding with a plan verifies with, lossless for a `StaticTree`.
+    """What decoding with a plan verifies with, lossless for a `PlannedTree`.
 
     Above temperature 0 that is the naive solver, whose acceptance the traces record.
     """
@@ -28,9 +29,9 @@ def verifier_at(temperature: float) -> Verifier:
 
 
 def require_cycle(new_tokens: int) -> None:
-    """Check that a text of `new_tokens` takes a cycle. Raises ValueError if not."""
+    """Check that a text of `new_tokens` takes a cycle. Raises InputError if not."""
     if new_tokens < 2:
-        raise ValueError(
+        raise InputError(
             f"new_tokens must be at least 2, got {new_tokens}: the first token comes with the prompt, before any cycle"
         )
 
@@ -52,12 +53,12 @@ def measure(
     verifier and the number of all requests, by which a sum of some of them is known for a part.
 
     Raises:
-        ValueError: `new_tokens` is below 2.
+        InputError: `new_tokens` is below 2.
     """
     require_cycle(new_tokens)
     verifier = verifier_at(temperature)
     speculative, plain = (
-        Decoder(pair, StaticTree(drafted), Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
+        Decoder(pair, PlannedTree(drafted), Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
         for drafted in (tree, Tree.chain(0))
     )
     stamp = Provenance.now(

@@ -11,6 +11,7 @@ import torch
 from transformers import PreTrainedModel
 
 from reference.models import Pair
+from spectheory.core.errors import InputError
 
 
 class Meter:
@@ -19,12 +20,12 @@ class Meter:
     On CUDA the device is waited for at both ends of each, so that a metered decode is slower than an unmetered one.
 
     Raises:
-        ValueError: target and draft are one object, whose calls cannot be told apart.
+        InputError: target and draft are one object, whose calls cannot be told apart.
     """
 
     def __init__(self, pair: Pair) -> None:
         if pair.target is pair.draft:
-            raise ValueError("target and draft are one object, whose forwards cannot be told apart: load it twice")
+            raise InputError("target and draft are one object, whose forwards cannot be told apart: load it twice")
         self.device = pair.device
         self.models = {"target": pair.target, "draft": pair.draft}
         self.calls: dict[str, list[tuple[float, float]]] = {role: [] for role in self.models}

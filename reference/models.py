@@ -13,13 +13,15 @@ from typing import Any, Literal, get_args
 import torch
 from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
 
+from spectheory.core.errors import InputError
+
 SHIPPED = Path(__file__).parent / "pair"
 """The folder of the pair that comes with the package."""
 Attention = Literal["sdpa", "eager"]
 """How transformers computes attention; tree masks are right in both."""
 
 
-class PairError(ValueError):
+class PairError(InputError):
     """A model folder is missing or foreign, or the two models do not fit each other."""
 
 
@@ -90,10 +92,10 @@ def load_pair(
     Raises:
         PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
             before a token or cannot be told positions, or the vocabularies differ.
-        ValueError: `attention` is neither of the two, or `device` is none of this machine.
+        InputError: `attention` is neither of the two, or `device` is none of this machine.
     """
     if attention not in get_args(Attention):
-        raise ValueError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
+        raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
     _require_device(device)
     folders = {"target": Path(target), "draft": Path(draft)}
     models, tokenizers = {}, {}
@@ -132,7 +134,7 @@ def _require_device(device: str | torch.device) -> None:
         torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError, ImportError) as error:
         reason = str(error).splitlines()[0]
-        raise ValueError(
+        raise InputError(
             f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
         ) from error
 

@@ -13,7 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from spectheory import Provenance
-from spectheory.records import write_whole
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
 
 STAMP = "provenance.json"
 """In the folder: its settings, versions and date."""
@@ -21,14 +22,14 @@ LONGEST = 60
 """Characters of a value that a message repeats."""
 
 
-class ForeignFolderError(ValueError):
+class ForeignFolderError(InputError):
     """The folder holds parts of other models, prompts, settings or versions."""
 
 
 def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
     """Make `folder` that of `what` with these settings and versions, and give its stamp; refuse one of others."""
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
-        raise ValueError(f"{folder} cannot be a folder, {taken} is a file: name another place")
+        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
     if not (folder / STAMP).exists():
         write_whole(folder / STAMP, json.dumps(asdict(here), indent=1) + "\n")
@@ -66,7 +67,7 @@ def stamp_of(folder: Path) -> Provenance:
     try:
         return Provenance(**json.loads((folder / STAMP).read_text()))
     except (ValueError, TypeError) as error:
-        raise ValueError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
+        raise InputError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
@@ -81,9 +82,9 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     """What `write_part` wrote.
 
     Raises:
-        ValueError: it is damaged.
+        InputError: it is damaged.
     """
     try:
         return pq.read_table(part, columns=columns)
     except (pa.ArrowInvalid, OSError) as error:
-        raise ValueError(f"{part} is damaged: remove it and record again to have it rewritten") from error
+        raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error

@@ -10,7 +10,7 @@ from reference import trace
 from reference.models import Pair
 from reference.profile import TOKENS, profile
 from spectheory import Plan
-from spectheory.plan import plan
+from spectheory.planning.planner import plan
 
 MAX_BUDGET = 64
 

@@ -11,12 +11,13 @@ from transformers import PreTrainedModel
 
 from reference.cached import CachedModel
 from reference.decode import Decoder
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Latency, Provenance, Tree
+from spectheory.core.errors import InputError
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
@@ -41,7 +42,7 @@ def profile(
     repeats its sizes, so weights and code are warm. The overheads are those of `overheads` at `temperature`.
 
     Raises:
-        ValueError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
+        InputError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
     _check(pair, tokens, contexts, rounds)
     sampling = Sampling(temperature)
@@ -124,7 +125,7 @@ def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple
 
 def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator) -> float:
     """The median over a few short decodes of random text."""
-    decoder, shares = Decoder(pair, StaticTree(tree), sampling), []
+    decoder, shares = Decoder(pair, PlannedTree(tree), sampling), []
     with Meter(pair) as meter:
         for seed in range(7):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()
@@ -135,13 +136,13 @@ def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generat
 
 def _check(pair: Pair, tokens: Sequence[int], contexts: Sequence[int], rounds: int) -> None:
     if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
+        raise InputError(f"rounds must be at least 1, got {rounds}")
     for name, sizes in (("tokens", tokens), ("contexts", contexts)):
         if not sizes or min(sizes) < 1 or sorted(set(sizes)) != list(sizes):
-            raise ValueError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
+            raise InputError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
     need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + DEEP.max_depth)
     if need > pair.context:
-        raise ValueError(
+        raise InputError(
             f"contexts up to {max(contexts)} with {max(tokens)} new tokens need {need}, "
             f"these models have {pair.context}: profile smaller contexts, or a smaller --largest"
         )

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from reference.models import SHIPPED, Pair
 from reference.train.corpus import standard_library
+from spectheory.core.errors import InputError
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
 
@@ -15,12 +16,12 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
     """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
 
     Raises:
-        ValueError: the file is missing, a line is damaged, or there are fewer prompts; the message names a `skip`, of
+        InputError: the file is missing, a line is damaged, or there are fewer prompts; the message names a `skip`, of
             at least `least_skip`, and a `count` that there are.
     """
     if not path.is_file():
         wrong = "is a folder" if path.is_dir() else "does not exist"
-        raise ValueError(f"prompts file {path} {wrong}: name a JSON Lines file with a field 'text' on each line")
+        raise InputError(f"prompts file {path} {wrong}: name a JSON Lines file with a field 'text' on each line")
     texts = []
     for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
         if not line.strip():
@@ -28,25 +29,25 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
         try:
             text = json.loads(line)["text"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
-            raise ValueError(
+            raise InputError(
                 f'{path}, line {number} is not a JSON object with a field \'text\', such as {{"text": "def"}}: mend it'
             ) from error
         if not isinstance(text, str) or not text:
-            raise ValueError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: mend it")
+            raise InputError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: mend it")
         texts.append(text)
     if not texts:
-        raise ValueError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
+        raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
     there = len(texts)
     if not 0 <= skip < there:
         has = "1 prompt" if there == 1 else f"{there} prompts"
         fits = max(1, there - least_skip)
-        raise ValueError(
+        raise InputError(
             f"skip must be between {there - fits} and {there - 1} ({path} has {has}), got {skip}, given or by default: "
             f"give --skip {there - fits} --count {min(fits, count or fits)}"
         )
     if count is not None and not 0 < count <= there - skip:
         these = f"those in {path}" + (f" after the first {skip}" if skip else "")
-        raise ValueError(
+        raise InputError(
             f"prompts must be between 1 and {there - skip} ({these}), got {count}, given or by default: "
             f"give --count {there - skip}"
         )
@@ -57,14 +58,14 @@ def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) ->
     """The first `length` tokens of each text; `first` is the number that messages give to the first of the texts.
 
     Raises:
-        ValueError: a text is shorter than that.
+        InputError: a text is shorter than that.
     """
     if length < 1:
-        raise ValueError(f"prompt tokens must be at least 1, got {length}")
+        raise InputError(f"prompt tokens must be at least 1, got {length}")
     rows = [pair.tokenizer(text, add_special_tokens=False)["input_ids"][:length] for text in texts]
     for number, row in enumerate(rows, start=first):
         if len(row) < length:
-            raise ValueError(
+            raise InputError(
                 f"prompt {number} of the file, counted from 0, has {len(row)} tokens, {length} are needed: lower "
                 "--prompt-tokens or use longer prompts"
             )

@@ -8,6 +8,8 @@ from numbers import Integral
 import torch
 from torch import Tensor
 
+from spectheory.core.errors import InputError
+
 LEAST_TEMPERATURE = 1e-3
 """Below it logits over temperature leave float32, and the law is greedy in all but name."""
 
@@ -22,7 +24,7 @@ class Sampling:
         top_p: keep the fewest most probable tokens whose probabilities sum to at least this; 1 keeps all.
 
     Raises:
-        ValueError: a temperature that is neither 0 nor at least `LEAST_TEMPERATURE`, top_k < 1, top_p not in (0, 1].
+        InputError: a temperature that is neither 0 nor at least `LEAST_TEMPERATURE`, top_k < 1, top_p not in (0, 1].
     """
 
     temperature: float = 0.0
@@ -31,11 +33,11 @@ class Sampling:
 
     def __post_init__(self) -> None:
         if self.temperature != 0 and not LEAST_TEMPERATURE <= self.temperature < float("inf"):
-            raise ValueError(f"temperature must be 0 (greedy) or at least {LEAST_TEMPERATURE}, got {self.temperature}")
+            raise InputError(f"temperature must be 0 (greedy) or at least {LEAST_TEMPERATURE}, got {self.temperature}")
         if self.top_k is not None and not (isinstance(self.top_k, Integral) and self.top_k >= 1):
-            raise ValueError(f"top_k must be a whole number of at least 1, or None for all tokens, got {self.top_k}")
+            raise InputError(f"top_k must be a whole number of at least 1, or None for all tokens, got {self.top_k}")
         if not 0 < self.top_p <= 1:
-            raise ValueError(f"top_p must be above 0 and at most 1, got {self.top_p}")
+            raise InputError(f"top_p must be above 0 and at most 1, got {self.top_p}")
 
     @property
     def greedy(self) -> bool:

@@ -28,6 +28,7 @@ from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
+from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
 
 COLUMNS = pa.schema(
@@ -64,7 +65,7 @@ class TraceSettings:
     def __post_init__(self) -> None:
         for name in ("top_k", "new_tokens", "batch"):
             if getattr(self, name) < 1:
-                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+                raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         Sampling(self.temperature)
 
 
@@ -81,19 +82,19 @@ def record(
     length; `done` is told the finished requests and all.
 
     Raises:
-        ValueError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings,
+        InputError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings,
             prompts or weights.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
-        raise ValueError(f"prompts must have one length, got lengths {sorted(lengths)}")
+        raise InputError(f"prompts must have one length, got lengths {sorted(lengths)}")
     need = lengths.pop() + settings.new_tokens
     if need > pair.context:
-        raise ValueError(
+        raise InputError(
             f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten either"
         )
     if settings.top_k > pair.vocab_size:
-        raise ValueError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
+        raise InputError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
     claim(folder, "trace", {**asdict(settings), **inputs, **pair.placement})
     for first in range(0, len(prompts), settings.batch):
@@ -185,7 +186,7 @@ def acceptance(
         top: as for `ranks`.
 
     Raises:
-        ValueError: the folder holds no trace, or a part of it is damaged.
+        InputError: the folder holds no trace, or a part of it is damaged.
     """
     texts, stamp = ranks(folder, top=top), stamp_of(folder)
     return Acceptance.from_ranks(
@@ -208,7 +209,7 @@ def ranks(folder: Path, *, top: bool = False) -> list[np.ndarray]:
     column = "target_top_rank" if top else "target_rank"
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
-        raise ValueError(f"{folder} holds no trace: record one with `spectheory trace`")
+        raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
     texts = []
     for part in parts:
         table = read_part(part, ["request_id", column])

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from spectheory import Acceptance, Plan, Provenance, Tally, Tree
-from spectheory.tally import fingerprint
+from spectheory.core.errors import InputError
+from spectheory.results.tally import fingerprint
 
 
 def run(
@@ -23,10 +24,10 @@ def run(
     rates; another one shows what a plan does where it does not fit. Nothing here knows the yield formula.
 
     Raises:
-        ValueError: fewer cycles than requests, or fewer than 2 requests.
+        InputError: fewer cycles than requests, or fewer than 2 requests.
     """
     if requests < 2 or cycles < requests:
-        raise ValueError(f"need at least 2 requests and a cycle for each, got cycles={cycles}, requests={requests}")
+        raise InputError(f"need at least 2 requests and a cycle for each, got cycles={cycles}, requests={requests}")
     per_request = cycles // requests
     rng = np.random.default_rng(seed)
     accepted = _walks(plan.tree, world or plan.acceptance, per_request * requests, rng)

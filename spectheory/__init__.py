@@ -1,18 +1,42 @@
 """Theory, simulation and planning of tree-based speculative decoding."""
 
-from spectheory import goose, gto, otlp, verify
-from spectheory.acceptance import Acceptance
-from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, certify, certify_step
-from spectheory.chance import branches
-from spectheory.draft import Draft, DrawRule
-from spectheory.expected import Estimate, expected_block_efficiency
-from spectheory.latency import Latency
-from spectheory.otlp import optimal_acceptance
-from spectheory.plan import Plan, plan
-from spectheory.records import Provenance, RecordError
-from spectheory.schedule import Schedule, schedule
+from spectheory import (
+    certify,
+    core,
+    engines,
+    goose,
+    gto,
+    hardware,
+    otlp,
+    planning,
+    report,
+    results,
+    search,
+    verify,
+    yields,
+)
+from spectheory.certify import Certificate, StepCertificate, Verdict, as_step, certify_step, certify_verifier
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.chance import branches
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
+from spectheory.core.record import RecordError
+from spectheory.core.tree import Tree
+from spectheory.core.world import DrawPolicy, Levels, Paths, World
+from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.latency import Latency
+from spectheory.hardware.models import ModelConfig
+from spectheory.otlp import Solver, optimal_acceptance
+from spectheory.planning.planner import Plan, plan
+from spectheory.planning.scheduler import Schedule, schedule
+from spectheory.results.calibration import Calibration
+from spectheory.results.comparison import Comparison, compare
+from spectheory.results.tally import Tally
+from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
+    DraftModel,
     Eagle2,
     MarkovDraft,
     OptTree,
@@ -23,44 +47,55 @@ from spectheory.search import (
     best_trees,
     yield_table,
 )
-from spectheory.search.comparison import PolicyComparison, compare_policies
+from spectheory.search.policy_comparison import Policy, PolicyComparison, compare_policies
 from spectheory.search.standard import standard_policies
 from spectheory.search.static import StaticTree, best_static_tree
-from spectheory.tally import Tally
-from spectheory.tree import Tree
-from spectheory.world import Levels, Paths, World
+from spectheory.verify import Verifier
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 from spectheory.yields.delayed import delayed_block_efficiency, delayed_seconds, delayed_throughput
+from spectheory.yields.expected import Estimate, expected_block_efficiency
 
 __version__ = "0.1.0"
 
 __all__ = [
     "Acceptance",
+    "Calibration",
     "Certificate",
+    "Comparison",
     "Draft",
+    "DraftModel",
     "Drafted",
+    "DrawPolicy",
     "DrawRule",
     "Eagle2",
     "Estimate",
+    "Gpu",
+    "InputError",
     "Latency",
     "Levels",
     "MarkovDraft",
+    "ModelConfig",
     "OptTree",
     "Paths",
     "Plan",
+    "Policy",
     "PolicyComparison",
     "Provenance",
     "RatesDraft",
     "RecordError",
     "Salf",
     "Schedule",
+    "Solver",
     "SpecExec",
     "StaticTree",
     "StepCertificate",
     "Tally",
     "Tree",
     "Verdict",
+    "Verifier",
+    "WallClock",
     "World",
+    "__version__",
     "as_step",
     "best_static_tree",
     "best_tree",
@@ -70,19 +105,33 @@ __all__ = [
     "branches",
     "certify",
     "certify_step",
+    "certify_verifier",
+    "compare",
     "compare_policies",
+    "core",
     "delayed_block_efficiency",
     "delayed_seconds",
     "delayed_throughput",
+    "engines",
     "expected_block_efficiency",
     "goose",
     "gto",
+    "hardware",
     "optimal_acceptance",
     "otlp",
     "plan",
+    "planning",
     "reach",
+    "report",
+    "results",
     "schedule",
+    "search",
     "standard_policies",
     "verify",
     "yield_table",
+    "yields",
 ]
+
+
+def __dir__() -> list[str]:
+    return __all__

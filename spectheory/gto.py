@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.tree import Tree
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 
 ROUNDING = 1e-9
 """How far above 1 the probabilities of siblings may sum through rounding; float32 laws need rounding up to 1e-5."""
@@ -23,7 +24,7 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
         eta: above 0.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     What it is not. L_i is the expected number of accepted tokens of sequence i drafted alone, where the token that is
     emitted at each node is a sample of the target (or its argmax, for probabilities 0 and 1) and the draft is followed
@@ -46,7 +47,7 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     """
     reached = _reached(tree, target_probability)
     if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta < np.inf:  # pyright: ignore[reportOperatorIssue]
-        raise ValueError(f"eta must be finite and above 0, got {eta!r:.80}")
+        raise InputError(f"eta must be finite and above 0, got {eta!r:.80}")
     length = _along_paths(tree, np.concatenate([[0.0], reached[1:]]), np.add)
     is_leaf = np.bincount(tree.parent[1:], minlength=len(length)) == 0
     lengths = length[is_leaf]
@@ -68,7 +69,7 @@ def expected_accepted(tree: Tree, target_probability: Any) -> float:
         target_probability: (n + 1,) T(token | path) at each node; the root's entry is not read.
 
     Raises:
-        ValueError: shapes disagree, an entry is no probability, or siblings sum to more than 1.
+        InputError: shapes disagree, an entry is no probability, or siblings sum to more than 1.
 
     Source: OPT-Tree, Eq. (2), with the target's probabilities; beside Group Tree Optimization, Eq. (3)-(5).
 
@@ -82,17 +83,17 @@ def _reached(tree: Tree, target_probability: Any) -> np.ndarray:
     """(n + 1,) path products, checked."""
     rate = np.array(target_probability, dtype=np.float64)
     if rate.shape != tree.parent.shape:
-        raise ValueError(
+        raise InputError(
             f"target_probability must have one entry for each of the {len(tree.parent)} nodes, got shape {rate.shape}"
         )
     rate[0] = 1
     bad = ~((rate >= 0) & (rate <= 1))  # NaN as well
     if bad.any():
         node = int(bad.argmax())
-        raise ValueError(f"target_probability[{node}] must be a probability, got {rate[node]}")
+        raise InputError(f"target_probability[{node}] must be a probability, got {rate[node]}")
     below = np.bincount(tree.parent[1:], rate[1:], minlength=1)
     if below.max() > 1 + ROUNDING:
-        raise ValueError(
+        raise InputError(
             f"target_probability of the children of node {below.argmax()} must sum to at most 1, got "
             f"{below.max():.6g}: siblings must bear different tokens, and softmax must be taken in float64"
         )

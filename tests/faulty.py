@@ -18,7 +18,7 @@ import reference.decode
 import reference.drafters.static
 from reference import host
 from reference.decode import Decoding
-from reference.drafters import Drafter, Drafting, StaticTree
+from reference.drafters import Drafter, Drafting, PlannedTree
 from reference.drafters.checked import Wrapped
 from reference.models import Pair
 from reference.rows import RowCache
@@ -26,13 +26,13 @@ from reference.sampling import Sampling
 from reference.tree_rows import TreeRows
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
-from spectheory.arrays import accept_ratio, excess
-from spectheory.chance import draw
+from spectheory.core.arrays import accept_ratio, excess
+from spectheory.core.chance import draw
 from spectheory.otlp import RRS, Naive
 from spectheory.verify import Block, TopDown, Verifier
 from spectheory.verify.outcome import Outcome
 
-CHAIN, TREE, WIDE = StaticTree(Tree.chain(2)), StaticTree(Tree.k_ary(2, 2)), StaticTree(Tree.k_ary(3, 1))
+CHAIN, TREE, WIDE = PlannedTree(Tree.chain(2)), PlannedTree(Tree.k_ary(2, 2)), PlannedTree(Tree.k_ary(3, 1))
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from hypothesis.extra.numpy import arrays
 from scipy.stats import beta, binom
 
 import spectheory as st
-from spectheory.acceptance import cycle_starts
+from spectheory.core.acceptance import cycle_starts
 
 
 @pytest.mark.parametrize(

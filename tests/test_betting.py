@@ -15,7 +15,7 @@ from scipy.stats import binom
 from spectheory.certify.betting import Wager, pooled
 from spectheory.certify.confidence import look_times
 from spectheory.certify.joint import Joint
-from spectheory.world import Context
+from spectheory.core.world import Context
 
 
 def joint_of(rng: np.random.Generator, size: int, length: int, zeros: bool = False) -> Joint:

@@ -16,12 +16,11 @@ from hypothesis import given, settings
 from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory import strategies
-from spectheory.arrays import residual
-from spectheory.certify import Verdict
+from spectheory.certify import Verdict, strategies
+from spectheory.certify.testing import assert_lossless
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
-from spectheory.testing import assert_lossless
+from spectheory.core.arrays import residual
 from spectheory.verify import TopDown
 
 WRONG = [s for s in SPECIMENS if not s.is_lossless]
@@ -30,7 +29,7 @@ RIGHT = [s for s in SPECIMENS if s.is_lossless]
 
 @pytest.mark.parametrize("specimen", WRONG, ids=lambda s: s.name)
 def test_every_wrong_verifier_is_condemned(specimen: Specimen) -> None:
-    certificate = st.certify(specimen.given, policies=specimen.policies)
+    certificate = st.certify_verifier(specimen.given, policies=specimen.policies)
     assert certificate.verdict is Verdict.LOSSY, certificate.lines()
     found = certificate.counterexample
     assert found
@@ -40,14 +39,14 @@ def test_every_wrong_verifier_is_condemned(specimen: Specimen) -> None:
 
 @pytest.mark.parametrize("specimen", RIGHT, ids=lambda s: s.name)
 def test_every_right_verifier_is_passed(specimen: Specimen) -> None:
-    certificate = st.certify(specimen.given, policies=specimen.policies, cases=80)
+    certificate = st.certify_verifier(specimen.given, policies=specimen.policies, cases=80)
     assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
     assert certificate.cases >= 40
 
 
 def test_the_smallest_counterexample_is_printed_whole() -> None:
     corrects = next(s for s in SPECIMENS if s.name == "correction-from-p")
-    certificate = st.certify(corrects.given)
+    certificate = st.certify_verifier(corrects.given)
     report = "\n".join(certificate.lines())
     for part in (
         "LOSSY",
@@ -62,7 +61,7 @@ def test_the_smallest_counterexample_is_printed_whole() -> None:
     stored = json.loads(json.dumps(certificate.to_json()))
     assert stored["verdict"] == "LOSSY"
     assert stored["counterexample"]["total_variation"] == "1/4"
-    again = st.certify(corrects.given)
+    again = st.certify_verifier(corrects.given)
     assert again.lines() == certificate.lines()
 
 
@@ -77,7 +76,7 @@ def naive(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 def test_code_that_needs_floats_is_replayed_in_floats() -> None:
     with np.errstate(divide="ignore"):
-        certificate = st.certify(naive, policies=[st.Levels((1,))], cases=60)
+        certificate = st.certify_verifier(naive, policies=[st.Levels((1,))], cases=60)
     assert certificate.verdict is Verdict.LOSSLESS
     assert certificate.method.endswith("in floating point, to 1e-6")
 
@@ -104,7 +103,7 @@ def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 @pytest.mark.parametrize("verify", [casts, spoils_the_draft])
 def test_right_code_with_habits_is_passed(verify: Any) -> None:
-    certificate = st.certify(verify, cases=60)
+    certificate = st.certify_verifier(verify, cases=60)
     assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
 
 
@@ -116,8 +115,8 @@ def wrong_on_one_shape_only(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int
 
 
 def test_every_shape_that_is_called_covered_was_looked_at() -> None:
-    assert st.certify(wrong_on_one_shape_only).verdict is Verdict.LOSSY
-    certificate = st.certify(st.otlp.NSS(), cases=60)
+    assert st.certify_verifier(wrong_on_one_shape_only).verdict is Verdict.LOSSY
+    certificate = st.certify_verifier(st.otlp.NSS(), cases=60)
     covered = " ".join(certificate.covered)
     worlds = [int(number) for number in re.findall(r"(?<=[)\] +]) (\d+)", covered)]
     assert sum(worlds) == certificate.cases
@@ -179,7 +178,7 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     ],
 )
 def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, message: str) -> None:
-    certificate = st.certify(verify, policies=[st.Levels((1,))], seconds=2)
+    certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], seconds=2)
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
     assert certificate.cannot_replay == (verify in (noisy, loops))
@@ -187,33 +186,33 @@ def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, mes
 
 @pytest.mark.parametrize("verify", [torch_draws, own_draws, rarely_wrong])
 def test_draws_that_pass_rng_by_are_never_judged_exactly(verify: Any) -> None:
-    certificate = st.certify(verify)
+    certificate = st.certify_verifier(verify)
     assert certificate.verdict is Verdict.UNDECIDED
     assert certificate.cannot_replay
 
 
 def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
-    certificate = st.certify(st.verify.Block(), cases=60)
+    certificate = st.certify_verifier(st.verify.Block(), cases=60)
     assert certificate.verdict is Verdict.LOSSLESS
     assert any("Levels((2,))" in line for line in certificate.refused)
     assert all("Levels((2,))" not in line for line in certificate.covered)
-    nothing = st.certify(st.verify.Block(), policies=[st.Levels((3,))])
+    nothing = st.certify_verifier(st.verify.Block(), policies=[st.Levels((3,))])
     assert nothing.verdict is Verdict.UNDECIDED
 
 
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="needs a Solver, a Verifier or a function"):
-        st.certify(3)
+        st.certify_verifier(3)
     with pytest.raises(ValueError, match="cases >= 1 and sizes >= 2"):
-        st.certify(naive, cases=0)
+        st.certify_verifier(naive, cases=0)
     with pytest.raises(ValueError, match="draws by IID, naive is held to"):
-        st.certify(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
+        st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
     with pytest.raises(ValueError, match="seconds must be finite and above 0, got 0"):
-        st.certify(naive, seconds=0)
+        st.certify_verifier(naive, seconds=0)
     with pytest.raises(ValueError, match="more than the 20,000 that can be enumerated"):
-        st.certify(naive, policies=[st.Levels((9, 9))])
+        st.certify_verifier(naive, policies=[st.Levels((9, 9))])
     with pytest.raises(ValueError, match="rules of Unruly must name at least one"):
-        st.certify(Unruly())
+        st.certify_verifier(Unruly())
 
 
 class Unruly:

@@ -18,10 +18,10 @@ import spectheory as st
 from spectheory.certify import StepCertificate, Verdict, certify_step
 from spectheory.certify.confidence import look_times, variation_bound
 from spectheory.certify.joint import Joint
+from spectheory.core.world import Context, DrawPolicy
 from spectheory.otlp import Naive
 from spectheory.report.wealth import wealth_figure
 from spectheory.verify import TopDown
-from spectheory.world import Context, Policy
 
 Step = Callable[[Context, np.random.Generator], tuple[int, ...]]
 
@@ -128,7 +128,7 @@ def shifted(world: st.World, context: Context) -> st.World:
     return st.World(lambda below: world.p((*context, *below)), lambda below: world.q((*context, *below)))
 
 
-def decoding(world: st.World, policy: Policy) -> Step:
+def decoding(world: st.World, policy: DrawPolicy) -> Step:
     """Draft by `policy` and verify by the naive solver, as a step."""
 
     def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:

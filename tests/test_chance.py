@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import spectheory as st
-from spectheory.chance import ReplayError, branches, draw
+from spectheory.core.chance import ReplayError, branches, draw
 from tests.enumeration import random_pairs, sequences
 
 

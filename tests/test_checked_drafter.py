@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from reference.decode import Decoder
-from reference.drafters import Checked, StaticTree
+from reference.drafters import Checked, PlannedTree
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams
@@ -33,7 +33,7 @@ class Broken(Meddling):
         return Draft.unchecked(**given | self.change)
 
 
-CHAIN = StaticTree(Tree.chain(2))
+CHAIN = PlannedTree(Tree.chain(2))
 
 
 @pytest.mark.parametrize(
@@ -61,7 +61,7 @@ def test_right_drafts_pass_as_they_are(tiny: Pair) -> None:
     for tree, sampling in ((Tree.k_ary(2, 3), Sampling()), (Tree.k_ary(3, 2), Sampling(1.0, 2))):
         plain, checked = (
             Decoder(tiny, drafter, sampling, TopDown(RRS())).generate([5, 6, 7], 40, *streams(tiny, 0))
-            for drafter in (StaticTree(tree), Checked(StaticTree(tree)))
+            for drafter in (PlannedTree(tree), Checked(PlannedTree(tree)))
         )
         assert (checked.tokens, checked.accepted) == (plain.tokens, plain.accepted)
     for sampling in (Sampling(), Sampling(1.0)):

@@ -13,8 +13,8 @@ import pytest
 import spectheory as st
 from spectheory import engines
 from spectheory.cli.exporting import ENGINES
-from spectheory.models import model_names, repository
-from spectheory.schedule import Schedule
+from spectheory.hardware.models import model_names, repository
+from spectheory.planning.scheduler import Schedule
 from tests.command_line import HEAD, MODEL, Run, refused
 from tests.engines.test_vllm_statistics import PROMETHEUS
 

@@ -18,7 +18,7 @@ from reference.decode import Decoder
 from reference.measure import measure
 from reference.models import Pair
 from reference.prompts import load_prompts
-from spectheory.tally import fingerprint
+from spectheory.results.tally import fingerprint
 from tests.test_cli import Run, pair, records, run
 from tests.test_clock import CORPUS
 

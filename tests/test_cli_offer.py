@@ -10,7 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.cli.offer import (
+from spectheory.engines import ChainRange, Envelope
+from spectheory.planning.envelope import Envelopes
+from spectheory.planning.offer import (
     Fit,
     MostNodes,
     Offer,
@@ -20,9 +22,7 @@ from spectheory.cli.offer import (
     name_for_engines,
     one_length,
 )
-from spectheory.engines import ChainRange, Envelope
-from spectheory.schedule import schedule
-from spectheory.search.envelope import Envelopes
+from spectheory.planning.scheduler import schedule
 from tests.test_envelope import RATES, grown
 
 LONGEST, BATCHES = 4, (1, 4, 9)

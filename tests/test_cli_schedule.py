@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 import spectheory as st
 from spectheory.cli import app
 from spectheory.cli.scheduling import Deployment
-from spectheory.schedule import Schedule
+from spectheory.planning.scheduler import Schedule
 from tests.test_schedule import RATES, TOKENS, latency_at
 
 SHAPES = Path(st.__file__).parent / "data" / "models"

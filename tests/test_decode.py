@@ -14,7 +14,7 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 from reference.cached import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
-from reference.drafters import Drafter, Drawn, Searched, StaticTree
+from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.drafters.dynamic import Search
 from reference.handed import handed
 from reference.models import Pair
@@ -22,10 +22,10 @@ from reference.sampling import Sampling
 from reference.streams import streams
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
-from spectheory.chance import branches
+from spectheory.core.chance import branches
+from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import RRS, Naive, SpecTr
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown
-from spectheory.world import Levels, Paths, Policy
 from tests.conftest import generated
 from tests.sampled_text import chi_square, small_vocabulary
 
@@ -61,14 +61,14 @@ def trees(max_nodes: int = 12) -> st.SearchStrategy[Tree]:
 @pytest.mark.usefixtures("way")
 def test_greedy_text_is_generates(tiny: Pair, tree: Tree) -> None:
     for prompt in ([7], list(range(20, 50)), [3, 3, 200, 41]):
-        text = Decoder(tiny, StaticTree(tree)).generate(prompt, 60)
+        text = Decoder(tiny, PlannedTree(tree)).generate(prompt, 60)
         assert text.tokens == generated(tiny, prompt, 60)
 
 
 def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
     """The tree tests above would not see a broken cache if rank 0 alone were ever accepted."""
-    chain = Decoder(tiny, StaticTree(Tree.chain(3))).generate(list(range(20, 50)), 100)
-    tree = Decoder(tiny, StaticTree(Tree.k_ary(3, 3))).generate(list(range(20, 50)), 100)
+    chain = Decoder(tiny, PlannedTree(Tree.chain(3))).generate(list(range(20, 50)), 100)
+    tree = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3))).generate(list(range(20, 50)), 100)
     assert chain.tokens == tree.tokens
     assert sum(tree.accepted) / len(tree.accepted) > sum(chain.accepted) / len(chain.accepted) > 0
 
@@ -77,7 +77,7 @@ def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_greedy_text_is_generates_for_any_tree(tiny: Pair, tree: Tree) -> None:
     prompt = [5, 250, 17]
-    assert Decoder(tiny, StaticTree(tree)).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
+    assert Decoder(tiny, PlannedTree(tree)).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
 
 
 def test_tree_logits_are_path_logits(tiny: Pair) -> None:
@@ -102,14 +102,14 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     "sampling", [Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)], ids=["whole", "holes", "some"]
 )
 def test_the_drafts_law_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
-    assert_the_drafts_law_is_that_of_the_path(tiny, StaticTree(tree), sampling)
+    assert_the_drafts_law_is_that_of_the_path(tiny, PlannedTree(tree), sampling)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=["greedy", "sampled"])
 def test_a_planned_tree_is_cut_where_there_is_no_more_room(tiny: Pair, sampling: Sampling) -> None:
     tree = Tree([-1, 0, 0, 1, 1, 2, 5])
     with torch.inference_mode():
-        drafting = StaticTree(tree).start(tiny, sampling)
+        drafting = PlannedTree(tree).start(tiny, sampling)
         drafting.read([9, 8, 7], torch.empty(0))
         drafting.commit([], [6])
         for room in (3, 2, 4, 1):
@@ -123,7 +123,7 @@ def test_a_planned_tree_is_cut_where_there_is_no_more_room(tiny: Pair, sampling:
 @pytest.mark.parametrize(
     "policy", [Levels((2, 2, 1)), Paths(3, 3), Paths(3, 2, trunk=2), Levels((3, 2), APART)], ids=repr
 )
-def test_the_law_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: Policy) -> None:
+def test_the_law_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: DrawPolicy) -> None:
     assert_the_drafts_law_is_that_of_the_path(tiny, Drawn(policy))
 
 
@@ -157,30 +157,30 @@ def assert_the_drafts_law_is_that_of_the_path(
 @pytest.mark.usefixtures("way")
 def test_sampled_text_has_the_targets_law() -> None:
     """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds."""
-    decoder = Decoder(small_vocabulary(), StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
+    decoder = Decoder(small_vocabulary(), PlannedTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
     assert chi_square(decoder, [1, 2, 3], 3000, seed=11)[0] > 1e-4
 
 
 def test_stop_token_ends_the_text(tiny: Pair) -> None:
     prompt = list(range(20, 50))
-    free = Decoder(tiny, StaticTree(Tree.k_ary(3, 3))).generate(prompt, 60).tokens
+    free = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3))).generate(prompt, 60).tokens
     stop = free[20]
-    text = Decoder(tiny, StaticTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(prompt, 60).tokens
+    text = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(prompt, 60).tokens
     assert text == free[: free.index(stop) + 1]
 
 
 def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
-    decoder = Decoder(tiny, StaticTree(Tree.chain(5)))
+    decoder = Decoder(tiny, PlannedTree(Tree.chain(5)))
     with pytest.raises(ValueError, match="need a context of 1025, these models have 1024: shorten the prompt"):
         decoder.generate([1] * 968, 57)
     with pytest.raises(ValueError, match="need a prompt and new_tokens >= 1, got 0 prompt tokens"):
         decoder.generate([], 56)
     with pytest.raises(ValueError, match="sampling needs draft_rng, a torch.Generator, and rng, a numpy"):
-        Decoder(tiny, StaticTree(Tree.chain(5)), Sampling(1.0)).generate([1], 4)
+        Decoder(tiny, PlannedTree(Tree.chain(5)), Sampling(1.0)).generate([1], 4)
 
 
 @pytest.mark.parametrize(
-    "drafter", [StaticTree(Tree.k_ary(2, 4)), Searched(Eagle2(3, 5, 10)), Searched(SpecExec(12, 4))], ids=repr
+    "drafter", [PlannedTree(Tree.k_ary(2, 4)), Searched(Eagle2(3, 5, 10)), Searched(SpecExec(12, 4))], ids=repr
 )
 def test_the_context_may_end_inside_a_tree(tiny: Pair, drafter: Drafter) -> None:
     prompt = [int(token) for token in np.random.default_rng(0).integers(300, size=1000)]
@@ -188,7 +188,7 @@ def test_the_context_may_end_inside_a_tree(tiny: Pair, drafter: Drafter) -> None
 
 
 @pytest.mark.parametrize("policy", [Paths(2, 4), Levels((2, 1, 1, 1))], ids=repr)
-def test_the_context_may_end_inside_a_drawn_tree(tiny: Pair, policy: Policy) -> None:
+def test_the_context_may_end_inside_a_drawn_tree(tiny: Pair, policy: DrawPolicy) -> None:
     depths = []
     Decoder(tiny, Drawn(policy), Sampling(1.0), TopDown(RRS())).generate(
         [1] * 1000, 24, *streams(tiny, 0), watch=lambda cycle: depths.append(cycle.draft.tree.max_depth)
@@ -206,26 +206,26 @@ def test_greedy_text_is_generates_for_any_search(tiny: Pair, search: Search) -> 
 
 
 def test_a_verifier_for_other_drafts_is_refused(tiny: Pair) -> None:
-    with pytest.raises(ValueError, match=r"SpecTr.* does not go with StaticTree.* not lossless for NO_REPLACEMENT"):
-        Decoder(tiny, StaticTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(SpecTr()))
+    with pytest.raises(ValueError, match=r"SpecTr.* does not go with PlannedTree.* not lossless for NO_REPLACEMENT"):
+        Decoder(tiny, PlannedTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(SpecTr()))
     with pytest.raises(ValueError, match=r"Naive.* does not go with Searched.* not lossless for TOP_K"):
         Decoder(tiny, Searched(SpecExec(8)), Sampling(1.0), TopDown(Naive()))
     for drafter in (Drawn(Levels((2, 1))), Drawn(Levels((2, 2)))):
         with pytest.raises(ValueError, match="it verifies independent paths of one length only"):
             Decoder(tiny, drafter, Sampling(1.0), GreedyMultiPathBlock())
-    for drafter in (Drawn(Levels((2, 1), APART)), StaticTree(Tree.k_ary(2, 2))):
+    for drafter in (Drawn(Levels((2, 1), APART)), PlannedTree(Tree.k_ary(2, 2))):
         with pytest.raises(ValueError, match="it verifies chains only"):
             Decoder(tiny, drafter, Sampling(1.0), Block())
-    for drafter in (Drawn(Levels((1, 1))), Drawn(Paths(1, 2)), StaticTree(Tree.chain(2))):
+    for drafter in (Drawn(Levels((1, 1))), Drawn(Paths(1, 2)), PlannedTree(Tree.chain(2))):
         Decoder(tiny, drafter, Sampling(1.0), Block()).generate([1], 8, *streams(tiny, 0))
-    with pytest.raises(ValueError, match="temperature 0 draws nothing: use a StaticTree"):
+    with pytest.raises(ValueError, match="temperature 0 draws nothing: use a PlannedTree"):
         Decoder(tiny, Drawn(Paths(2, 2))).generate([1], 3)
 
 
 def test_a_node_solver_is_no_verifier(tiny: Pair) -> None:
     for sampling in (Sampling(), Sampling(0.7)):
         with pytest.raises(ValueError, match=r"solves one node, not a tree: wrap it: TopDown\(RRS\(\)\)"):
-            Decoder(tiny, StaticTree(Tree.k_ary(2, 2)), sampling, RRS())  # type: ignore[arg-type]
+            Decoder(tiny, PlannedTree(Tree.k_ary(2, 2)), sampling, RRS())  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -245,12 +245,12 @@ def test_a_node_solver_is_no_verifier(tiny: Pair) -> None:
 )
 def test_a_prompt_that_is_no_list_of_tokens_is_refused(tiny: Pair, prompt: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Decoder(tiny, StaticTree(Tree.chain(2))).generate(prompt, 5)
+        Decoder(tiny, PlannedTree(Tree.chain(2))).generate(prompt, 5)
 
 
 def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="301 children at a node, the vocabulary has 300 tokens"):
-        Decoder(tiny, StaticTree(Tree.k_ary(301, 1))).generate([1], 3)
+        Decoder(tiny, PlannedTree(Tree.k_ary(301, 1))).generate([1], 3)
 
 
 @pytest.mark.parametrize("rule", DrawRule)
@@ -329,7 +329,7 @@ def test_sampling_that_cannot_be_is_refused() -> None:
 def test_a_node_without_a_token_left_is_left_out(tiny: Pair) -> None:
     """top_k 2 leaves two tokens at a node, the tree wants three children: each cycle drafts a smaller tree."""
     sampling, sizes = Sampling(1.0, top_k=2), set()
-    decoder = Decoder(tiny, StaticTree(Tree.k_ary(3, 2)), sampling, TopDown(RRS()))
+    decoder = Decoder(tiny, PlannedTree(Tree.k_ary(3, 2)), sampling, TopDown(RRS()))
 
     def look(cycle: Cycle) -> None:
         sizes.add(cycle.draft.tree.budget)

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 import spectheory as st
+from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
-from spectheory.tree import Tree
 
 
 def rational_laws(seed: int, size: int) -> np.ndarray:

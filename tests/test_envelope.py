@@ -8,8 +8,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
+from spectheory.planning.envelope import Envelopes
 from spectheory.search.beam import beam, draft_scores
-from spectheory.search.envelope import Envelopes
 from tests.test_plan import all_trees
 from tests.test_search import tables
 

@@ -18,10 +18,10 @@ from benchmarks.gpu.forward import Forward, config_of, random_model
 from benchmarks.gpu.place import Place
 from benchmarks.gpu.profile import DRY_GRID, MODELS, Grid, file_of, needed_bytes, profile, read
 from benchmarks.gpu.train import RECIPE
-from spectheory.hardware import gpu
-from spectheory.models import model
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.models import model
+from spectheory.hardware.roofline import Roofline
 from spectheory.report.markdown import put
-from spectheory.roofline import Roofline
 
 DRY = Place.found(dry_run=True)
 PAIR: dict[str, Any] = {"target": "llama-3.1-8b", "draft": "llama-3.2-1b"}

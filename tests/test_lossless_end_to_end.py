@@ -31,9 +31,9 @@ from reference.drafters import (
     Drawn,
     Goose,
     Lookahead,
+    PlannedTree,
     PromptLookup,
     Searched,
-    StaticTree,
     SuffixArray,
     TokenRecycling,
 )
@@ -42,10 +42,10 @@ from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree
 from spectheory.certify import StepCertificate, Verdict, certify_step
+from spectheory.core.world import Context, Levels, Paths
 from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, OptimalTransport, SpecHub, SpecInfer, SpecTr
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 from spectheory.verify.single_path import SinglePath
-from spectheory.world import Context, Levels, Paths
 from tests.faulty import FAULTS, Fault, Overheard, Shared
 from tests.remembered import remembered
 
@@ -61,7 +61,7 @@ TV = 8 / RUNS**0.5
 LEVEL = 0.01
 
 Step = Callable[[Context, np.random.Generator], list[int]]
-STATIC = (StaticTree(Tree.chain(2)), StaticTree(Tree.k_ary(2, 2)))
+STATIC = (PlannedTree(Tree.chain(2)), PlannedTree(Tree.k_ary(2, 2)))
 DRAWN = (
     Drawn(Paths(2, 2)),
     Drawn(Paths(2, 1, trunk=1)),
@@ -96,7 +96,7 @@ class Combination:
     verifier: Verifier
 
     def __str__(self) -> str:
-        tree = f" {self.drafter.tree.parent.tolist()}" if isinstance(self.drafter, StaticTree) else ""
+        tree = f" {self.drafter.tree.parent.tolist()}" if isinstance(self.drafter, PlannedTree) else ""
         return f"{self.drafter}{tree}, {self.verifier}"
 
 

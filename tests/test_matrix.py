@@ -24,12 +24,12 @@ from reference.predictions import conditional
 from reference.streams import streams
 from reference.train.corpus import standard_library
 from spectheory import otlp
-from spectheory.calibration import Calibrated, Calibration
 from spectheory.cli import app
 from spectheory.otlp import Solver
 from spectheory.report.calibration import calibration_figure, calibration_page
 from spectheory.report.figures import SERIES
 from spectheory.report.matrix import calibration_rows, calibration_words
+from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Verifier
 
 TEMPERATURES = [0.0, 1.0]

@@ -15,7 +15,7 @@ from safetensors.torch import load_file, save_file
 
 from reference import trace
 from reference.decode import Decoder
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.measure import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
@@ -36,7 +36,7 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
     rows = [row for part in sorted(tmp_path.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
     for request, prompt in enumerate(PROMPTS):
         mine = [row for row in rows if row["request_id"] == request]
-        text = Decoder(tiny, StaticTree(Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
+        text = Decoder(tiny, PlannedTree(Tree.chain(0)), stop_tokens=tiny.stop_tokens).generate(prompt, 40).tokens
         assert [row["target_token"] for row in mine] == text
         with torch.inference_mode():
             law = torch.log_softmax(tiny.draft(torch.tensor([prompt + text])).logits[0].float(), -1)
@@ -217,7 +217,7 @@ def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
     padded.draft.resize_token_embeddings(320)
     assert padded.vocab_size == 300
     tree, prompt = Tree.k_ary(2, 2), PROMPTS[0]
-    texts = [Decoder(pair, StaticTree(tree)).generate(prompt, 30) for pair in (padded, tiny)]
+    texts = [Decoder(pair, PlannedTree(tree)).generate(prompt, 30) for pair in (padded, tiny)]
     assert texts[0].accepted == texts[1].accepted
 
 

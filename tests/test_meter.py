@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from reference.decode import Decoder
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from spectheory import Tree
@@ -22,7 +22,7 @@ def test_forwards_are_seen_and_timed_apart(tiny: Pair, monkeypatch: pytest.Monke
     ticks = iter(range(10_000))
     monkeypatch.setattr(time, "perf_counter", lambda: float(next(ticks)))
     with Meter(tiny) as meter:
-        text = Decoder(tiny, StaticTree(Tree.chain(3))).generate([5, 6, 7], 30)
+        text = Decoder(tiny, PlannedTree(Tree.chain(3))).generate([5, 6, 7], 30)
         tiny.target(torch.tensor([[1, 2]]))
     cycles = len(text.accepted)
     assert meter.since(text.started) == (cycles + 1, 3 * cycles)
@@ -33,7 +33,7 @@ def test_forwards_are_seen_and_timed_apart(tiny: Pair, monkeypatch: pytest.Monke
 
 def test_models_are_as_before_whatever_happened(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="need a prompt"), Meter(tiny):
-        Decoder(tiny, StaticTree(Tree.chain(3))).generate([], 30)
+        Decoder(tiny, PlannedTree(Tree.chain(3))).generate([], 30)
     for model in (tiny.target, tiny.draft):
         assert "forward" not in vars(model)
     with Meter(tiny) as meter:

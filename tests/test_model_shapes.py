@@ -30,15 +30,15 @@ from transformers import (
 
 from reference.cached import CachedModel
 from reference.decode import Cycle, Decoder
-from reference.drafters import Datastore, Drafter, Drawn, Lookahead, Searched, StaticTree, SuffixArray
+from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.models import Pair, PairError, load_pair
 from reference.parting import parting
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Eagle2, SpecExec, Tree
+from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
-from spectheory.world import Levels, Paths
 from tests.conftest import restless
 from tests.played import gpu
 
@@ -49,18 +49,18 @@ DEVICES = ["cpu", pytest.param("cuda", id="cuda" if torch.cuda.is_available() el
 PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
 
 GREEDY = [
-    StaticTree(Tree.chain(0)),
-    StaticTree(Tree.chain(1)),
-    StaticTree(Tree.chain(4)),
-    StaticTree(Tree.k_ary(3, 3)),
+    PlannedTree(Tree.chain(0)),
+    PlannedTree(Tree.chain(1)),
+    PlannedTree(Tree.chain(4)),
+    PlannedTree(Tree.k_ary(3, 3)),
     Searched(Eagle2(4, 5, 20)),
     Searched(SpecExec(1)),
     Lookahead(3, 4, 3),
     Datastore(SuffixArray.build(np.random.default_rng(1).integers(VOCABULARY, size=(10, 500))), 16, shortest=1),
 ]
 SAMPLED: list[tuple[Drafter, Verifier]] = [
-    (StaticTree(Tree.chain(1)), TopDown(Naive())),
-    (StaticTree(Tree.k_ary(2, 3)), TopDown(RRS())),
+    (PlannedTree(Tree.chain(1)), TopDown(Naive())),
+    (PlannedTree(Tree.k_ary(2, 3)), TopDown(RRS())),
     (Searched(SpecExec(12, 4)), TopDown(NSS())),
     (Drawn(Paths(3, 3, trunk=1)), TopDown(NSS())),
     (Drawn(Levels((2, 1, 1, 1))), TopDown(RRS())),
@@ -199,7 +199,7 @@ def test_greedy_texts_part_at_ties_only(
 
 def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
     """The tests above would not see a broken cache if nothing were accepted, or rank 0 alone."""
-    chain, tree = (Decoder(pair, StaticTree(tree)) for tree in (Tree.chain(3), Tree.k_ary(3, 3)))
+    chain, tree = (Decoder(pair, PlannedTree(tree)) for tree in (Tree.chain(3), Tree.k_ary(3, 3)))
     kept = [sum(sum(one.generate(prompt, NEW_TOKENS).accepted[:10]) for prompt in PROMPTS) for one in (chain, tree)]
     assert kept[1] > kept[0] > 0
 
@@ -233,12 +233,12 @@ def test_sampled_text_obeys_length_and_stop(
 def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
     """As `generate` ends there, although drafted tokens behind it were accepted."""
     cycles: list[Cycle] = []
-    decoder = Decoder(pair, StaticTree(Tree.k_ary(3, 3)))
+    decoder = Decoder(pair, PlannedTree(Tree.k_ary(3, 3)))
     free = decoder.generate(PROMPTS[1], NEW_TOKENS, watch=cycles.append).tokens
     at = accumulate((len(cycle.emitted) for cycle in cycles), initial=1)
     long = ((i, cycle.emitted[0]) for i, cycle in zip(at, cycles, strict=False) if len(cycle.path) >= 2)
     stop = next(token for i, token in long if token not in free[:i])
-    text = Decoder(pair, StaticTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(PROMPTS[1], NEW_TOKENS)
+    text = Decoder(pair, PlannedTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(PROMPTS[1], NEW_TOKENS)
     assert text.tokens == free[: free.index(stop) + 1] == generated(pair, PROMPTS[1], NEW_TOKENS, stop)
     assert 1 + sum(text.accepted) + len(text.accepted) > len(text.tokens)
 
@@ -291,7 +291,7 @@ def test_a_local_folder_is_loaded(tiny_folders: Path, tmp_path: Path, target: st
         tokenizer.save_pretrained(tmp_path / role)
     pair = load_pair(tmp_path / "target", tmp_path / "draft", dtype=torch.float64)
     assert (pair.vocab_size, pair.context, pair.stop_tokens) == (300, CONTEXT, {0})
-    for drafter in (StaticTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))):
+    for drafter in (PlannedTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))):
         text = Decoder(pair, drafter).generate(PROMPTS[1], NEW_TOKENS)
         assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
         assert target != draft or sum(text.accepted) > 0
@@ -319,7 +319,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
     with pytest.raises(ValueError, match="attention must be one of sdpa, eager, got 'flash'"):
         load_pair(tmp_path, tmp_path, attention="flash")  # type: ignore[arg-type]
     pair = load_pair(tmp_path, tmp_path, dtype=torch.float64, attention="eager")
-    text = Decoder(pair, StaticTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
+    text = Decoder(pair, PlannedTree(Tree.k_ary(3, 3))).generate(PROMPTS[1], NEW_TOKENS)
     assert text.tokens == generated(pair, PROMPTS[1], NEW_TOKENS)
     assert sum(text.accepted) > 0
 

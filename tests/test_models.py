@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from spectheory.models import ModelConfig, model, model_names
+from spectheory.hardware.models import ModelConfig, model, model_names
 
 PUBLISHED = {
     "llama-3.1-8b": 8_030_261_248,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import importlib
+import inspect
 import re
 import subprocess
 import sys
@@ -47,6 +49,10 @@ def test_constraints_pin_every_direct_dependency() -> None:
     assert names <= {pin.lower().replace("_", "-") for pin in pins}
 
 
-def test_every_public_name_has_a_docstring() -> None:
+def test_the_public_api_is_what_the_package_lists() -> None:
+    assert dir(spectheory) == sorted(spectheory.__all__)
     for name in spectheory.__all__:
         assert getattr(spectheory, name).__doc__, name
+    public = [name for name in spectheory.__all__ if inspect.ismodule(getattr(spectheory, name))]
+    for name in public:
+        assert importlib.import_module(f"spectheory.{name}") is getattr(spectheory, name)

@@ -11,9 +11,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import Tree
 from spectheory.search import (
-    Drafter,
+    DraftModel,
     Eagle2,
     MarkovDraft,
     OptTree,
@@ -27,7 +28,6 @@ from spectheory.search import (
 )
 from spectheory.search.frontier import Frontier
 from spectheory.search.opt_tree import layers, most_gain
-from spectheory.tree import Tree
 from spectheory.yields import block_efficiency
 from tests.plain_searches import (
     CERTAIN,
@@ -294,7 +294,7 @@ def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], m
     ],
 )
 def test_a_draft_that_answers_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
-    class Nonsense(Drafter):
+    class Nonsense(DraftModel):
         def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
             return np.array(tokens), np.array(probabilities)
 

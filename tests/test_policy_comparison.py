@@ -17,8 +17,8 @@ import spectheory as st
 from spectheory.cli import app
 from spectheory.report.policies import MEANING, policy_rows
 from spectheory.report.policies_page import policy_page
-from spectheory.search import Drafter, OptTreeAtCost, distance_to_optimum
-from spectheory.search.comparison import TreePolicy, means
+from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
+from spectheory.search.policy_comparison import Policy, means
 from tests.plain_searches import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum
 from tests.test_search import tables
 
@@ -158,7 +158,7 @@ def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overhea
     """Layer by layer: the root, then as many nodes as a layer keeps, each layer one call; 300 lies between contexts."""
     draft = st.RatesDraft(st.Acceptance.by_rank([0.5, 0.3, 0.1]))
     widths = {"EAGLE-2": [1, 2, 2, 2], "OPT-Tree": [1, 3, 6], "by one": [1] * 6, "chain": [1, 1, 1]}
-    policies: dict[str, TreePolicy] = {
+    policies: dict[str, Policy] = {
         "EAGLE-2": st.Eagle2(2, 4, 6),
         "OPT-Tree": st.OptTree(6, threshold=0.31),
         "by one": st.SpecExec(6, 1),
@@ -286,12 +286,12 @@ def test_bad_limits_are_named_with_their_repair() -> None:
 def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
     """Drafters need not answer in equal width, nor policies be ours."""
 
-    class Narrow(Drafter):
+    class Narrow(DraftModel):
         def expand(self, paths: Any) -> tuple[np.ndarray, np.ndarray]:
             return np.full((len(paths), 1), 7), np.full((len(paths), 1), 0.9)
 
     class Own:
-        def grow(self, draft: Drafter) -> st.Drafted:
+        def grow(self, draft: DraftModel) -> st.Drafted:
             return st.OptTree(2).grow(draft)
 
     found = st.compare_policies([DRAFT, Narrow()], {"own": Own()})

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.records import Record, write_whole
+from spectheory.core.files import write_whole
+from spectheory.core.record import Record
 
 RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
 LATENCY = st.Latency(

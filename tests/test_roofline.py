@@ -13,9 +13,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.hardware import Gpu, gpu, gpu_names
-from spectheory.models import model, model_names
-from spectheory.roofline import Derates, Roofline
+from spectheory.hardware.gpus import Gpu, gpu, gpu_names
+from spectheory.hardware.models import model, model_names
+from spectheory.hardware.roofline import Derates, Roofline
 
 ROOT = Path(__file__).parent.parent
 H100 = Roofline(gpu("h100_sxm"))

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 import spectheory as st
+from spectheory.planning.envelope import EnvelopePlan
+from spectheory.planning.scheduler import Schedule, schedule
 from spectheory.report.schedule import schedule_rows
-from spectheory.schedule import Schedule, schedule
-from spectheory.search.envelope import EnvelopePlan
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])

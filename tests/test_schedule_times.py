@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import spectheory as st
+from spectheory.planning.envelope import EnvelopePlan
+from spectheory.planning.scheduler import Schedule, schedule, spans
 from spectheory.report.schedule import schedule_page, schedule_rows, speedup_figure
-from spectheory.schedule import Schedule, schedule, spans
-from spectheory.search.envelope import EnvelopePlan
 from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
 from tests.test_schedule import RATES, latency_at
 

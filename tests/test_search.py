@@ -10,9 +10,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import Tree
 from spectheory.search import best_first, best_tree, best_trees, exact, yield_table
-from spectheory.tree import Tree
 from spectheory.yields import block_efficiency, reach
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)

@@ -10,16 +10,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from spectheory.acceptance import Acceptance
-from spectheory.search import best_tree, best_trees, memory, yield_table
-from spectheory.tree import LARGEST_TREE
+from spectheory.core import memory
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import LARGEST_TREE
+from spectheory.search import best_tree, best_trees, yield_table
 
 
 def test_importing_and_a_small_search_leave_numba_alone() -> None:
     code = """
 import sys
 import spectheory.search as search
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
 search.best_trees(Acceptance.by_rank([0.6, 0.2]), 256)
 search.yield_table(Acceptance.by_rank([0.6, 0.2]), 256, max_depth=9)
 assert not {"numba", "scipy"} & set(sys.modules)

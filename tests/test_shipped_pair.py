@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reference.decode import Decoder
-from reference.drafters import StaticTree
+from reference.drafters import PlannedTree
 from reference.models import SHIPPED, Pair, load_pair
 from reference.parting import parting
 from reference.prompts import encode_prompts, load_prompts
@@ -49,7 +49,7 @@ def test_greedy_text_is_generates(
     record_property: Callable[[str, object], None],
 ) -> None:
     assert len(prompts) == PROMPTS
-    decoder = Decoder(pair, StaticTree(tree))
+    decoder = Decoder(pair, PlannedTree(tree))
     for prompt, wanted in zip(prompts, expected, strict=True):
         text = decoder.generate(prompt, NEW_TOKENS).tokens
         assert len(text) == NEW_TOKENS

@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from spectheory import DrawRule
-from spectheory.arrays import excess
-from spectheory.chance import branches, draw
+from spectheory.core.arrays import excess
+from spectheory.core.chance import branches, draw
 from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
 from spectheory.otlp.rrs import _accepted_of_two
 from tests.enumeration import enumerated, random_law, random_pairs, sequences

@@ -13,7 +13,7 @@ import pytest
 
 import spectheory as st
 from spectheory import DrawRule, Levels, Paths, World, branches, expected_block_efficiency
-from spectheory.chance import draw
+from spectheory.core.chance import draw
 from spectheory.otlp import Naive
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo
 from tests.random_drafts import CHAINS, OTHERS, PATHS, TREES, WIDE, grown, joint, played, random_world

@@ -188,7 +188,7 @@ def test_the_expectation_is_exact_or_has_its_standard_error(monkeypatch: pytest.
         assert 0 < drawn.standard_error < 0.05
         # normal, 5 standard errors: level 6e-7
         assert abs(drawn.value - float(exact.value)) < 5 * drawn.standard_error
-    monkeypatch.setattr("spectheory.expected.MOST_DRAFTS", 7)
+    monkeypatch.setattr("spectheory.yields.expected.MOST_DRAFTS", 7)
     assert efficiency(Block(), law(1, 2), law(2, 1), Levels((1, 1))) == Fraction(20, 9)
     with pytest.raises(ValueError, match=r"grows more than 7 drafts .* samples=1000, rng=numpy.random.default_rng"):
         efficiency(Block(), law(1, 2), law(2, 1), Levels((1, 1, 1)))

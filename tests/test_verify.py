@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.arrays import accept_ratio, residual
+from spectheory.core.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
 from spectheory.verify import Greedy, Outcome, TopDown, walk
 from tests.enumeration import laws, sequences

@@ -17,8 +17,8 @@ from reference.drafters import SuffixArray
 from reference.models import Pair
 from reference.prompts import encode_prompts, load_prompts
 from reference.train.corpus import standard_library
-from spectheory.records import write_whole
-from spectheory.wallclock import WallClock
+from spectheory.core.files import write_whole
+from spectheory.results.wall_clock import WallClock
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ import torch
 
 from benchmarks.gpu.forward import Forward, clocked, config_of, random_model
 from benchmarks.gpu.place import Place
-from spectheory.models import ModelConfig
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
+from spectheory.hardware.models import ModelConfig
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b")
 SHARE = 0.95

@@ -11,10 +11,10 @@ import numpy as np
 
 from benchmarks.gpu.profile import file_of, read
 from spectheory import Latency, Provenance
-from spectheory.hardware import Gpu, gpu
-from spectheory.measured import path_of
-from spectheory.models import model as model_of
-from spectheory.roofline import DERATES, Roofline
+from spectheory.hardware.gpus import Gpu, gpu
+from spectheory.hardware.library import path_of
+from spectheory.hardware.models import model as model_of
+from spectheory.hardware.roofline import DERATES, Roofline
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
 """Target and draft with one vocabulary."""

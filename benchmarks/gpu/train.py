@@ -19,7 +19,7 @@ from reference.train.card import on_text
 from reference.train.corpus import SourceFile, source_files, standard_library
 from reference.train.pair import train_pair
 from reference.train.recipe import Recipe, Shape
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
 
 RECIPE = Recipe(
     vocab_size=8192,

@@ -10,7 +10,7 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.delayed_trees.walks import ONE, ZERO, Law, array
-from spectheory.chance import branches
+from spectheory.core.chance import branches
 
 NAIVE = st.verify.TopDown(st.otlp.Naive())
 

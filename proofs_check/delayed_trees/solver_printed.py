@@ -14,7 +14,7 @@ from itertools import pairwise, permutations, product
 from math import prod
 
 from proofs_check.small_drafts import Law, laws
-from spectheory.chance import Replay, branches
+from spectheory.core.chance import Replay, branches
 
 Tokens = tuple[int, ...]
 Pair = tuple[Law, Law]

@@ -31,7 +31,7 @@ from proofs_check.delayed_trees.solver_printed import (
 )
 from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, smallest
-from spectheory.chance import Replay, branches
+from spectheory.core.chance import Replay, branches
 
 Path = list[tuple[Pair, int]]
 """At each node the laws (p, q) and the token drafted from q."""

@@ -32,7 +32,7 @@ from proofs_check.delayed_trees.walks import (
 )
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory.certify.zoo.chains import block_stopping_with_weight
-from spectheory.chance import branches
+from spectheory.core.chance import branches
 
 Coin = Callable[[Fraction, Fraction], Fraction]
 """(w, mass of (w p - q)+) -> probability to accept an inner node."""

@@ -9,7 +9,7 @@ from reference.drafters.goose import Goose
 from reference.drafters.lookahead import Lookahead
 from reference.drafters.lookup import PromptLookup
 from reference.drafters.recycling import TokenRecycling
-from reference.drafters.static import StaticTree
+from reference.drafters.static import PlannedTree
 
 __all__ = [
     "Checked",
@@ -19,9 +19,9 @@ __all__ = [
     "Drawn",
     "Goose",
     "Lookahead",
+    "PlannedTree",
     "PromptLookup",
     "Searched",
-    "StaticTree",
     "SuffixArray",
     "TokenRecycling",
 ]

@@ -11,6 +11,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
+from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Checked(Wrapped):
     """Another drafter; drafts that a decoder would stumble over, or write wrong text with, are refused.
 
     Raises:
-        ValueError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
+        InputError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
             room for, or has a token that is none.
     """
 
@@ -65,12 +66,12 @@ class _CheckedDrafting(Drafting):
         draft = self.drafting.grow(room, rng)
         Draft(draft.tree, draft.tokens, draft.q, draft.draws, draft.rule)
         if draft.tokens[0] != self.root:
-            raise ValueError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {self.root}")
+            raise InputError(f"tokens[0] is {draft.tokens[0]}, the root must be the last emitted token, {self.root}")
         if draft.tree.max_depth > room:
-            raise ValueError(f"tree is {draft.tree.max_depth} deep, there is room for {room}: cut it to that depth")
+            raise InputError(f"tree is {draft.tree.max_depth} deep, there is room for {room}: cut it to that depth")
         for node, token in enumerate(draft.tokens):
             if not 0 <= token < self.vocab_size or token != int(token):
-                raise ValueError(
+                raise InputError(
                     f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave nodes "
                     "out that no token is left for, with reference.drafters.static.pruned"
                 )

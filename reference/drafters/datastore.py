@@ -16,6 +16,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 SORTED_BY = 32
@@ -41,11 +42,11 @@ class SuffixArray:
         """Sort the suffixes by prefix doubling: O(n log n) a round, five rounds.
 
         Raises:
-            ValueError: there is no text, or one has a negative token.
+            InputError: there is no text, or one has a negative token.
         """
         rows = [np.asarray([*text, END], dtype=np.int32) for text in texts]
         if not rows or min(int(row[:-1].min(initial=0)) for row in rows) < 0:
-            raise ValueError("texts must be at least one row of token ids, none of them negative")
+            raise InputError("texts must be at least one row of token ids, none of them negative")
         tokens = np.concatenate(rows)
         rank, order = tokens.astype(np.int64) + 1, np.arange(len(tokens))
         for length in DOUBLINGS:
@@ -138,7 +139,7 @@ class Datastore(Drafter):
             of the suffix array, so that counts stay in proportion.
 
     Raises:
-        ValueError: a number is below 1, shortest is above longest, or longest + depth is above `SORTED_BY`.
+        InputError: a number is below 1, shortest is above longest, or longest + depth is above `SORTED_BY`.
 
     Source: REST (arXiv 2311.08252), Section 3, with endings of up to 16 tokens and 64 nodes as there.
     """
@@ -153,7 +154,7 @@ class Datastore(Drafter):
     def __post_init__(self) -> None:
         given = (self.budget, self.depth, self.shortest, self.samples)
         if min(given) < 1 or self.shortest > self.longest or self.longest + self.depth > SORTED_BY:
-            raise ValueError(
+            raise InputError(
                 f"budget, depth, shortest and samples must be at least 1, got {given}; longest must be at least "
                 f"shortest, and at most {SORTED_BY} with depth, got {self.longest}"
             )
@@ -165,7 +166,7 @@ class Datastore(Drafter):
     def start(self, pair: Pair, sampling: Sampling) -> DatastoreDrafting:
         """See Drafter.start."""
         if (most := int(self.corpus.tokens.max())) >= pair.vocab_size:
-            raise ValueError(f"corpus has token {most}, the models have {pair.vocab_size}: use their own tokenizer")
+            raise InputError(f"corpus has token {most}, the models have {pair.vocab_size}: use their own tokenizer")
         return DatastoreDrafting(self, pair.device)
 
 

@@ -53,5 +53,5 @@ class Drafter(ABC):
         """Begin a text.
 
         Raises:
-            ValueError: the models cannot be drafted for like this.
+            InputError: the models cannot be drafted for like this.
         """

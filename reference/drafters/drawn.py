@@ -12,17 +12,18 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
-from spectheory.world import Growth, Levels, Paths, Policy
+from spectheory.core.errors import InputError
+from spectheory.core.world import DrawPolicy, Growth, Levels, Paths
 
 
 @dataclass(frozen=True)
 class Drawn(Drafter):
     """What `policy` grows where the draft is the draft model: `Levels`, or `Paths` for (K, L1, L2)-delayed trees.
 
-    Greedy decoding draws nothing: its drafts are a `StaticTree`.
+    Greedy decoding draws nothing: its drafts are a `PlannedTree`.
     """
 
-    policy: Policy
+    policy: DrawPolicy
 
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
@@ -43,14 +44,14 @@ class Drawn(Drafter):
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
         """See Drafter.start."""
         if sampling.greedy:
-            raise ValueError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a StaticTree")
+            raise InputError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a PlannedTree")
         return _DrawnDrafting(pair, sampling, self.policy)
 
 
 class _DrawnDrafting(PathDrafting):
     """A text drafted by a policy, one draft forward a level."""
 
-    def __init__(self, pair: Pair, sampling: Sampling, policy: Policy) -> None:
+    def __init__(self, pair: Pair, sampling: Sampling, policy: DrawPolicy) -> None:
         super().__init__(pair, sampling)
         self.policy = policy
 

@@ -16,8 +16,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule
-from spectheory.search import Drafted
-from spectheory.search import Drafter as Expanding
+from spectheory.search import Drafted, DraftModel
 
 
 class Search(Protocol):
@@ -28,7 +27,7 @@ class Search(Protocol):
         """Most drafted nodes."""
         ...
 
-    def grow(self, draft: Expanding) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         ...
 
@@ -62,7 +61,7 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.Drafter.expand; below the last node that fits the context nothing is probable."""
+        """See spectheory.search.DraftModel.expand; below the last node that fits the context nothing is probable."""
         law = handed(self.sampling.draft_law(self.logits(paths)))
         tokens, probabilities = map(fetched, largest(law, min(self.search.budget, law.shape[1])))
         if max(map(len, paths)) >= self.room:

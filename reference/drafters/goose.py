@@ -20,6 +20,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 from spectheory.goose import allocate, harmonic_widths
 
 
@@ -143,12 +144,12 @@ class Goose(Drafter):
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
         if min(self.budget, self.top_k) < 1 or min(self.max_spine, self.branch_depth) < 0:
-            raise ValueError(
+            raise InputError(
                 "budget and top_k must be at least 1, max_spine and branch_depth at least 0, got "
                 f"{self.budget}, {self.top_k}, {self.max_spine} and {self.branch_depth}"
             )
         if len(self.ratios) != len(self.ratio_steps) + 1:
-            raise ValueError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
+            raise InputError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
 
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule; the text and what earlier forwards said fix all children."""

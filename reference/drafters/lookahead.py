@@ -25,6 +25,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 Gram = tuple[int, ...]
 """The N - 1 tokens behind the first one of an n-gram."""
@@ -53,7 +54,7 @@ class Lookahead(Drafter):
 
     def __post_init__(self) -> None:
         if self.window < 1 or self.ngram < 2 or self.guesses < 1:
-            raise ValueError(
+            raise InputError(
                 "window and guesses must be at least 1, ngram at least 2, got "
                 f"window={self.window}, ngram={self.ngram}, guesses={self.guesses}"
             )

@@ -13,6 +13,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -29,7 +30,7 @@ class PromptLookup(Drafter):
             on; if not, it ends where the text does, as the published one, and a loop costs one cycle a turn.
 
     Raises:
-        ValueError: there are no lengths, or one of them or `max_tokens` is below 1.
+        InputError: there are no lengths, or one of them or `max_tokens` is below 1.
 
     Source: prompt-lookup-decoding (Saxena, 2023), whose defaults these are; ContextMatch of Goose, Appendix B.2.
     """
@@ -41,7 +42,7 @@ class PromptLookup(Drafter):
     def __post_init__(self) -> None:
         check_lengths(self.lengths)
         if self.max_tokens < 1:
-            raise ValueError(f"max_tokens must be at least 1, got {self.max_tokens}")
+            raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule; the text fixes the one child of a node."""
@@ -55,7 +56,7 @@ class PromptLookup(Drafter):
 def check_lengths(lengths: tuple[int, ...]) -> None:
     """Refuse what is no choice of n-gram lengths."""
     if not lengths or min(lengths) < 1:
-        raise ValueError(f"lengths must name at least one n-gram length, each at least 1, got {lengths}")
+        raise InputError(f"lengths must name at least one n-gram length, each at least 1, got {lengths}")
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 
 def by_child_counts(*levels: tuple[int, ...]) -> Tree:
@@ -63,7 +64,7 @@ class TokenRecycling(Drafter):
         """See Drafter.start."""
         widest = int(self.tree.rank.max()) + 1
         if widest > pair.vocab_size:
-            raise ValueError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
+            raise InputError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
         return RecyclingDrafting(self, DenseTable(pair.vocab_size, widest, pair.device), pair.device)
 
 

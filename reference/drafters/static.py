@@ -17,10 +17,11 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class StaticTree(Drafter):
+class PlannedTree(Drafter):
     """The same tree in every cycle. Sequoia's and every other plan's; a chain, too, and the root alone drafts nothing.
 
     Greedy drafts are the most probable tokens of each node; sampled ones are drawn without
@@ -44,7 +45,7 @@ class StaticTree(Drafter):
         """See Drafter.start."""
         widest = int(self.tree.rank.max()) + 1
         if widest > pair.vocab_size:
-            raise ValueError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
+            raise InputError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
         return StaticDrafting(pair, sampling, self.tree, self.rule(sampling))
 
 

@@ -11,6 +11,8 @@ import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from torch import Tensor, nn
 
+from spectheory.core.errors import InputError
+
 CHECKPOINT_EVERY = 100
 
 
@@ -34,7 +36,7 @@ class Schedule:
 def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings and norms."""
     if not hasattr(torch.optim, "Muon"):
-        raise ValueError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
+        raise InputError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
     matrices, rest = [], []
     for name, parameter in model.named_parameters():
         (matrices if parameter.ndim == 2 and "embed" not in name else rest).append(parameter)
@@ -62,9 +64,9 @@ def fit(
         try:
             state = torch.load(checkpoint, weights_only=True)
         except Exception as error:  # whatever the unpickler stumbles over
-            raise ValueError(f"{checkpoint} is damaged: remove it to start this model anew") from error
+            raise InputError(f"{checkpoint} is damaged: remove it to start this model anew") from error
         if state["steps"] != schedule.steps:
-            raise ValueError(
+            raise InputError(
                 f"{checkpoint} belongs to a run of {state['steps']} steps, this one has {schedule.steps}: "
                 "remove the file to start anew"
             )

@@ -25,7 +25,8 @@ from reference.train.corpus import (
 )
 from reference.train.loop import Schedule, fit
 from reference.train.recipe import Recipe, Shape
-from spectheory.records import write_whole
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,7 @@ def train_pair(
     work.mkdir(parents=True, exist_ok=True)
     remember = work / "recipe.json"
     if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):
-        raise ValueError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
+        raise InputError(f"{work} holds the work of another recipe: name an empty folder or remove this one")
     write_whole(remember, json.dumps(asdict(recipe), indent=1) + "\n")
     corpus = prepare_corpus(recipe, work, files)
     say(f"corpus: {len(corpus.train):,} training tokens, {len(corpus.held_out):,} held-out tokens")

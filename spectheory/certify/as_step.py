@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.core.world import Context, DrawPolicy, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
-from spectheory.world import Context, Policy, World
 
 
-def as_step(given: Any, policy: Policy, world: World) -> Callable[[Context, Any], Sequence[int]]:
+def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
     """`step(context, rng)` for `certify_step`: grow a draft behind the context, verify it, return what is emitted.
 
     Args:

@@ -6,18 +6,18 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from spectheory.arrays import Vector
 from spectheory.certify.output_law import Difference
 from spectheory.certify.verdict import Verdict
-from spectheory.draft import Draft
-from spectheory.world import Context, Policy, World
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import Draft
+from spectheory.core.world import Context, DrawPolicy, World
 
 
 @dataclass(frozen=True)
 class Case:
     """A world written down, and how drafts grow in it."""
 
-    policy: Policy
+    policy: DrawPolicy
     laws: dict[Context, tuple[Vector, Vector]]
 
     @property
@@ -76,7 +76,7 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The answer of `certify`, and exactly what it rests on.
+    """The answer of `certify_verifier`, and exactly what it rests on.
 
     Attributes:
         subject: what was certified.

@@ -18,9 +18,10 @@ from spectheory.certify.certificate import Case, Certificate, Counterexample
 from spectheory.certify.output_law import Difference, NotALawError, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
-from spectheory.chance import ReplayError, branches
-from spectheory.draft import Draft, DrawRule
-from spectheory.world import Policy
+from spectheory.core.chance import ReplayError, branches
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.world import DrawPolicy
 
 MOST_DRAFTS = 256
 """Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
@@ -34,11 +35,11 @@ MOST_SHRINKS = 100
 """Cases looked at to make a counterexample smaller."""
 
 
-def certify(
+def certify_verifier(
     given: Any,
     *,
     rules: Sequence[DrawRule] | DrawRule | None = None,
-    policies: Sequence[Policy] | None = None,
+    policies: Sequence[DrawPolicy] | None = None,
     sizes: Sequence[int] = (2, 3),
     cases: int = 300,
     seconds: float = 10.0,
@@ -56,7 +57,7 @@ def certify(
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` that draws through `rng`,
             which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
         rules: the draw rules to hold it to; its own `rules` where not given.
-        policies: the tree shapes to grow; all of `spectheory.strategies.shapes` where not given.
+        policies: the tree shapes to grow; all of `spectheory.certify.strategies.shapes` where not given.
         sizes: vocabulary sizes.
         cases: worlds to compare.
         seconds: time limit of one call of `given`.
@@ -64,22 +65,24 @@ def certify(
         progress: called with the number of worlds compared so far.
 
     Raises:
-        ValueError: `given` is nothing that can be certified, cases < 1, a size < 2, or a policy with too many drafts.
+        InputError: `given` is nothing that can be certified, cases < 1, a size < 2, or a policy with too many drafts.
         ImportError: Hypothesis is not installed.
     """
     if cases < 1 or not sizes or min(sizes) < 2:
-        raise ValueError(f"need cases >= 1 and sizes >= 2, got cases={cases}, sizes={list(sizes)}")
+        raise InputError(f"need cases >= 1 and sizes >= 2, got cases={cases}, sizes={list(sizes)}")
     try:
-        from spectheory import strategies
+        from spectheory.certify import strategies
     except ImportError as error:
-        raise ImportError("certify draws its cases by Hypothesis: pip install 'spectheory[certify]'") from error
+        raise ImportError(
+            "certify_verifier draws its cases by Hypothesis: pip install 'spectheory[certify]'"
+        ) from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
     for policy in wanted:
         if policy.rule not in subject.rules:
-            raise ValueError(f"{policy} draws by {policy.rule.name}, {subject.name} is held to {list(subject.rules)}")
+            raise InputError(f"{policy} draws by {policy.rule.name}, {subject.name} is held to {list(subject.rules)}")
         if _most_drafts(policy, min(sizes)) > MOST_DRAFTS_ASKED:
-            raise ValueError(
+            raise InputError(
                 f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts on {min(sizes)} tokens, more than the "
                 f"{MOST_DRAFTS_ASKED:,} that can be enumerated for each world: certify a smaller shape"
             )
@@ -115,7 +118,7 @@ class _Hunt:
         """How far probabilities may be off."""
         return 0 if self.arithmetic is fractions else ROUNDED
 
-    def prepare(self, policies: Sequence[Policy], size: int) -> list[Policy]:
+    def prepare(self, policies: Sequence[DrawPolicy], size: int) -> list[DrawPolicy]:
         """Find the numbers that the subject runs on, and the policies that it refuses."""
         refused = []
         for policy in policies:
@@ -123,7 +126,7 @@ class _Hunt:
             try:
                 self._settle_numbers(case)
             except Exception as error:
-                if self.subject.is_law and isinstance(error, ValueError) and not isinstance(error, NotALawError):
+                if self.subject.is_law and isinstance(error, InputError) and not isinstance(error, NotALawError):
                     refused.append(policy)
                 else:
                     self._fail(case, error)
@@ -148,22 +151,22 @@ class _Hunt:
                 )
         return difference
 
-    def search_all(self, settings: Sequence[tuple[Policy, int]], seed: int) -> Case | None:
+    def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
         """The smallest lossy case: an equal share of the worlds for each setting, shallow trees first."""
-        from spectheory import strategies
+        from spectheory.certify import strategies
 
         shares = max(1, self.cases // max(1, len(settings)))
         shallow_first = sorted(settings, key=lambda setting: (strategies.max_depth(setting[0]), setting[1]))
         found = (self.search(setting, shares, seed) for setting in shallow_first)
         return next((case for case in found if case), None)
 
-    def search(self, setting: tuple[Policy, int], cases: int, seed: int) -> Case | None:
+    def search(self, setting: tuple[DrawPolicy, int], cases: int, seed: int) -> Case | None:
         """The smallest lossy case that Hypothesis finds among so many, the plain one first."""
         from hypothesis import HealthCheck, Phase, find
         from hypothesis import settings as options
         from hypothesis.errors import NoSuchExample
 
-        from spectheory import strategies
+        from spectheory.certify import strategies
 
         policy, size = setting
         plain = _plain_case(policy, size)
@@ -217,7 +220,7 @@ class _Hunt:
             self.progress(len(self.reached))
         return self.seen[key]
 
-    def certificate(self, found: Case | None, refused: Sequence[Policy]) -> Certificate:
+    def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
         """What is known now."""
         verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
         if found:
@@ -272,9 +275,9 @@ class _Hunt:
         return Counterexample(case, difference, max(drafts, key=lambda pair: weight(*pair))[0])
 
 
-def _plain_case(policy: Policy, size: int) -> Case:
+def _plain_case(policy: DrawPolicy, size: int) -> Case:
     """A world without zeros in which p and q differ."""
-    from spectheory import strategies
+    from spectheory.certify import strategies
 
     weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
     p = weights / weights.sum()
@@ -282,7 +285,7 @@ def _plain_case(policy: Policy, size: int) -> Case:
     return Case(policy, {c: (p, p[::-1]) for depth in depths for c in itertools.product(range(size), repeat=depth)})
 
 
-def _most_drafts(policy: Policy, size: int) -> int:
+def _most_drafts(policy: DrawPolicy, size: int) -> int:
     """How many drafts there are at most: one for each sequence of draws."""
     nodes, draws, depth = 1, 0, 0
     while policy.draws(depth, 1):
@@ -317,7 +320,7 @@ def _sum(numbers: Iterable[int]) -> str:
     return " + ".join(map(str, numbers))
 
 
-def _by_rule(policies: Sequence[Policy]) -> tuple[str, ...]:
+def _by_rule(policies: Sequence[DrawPolicy]) -> tuple[str, ...]:
     """Policies by name, a line for each draw rule."""
     rules: dict[str, dict[str, None]] = {}
     for policy in policies:

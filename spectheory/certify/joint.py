@@ -8,8 +8,9 @@ from functools import cached_property
 
 import numpy as np
 
-from spectheory.arrays import Vector, check_law
-from spectheory.world import Context
+from spectheory.core.arrays import Vector, check_law
+from spectheory.core.errors import InputError
+from spectheory.core.world import Context
 
 
 class Joint:
@@ -39,7 +40,7 @@ class Joint:
         """The law after `context`, from the target's next-token laws, each brought to a sum of exactly 1.
 
         Raises:
-            ValueError: what the target returns is no law, or not one on `vocab_size` tokens.
+            InputError: what the target returns is no law, or not one on `vocab_size` tokens.
         """
         given = []
         for m in range(length):
@@ -120,7 +121,7 @@ def _law(target: Callable[[Context], Vector], context: Context, vocab_size: int)
     law = np.asarray(target(context), dtype=np.float64)
     check_law(f"target({context})", law)
     if len(law) != vocab_size:
-        raise ValueError(
+        raise InputError(
             f"target({context}) must be a law on vocab_size = {vocab_size} tokens, got {len(law)}: set vocab_size to "
             "the number of tokens that the target knows"
         )

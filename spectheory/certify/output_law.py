@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from operator import index
 from typing import Any
 
-from spectheory.chance import branches
-from spectheory.draft import Draft
-from spectheory.world import Context, Policy, World
+from spectheory.core.chance import branches
+from spectheory.core.draft import Draft
+from spectheory.core.errors import InputError
+from spectheory.core.world import Context, DrawPolicy, World
 
 LawOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
 """(draft, p) -> (last accepted node, next token, probability), those of probability 0 that can still happen too."""
@@ -20,7 +21,7 @@ ROUNDING = 1e-9
 """How far below 0 a probability may be by rounding."""
 
 
-class NotALawError(ValueError):
+class NotALawError(InputError):
     """A verifier returned a node, a token or a probability that cannot be."""
 
 
@@ -51,7 +52,9 @@ class Difference:
         return max(self.target, key=lambda s: abs(self.output[s] - self.target[s]))
 
 
-def compare(law_of: LawOf, world: World, policy: Policy, length: int, arithmetic: Callable[[Any], Any]) -> Difference:
+def compare(
+    law_of: LawOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
+) -> Difference:
     """Sum the law over all drafts of `policy` in `world`, extend it to `length` tokens, set it beside the target's.
 
     `arithmetic` maps the world's laws to the arrays that the law is evaluated on; probabilities of drafts stay exact.

@@ -7,14 +7,15 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
-from spectheory.arrays import Vector
 from spectheory.certify.betting import pooled
 from spectheory.certify.confidence import look_times, variation_bound
 from spectheory.certify.joint import Joint
 from spectheory.certify.step_certificate import Cell, StepCertificate
 from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Step, Trial
 from spectheory.certify.verdict import Verdict
-from spectheory.world import Context
+from spectheory.core.arrays import Vector
+from spectheory.core.errors import InputError
+from spectheory.core.world import Context
 
 MOST_CELLS = 100_000
 
@@ -60,7 +61,7 @@ def certify_step(
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
-        ValueError: an argument is out of its range, or the target does not return a law on the vocabulary. What the
+        InputError: an argument is out of its range, or the target does not return a law on the vocabulary. What the
             step does wrong raises nothing; it is `failure` in the certificate.
     """
     contexts = [tuple(context) for context in contexts]
@@ -153,15 +154,15 @@ class _Course:
 def _check(contexts: list[Context], length: int, vocab_size: int, alpha: float, tv: float, max_samples: int) -> None:
     for name, value in (("alpha", alpha), ("tv", tv)):
         if not 0 < value < 1:
-            raise ValueError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
+            raise InputError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
     if not contexts or len(set(contexts)) < len(contexts):
-        raise ValueError(f"contexts must name each context once, at least one, got {contexts}: use [()] for the start")
+        raise InputError(f"contexts must name each context once, at least one, got {contexts}: use [()] for the start")
     if length < 1 or vocab_size < 1:
-        raise ValueError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
+        raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
     if vocab_size**length > MOST_CELLS:
-        raise ValueError(
+        raise InputError(
             f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "
             "tokens, or a step on a smaller vocabulary"
         )
     if max_samples < len(contexts):
-        raise ValueError(f"max_samples must give each of {len(contexts)} contexts a run, got {max_samples}")
+        raise InputError(f"max_samples must give each of {len(contexts)} contexts a run, got {max_samples}")

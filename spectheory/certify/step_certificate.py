@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from spectheory.certify.verdict import Verdict
-from spectheory.world import Context
+from spectheory.core.world import Context
 
 
 @dataclass(frozen=True)

@@ -13,8 +13,9 @@ import numpy as np
 
 from spectheory.certify.deadline import within
 from spectheory.certify.output_law import LawOf
-from spectheory.chance import ReplayError, branches
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.chance import ReplayError, branches
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
 
@@ -45,23 +46,23 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     A function may carry its draw rules as an attribute `rules`; without any it is held to DrawRule.IID.
 
     Raises:
-        ValueError: `given` is none of these, or claims no rule.
+        InputError: `given` is none of these, or claims no rule.
     """
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"seconds must be finite and above 0, got {seconds}")
+        raise InputError(f"seconds must be finite and above 0, got {seconds}")
     if isinstance(given, type):
         given = given()
     name = getattr(given, "__name__", None) or repr(given)
     claimed = (rules,) if isinstance(rules, DrawRule) else tuple(rules or getattr(given, "rules", (DrawRule.IID,)))
     if not claimed:
-        raise ValueError(f"rules of {name} must name at least one draw rule, got none")
+        raise InputError(f"rules of {name} must name at least one draw rule, got none")
     if isinstance(given, Solver):
         given = TopDown(given)
     if isinstance(given, Verifier):
         return Subject(name, claimed, _law_of_verifier(given, seconds), is_law=True)
     if callable(given):
         return Subject(name, claimed, _law_of_sampler(given, seconds), is_law=False)
-    raise ValueError(
+    raise InputError(
         f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}"
     )
 

@@ -13,7 +13,7 @@ from spectheory.certify.betting import Wager
 from spectheory.certify.deadline import within
 from spectheory.certify.joint import Joint
 from spectheory.certify.step_certificate import Cell
-from spectheory.world import Context
+from spectheory.core.world import Context
 
 Step = Callable[[Context, np.random.Generator], Sequence[int]]
 

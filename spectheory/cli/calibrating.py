@@ -8,7 +8,6 @@ from typing import Annotated
 
 import typer
 
-from spectheory.calibration import Calibration
 from spectheory.cli.measuring import load, long_enough, prompts_of, refuse_all_but
 from spectheory.cli.output import (
     AttentionKind,
@@ -25,9 +24,11 @@ from spectheory.cli.output import (
     console,
     progress,
 )
-from spectheory.plan import Plan
-from spectheory.records import write_whole
-from spectheory.tally import Tally
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.planning.planner import Plan
+from spectheory.results.calibration import Calibration
+from spectheory.results.tally import Tally
 
 ONLY = "With --out: decode combinations whose name contains this; the report has those in the folder as well."
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
@@ -60,13 +61,13 @@ def compare(
 ) -> None:
     """Lay predictions beside measurements: those of a plan, or of every policy, verifier and temperature on a pair."""
     if (plan is None) == (out is None):
-        raise ValueError("give either --plan, to lay its records side by side, or --out, to measure every policy")
+        raise InputError("give either --plan, to lay its records side by side, or --out, to measure every policy")
     if plan is not None:
         refuse_all_but(("plan", "simulated", "measured", "as_json"), context, "--plan, which measures nothing")
         _lay(plan, simulated, measured, as_json)
         return
     if simulated is not None or measured is not None:
-        raise ValueError("--simulated and --measured only with --plan: with --out everything is measured here")
+        raise InputError("--simulated and --measured only with --plan: with --out everything is measured here")
     assert out is not None
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
@@ -86,7 +87,7 @@ def compare(
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
         if not wanted:
-            raise ValueError(f"no combination's name contains {only!r}: one is called {offered[0].name!r}")
+            raise InputError(f"no combination's name contains {only!r}: one is called {offered[0].name!r}")
         with progress("compare") as done:
             found = matrix.run([one for one in every if one.key in wanted or matrix.file(one).exists()], done)
     _show(found, out, as_json)
@@ -94,8 +95,8 @@ def compare(
 
 def _lay(plan: Path, simulated: Path | None, measured: Path | None, as_json: bool) -> None:
     """Theory, simulation and measurement of one plan."""
-    from spectheory.report.compare import compare as lay
     from spectheory.report.terminal import comparison_table
+    from spectheory.results.comparison import compare as lay
 
     tallies = [path and _tally(option, path) for option, path in (("simulated", simulated), ("measured", measured))]
     comparison = lay(Plan.load(plan), *tallies)
@@ -106,11 +107,11 @@ def _lay(plan: Path, simulated: Path | None, measured: Path | None, as_json: boo
 
 
 def _tally(option: str, path: Path) -> Tally:
-    """The tally that `--option path` names. Raises ValueError if it belongs to the other option."""
+    """The tally that `--option path` names. Raises InputError if it belongs to the other option."""
     tally = Tally.load(path)
     source = tally.provenance.source
     if (belongs := OPTIONS.get(source, option)) != option:
-        raise ValueError(f"--{option} {path} is a {belongs} tally, of {source!r}: give it as --{belongs} {path}")
+        raise InputError(f"--{option} {path} is a {belongs} tally, of {source!r}: give it as --{belongs} {path}")
     return tally
 
 
@@ -118,7 +119,7 @@ def _numbers(temperatures: str) -> list[float]:
     try:
         return sorted({float(one) for one in temperatures.split(",")})
     except ValueError:
-        raise ValueError(f"temperatures must be numbers with commas between them, got {temperatures!r}") from None
+        raise InputError(f"temperatures must be numbers with commas between them, got {temperatures!r}") from None
 
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:

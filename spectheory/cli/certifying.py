@@ -11,9 +11,10 @@ import numpy as np
 import typer
 
 from spectheory.cli.output import PAGE, Json, Output, Seed, console, errors, progress, require_free
-from spectheory.draft import DrawRule
-from spectheory.records import write_whole
-from spectheory.world import Levels, Paths, Policy, World
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.core.world import DrawPolicy, Levels, Paths, World
 
 if TYPE_CHECKING:
     from spectheory.certify import Certificate, StepCertificate
@@ -53,15 +54,15 @@ def certify(
     import json
 
     if exact and black_box:
-        raise ValueError("--exact and --black-box exclude each other: name one, or neither to let the object decide")
+        raise InputError("--exact and --black-box exclude each other: name one, or neither to let the object decide")
     if not 0 < seconds < float("inf"):
-        raise ValueError(f"--seconds must be finite and above 0, got {seconds}")
+        raise InputError(f"--seconds must be finite and above 0, got {seconds}")
     if black_box and len(shape or []) > 1:
-        raise ValueError(f"--black-box tests one --shape, got {', '.join(shape or [])}")
+        raise InputError(f"--black-box tests one --shape, got {', '.join(shape or [])}")
     require_free([], Output(report, PAGE))
     given = _load(name)
     if exact and hasattr(given, "step"):
-        raise ValueError(f"{name} is a step, which can only be sampled: leave --exact out")
+        raise InputError(f"{name} is a step, which can only be sampled: leave --exact out")
     policies = [Levels(_counts(text), drawn) for text in shape or [] for drawn in _rules(given, rule)] or None
     certificate: Certificate | StepCertificate | None = None
     if not black_box and not hasattr(given, "step"):
@@ -90,7 +91,7 @@ def _exact(given: Any, rules: Any, policies: Any, cases: int, seconds: float, se
 
     from hypothesis.configuration import set_hypothesis_home_dir
 
-    from spectheory.certify import certify as exactly
+    from spectheory.certify import certify_verifier as exactly
 
     set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "spectheory-hypothesis")
     with progress("worlds") as tell:
@@ -113,7 +114,7 @@ def _black_box(
     if hasattr(given, "step"):
         missing = [part for part in ("target", "vocab_size") if not hasattr(given, part)]
         if missing:
-            raise ValueError(f"{name} has a step but no {' and no '.join(missing)}: certify needs all three")
+            raise InputError(f"{name} has a step but no {' and no '.join(missing)}: certify needs all three")
         step, target, size, contexts = given.step, given.target, given.vocab_size, getattr(given, "contexts", ((),))
         subject = name
     else:
@@ -141,10 +142,10 @@ def _black_box(
     except (ValueError, KeyboardInterrupt):
         raise
     except Exception as error:  # of the target: what the step does wrong is in the certificate
-        raise ValueError(f"the target of {name} raised {type(error).__name__}: {error}") from error
+        raise InputError(f"the target of {name} raised {type(error).__name__}: {error}") from error
 
 
-def _shape_for(given: Any, rule: DrawRule, world: World) -> Policy:
+def _shape_for(given: Any, rule: DrawRule, world: World) -> DrawPolicy:
     """The first of a few shapes that the object does not refuse."""
     from spectheory.certify import as_step
 
@@ -162,7 +163,7 @@ def _shape_for(given: Any, rule: DrawRule, world: World) -> Policy:
 def _load(name: str) -> Any:
     module, colon, path = name.partition(":")
     if not (module and colon and path):
-        raise ValueError(f"name an object as package.module:object, got {name!r}")
+        raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
         found = importlib.import_module(module)
@@ -170,7 +171,7 @@ def _load(name: str) -> Any:
             found = getattr(found, part)
     except Exception as error:
         hint = f" (name the module {module[:-3]}, not its file)" if module.endswith(".py") else ""
-        raise ValueError(f"cannot load {path} of {module}: {type(error).__name__}: {error}{hint}") from error
+        raise InputError(f"cannot load {path} of {module}: {type(error).__name__}: {error}{hint}") from error
     return found() if isinstance(found, type) else found
 
 
@@ -182,4 +183,4 @@ def _counts(text: str) -> tuple[int, ...]:
     try:
         return tuple(int(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"--shape must be whole numbers such as 2,1, got {text!r}") from None
+        raise InputError(f"--shape must be whole numbers such as 2,1, got {text!r}") from None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spectheory.cli.output import PAGE, Json, Output, console, progress, require_free
-from spectheory.records import write_whole
+from spectheory.core.files import write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.acceptance import MIN_TRIALS
 from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_mismatches
 from spectheory.cli.output import (
     AttentionKind,
@@ -25,8 +24,10 @@ from spectheory.cli.output import (
     progress,
     show,
 )
-from spectheory.plan import Plan
-from spectheory.wallclock import WallClock
+from spectheory.core.acceptance import MIN_TRIALS
+from spectheory.core.errors import InputError
+from spectheory.planning.planner import Plan
+from spectheory.results.wall_clock import WallClock
 
 if TYPE_CHECKING:
     from reference.clock import ClockSettings
@@ -58,15 +59,15 @@ def clock(
     """Clock every decoder beside transformers' own on the same prompts; threads are those of OMP_NUM_THREADS."""
     from reference.clock import ClockSettings, entrants, library
     from reference.clock import clock as run
-    from spectheory.report.compare import mismatches
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
+    from spectheory.results.comparison import mismatches
 
     settings = ClockSettings(new_tokens, temperature, rounds, seed)
     record = WallClock.load(out) if out is not None and out.exists() else None
     given = None if plan is None else Plan.load(plan)
     if given is None and not skip:
-        raise ValueError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
+        raise InputError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
     pair = load(target, draft, device, dtype, attention)
     rows = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=int(given is None))
     if given is None:

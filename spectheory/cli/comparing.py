@@ -7,12 +7,13 @@ from typing import Annotated
 
 import typer
 
-from spectheory.acceptance import Acceptance
 from spectheory.cli.output import PAGE, Force, Json, Output, loaded, progress, require_free, show
-from spectheory.latency import Latency
-from spectheory.records import write_whole
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.hardware.latency import Latency
 from spectheory.search import RatesDraft
-from spectheory.search.comparison import compare_policies
+from spectheory.search.policy_comparison import compare_policies
 from spectheory.search.standard import standard_policies
 
 ALIKE = (
@@ -47,7 +48,7 @@ def policies(
     from spectheory.report.terminal import text_table
 
     if budget < 1:
-        raise ValueError(f"--budget must be at least 1 drafted node, got {budget}")
+        raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
     written = Output(out, "policy_comparison"), Output(report, PAGE)
     require_free([acceptance, latency], *written, force=force)
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency) if latency else None

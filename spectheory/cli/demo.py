@@ -13,10 +13,10 @@ import typer
 
 from spectheory.cli.measuring import load, measured, prompts_of
 from spectheory.cli.output import AttentionKind, Device, DraftFolder, Dtype, Seed, TargetFolder, console, progress
-from spectheory.latency import Latency
-from spectheory.plan import plan
-from spectheory.records import write_whole
-from spectheory.report.compare import compare
+from spectheory.core.files import write_whole
+from spectheory.hardware.latency import Latency
+from spectheory.planning.planner import plan
+from spectheory.results.comparison import compare
 
 if TYPE_CHECKING:
     from reference.models import Pair

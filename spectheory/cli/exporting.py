@@ -9,8 +9,10 @@ from pathlib import Path
 import numpy as np
 import typer
 
-from spectheory.cli.offer import Offer, PlainIsFastestError, at_most, first_is_longest, one_length
 from spectheory.cli.output import Output, console, errors
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.core.tree import Tree
 from spectheory.engines import (
     Envelope,
     Export,
@@ -26,9 +28,8 @@ from spectheory.engines import (
     vllm_config,
 )
 from spectheory.engines.exported import release
-from spectheory.models import ModelConfig
-from spectheory.records import write_whole
-from spectheory.tree import Tree
+from spectheory.hardware.models import ModelConfig
+from spectheory.planning.offer import Offer, PlainIsFastestError, at_most, first_is_longest, one_length
 
 
 def _vllm(plan: Offer, version: str) -> Export:
@@ -54,7 +55,7 @@ def _sglang(plan: Offer, version: str) -> Export:
 def _tensorrt_llm(plan: Offer, version: str) -> Export:
     model = plan.model
     if plan.family != "eagle3":
-        raise ValueError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
+        raise InputError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
     grows, chained = tensorrt_llm.VERSIONS[version].dynamic_tree, _chains_alone(plan.target)
     limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
     if grows and not chained:
@@ -107,7 +108,7 @@ def _hugging_face(plan: Offer, version: str) -> Export:
 def _llama_cpp(plan: Offer, version: str) -> Export:
     spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(plan.family)
     if spec_type is None:
-        raise ValueError(f"the draft must be a whole model or an EAGLE-3 head, got {plan.draft}")
+        raise InputError(f"the draft must be a whole model or an EAGLE-3 head, got {plan.draft}")
     export = llama_cpp.export(plan.chain, version=version, model=plan.model, spec_type=spec_type)
     return _noting(export, _chain_notes(plan))
 
@@ -125,7 +126,7 @@ def _chain_notes(plan: Offer, *, alone: bool = False) -> tuple[str, ...]:
 def _require_batch_1(plan: Offer) -> None:
     """Refuse a plan without batch size 1 for transformers and mlx-lm, which draft for one sequence at a time."""
     if plan.schedule.batches[0] > 1:
-        raise ValueError(
+        raise InputError(
             f"it drafts at batch size 1 alone, the plan starts at {plan.schedule.batches[0]}: plan --batch 1"
         )
 
@@ -133,7 +134,7 @@ def _require_batch_1(plan: Offer) -> None:
 def _whole_model(plan: Offer) -> Offer:
     """`plan`, refused when it drafts with a head: neither transformers 5.23.0 nor mlx-lm 0.32.2 knows EAGLE."""
     if plan.family != "model":
-        raise ValueError(f"the draft must be a whole model, got the EAGLE head {plan.draft}")
+        raise InputError(f"the draft must be a whole model, got the EAGLE head {plan.draft}")
     return plan
 
 
@@ -168,7 +169,7 @@ class Engine:
         """The plan for `version`, or for the newest; without speculation where none pays.
 
         Raises:
-            ValueError: the version is unknown, or cannot run the plan.
+            InputError: the version is unknown, or cannot run the plan.
         """
         key, _ = release(self.title, version or self.newest, self.versions, self.parts)
         try:
@@ -202,13 +203,13 @@ class Exports:
         """The plan for each of `names`, like `vllm` or `vllm@0.31`; nothing is written yet.
 
         Raises:
-            ValueError: an engine is unknown.
+            InputError: an engine is unknown.
         """
         asked = [(name, *name.partition("@")[::2]) for name in names]
         for name, engine, _ in asked:
             if engine not in ENGINES:
                 known = ", ".join(ENGINES)
-                raise ValueError(f"--engine must be of {known}, each with @VERSION if not the newest, got {name!r}")
+                raise InputError(f"--engine must be of {known}, each with @VERSION if not the newest, got {name!r}")
         taken: dict[str, Export] = {}
         refused: dict[str, str] = {}
         for name, engine, version in asked:
@@ -245,7 +246,7 @@ def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
     for name, other in taken.items():
         for file in export.files.keys() & other.files.keys():
             if export.files[file] != other.files[file]:
-                raise ValueError(f"its {file} would replace that of {name}: export one of the two at a time")
+                raise InputError(f"its {file} would replace that of {name}: export one of the two at a time")
 
 
 def _lines(name: str, export: Export, folder: Path) -> Iterator[str]:

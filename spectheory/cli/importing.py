@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from spectheory.cli.output import STANDARD_INPUT, Force, Json, Output, console, require_free
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 from spectheory.engines import Statistics, llama_cpp, sequoia, sglang, tensorrt_llm, vllm
+from spectheory.engines.addition import added_reports
 from spectheory.engines.names import title
 from spectheory.engines.sglang import BenchPoint
 from spectheory.engines.statistics import assume_constant as constant
-from spectheory.engines.together import added_reports
-from spectheory.records import Provenance
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -27,10 +28,10 @@ if TYPE_CHECKING:
 
 
 def _text(file: str) -> str:
-    """What stands in `file`. Raises ValueError where that is nothing."""
+    """What stands in `file`. Raises InputError where that is nothing."""
     text = sys.stdin.read() if file == STANDARD_INPUT else Path(file).read_text(encoding="utf-8", errors="replace")
     if not text.strip():
-        raise ValueError(f"{_named(file)} is empty: give what the engine reported")
+        raise InputError(f"{_named(file)} is empty: give what the engine reported")
     return text
 
 
@@ -45,7 +46,7 @@ def _json(file: str) -> Any:
         try:
             value, at = json.JSONDecoder().raw_decode(text, start.start())
         except json.JSONDecodeError as error:
-            raise ValueError(f"{_named(file)} must hold JSON: {error}") from None
+            raise InputError(f"{_named(file)} must hold JSON: {error}") from None
         found.append(value)
     return found[0] if len(found) == 1 else found
 
@@ -94,13 +95,13 @@ def import_(
 ) -> None:
     """Read an engine's statistics as acceptance rates for `spectheory plan`, and say what had to be assumed."""
     if source not in SOURCES:
-        raise ValueError(f"SOURCE must be one of {', '.join(SOURCES)}, got {source!r}")
+        raise InputError(f"SOURCE must be one of {', '.join(SOURCES)}, got {source!r}")
     _check_files(files)
     require_free(files, Output(out, "acceptance"), force=force)
     found = _read(source, files, min_trials)
     if assume_constant is not None:
         if not isinstance(found, Statistics):
-            raise ValueError(f"--assume-constant is for a report of totals, {source} measures points")
+            raise InputError(f"--assume-constant is for a report of totals, {source} measures points")
         found = constant(found, assume_constant)
     if isinstance(found, Statistics) and found.acceptance is not None:
         stamp = Provenance.now(f"spectheory import {source}", file=", ".join(files)).assuming(*found.assumed)
@@ -121,12 +122,12 @@ def _check_files(files: Sequence[str]) -> None:
     seen: dict[bytes, str] = {}
     for file in files:
         if file != STANDARD_INPUT and not Path(file).is_file():
-            raise ValueError(
+            raise InputError(
                 f"{file} is a folder: name the report" if Path(file).is_dir() else f"there is no file {file}"
             )
         held = b"-" if file == STANDARD_INPUT else Path(file).read_bytes()
         if held in seen:
-            raise ValueError(f"{file} is the same report as {seen[held]}: added, it would count twice; give it once")
+            raise InputError(f"{file} is the same report as {seen[held]}: added, it would count twice; give it once")
         seen[held] = file
 
 
@@ -142,7 +143,7 @@ def _read(source: str, files: Sequence[str], min_trials: int) -> Statistics | li
     except ValueError as error:
         if "fewer than min_trials" not in str(error):
             raise
-        raise ValueError(f"{error}, or lower --min-trials") from None
+        raise InputError(f"{error}, or lower --min-trials") from None
 
 
 def _part(source: str, file: str) -> Statistics | list[BenchPoint]:
@@ -150,13 +151,13 @@ def _part(source: str, file: str) -> Statistics | list[BenchPoint]:
     try:
         return SOURCES[source](file, 1)
     except ValueError as error:
-        raise ValueError(f"{_named(file)}: {error}") from None
+        raise InputError(f"{_named(file)}: {error}") from None
 
 
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:
     acceptance = found.acceptance if isinstance(found, Statistics) else None
     if acceptance is None:
-        raise ValueError(
+        raise InputError(
             f"--out needs rates by position, of which {source} reports none here: leave it out{_constant_hint(found)}"
         )
     acceptance.save(out)

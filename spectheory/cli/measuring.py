@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.cli.output import (
     AttentionKind,
     Count,
@@ -32,8 +31,10 @@ from spectheory.cli.output import (
     show,
     warn,
 )
-from spectheory.plan import Plan
-from spectheory.tally import Tally
+from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
+from spectheory.core.errors import InputError
+from spectheory.planning.planner import Plan
+from spectheory.results.tally import Tally
 
 if TYPE_CHECKING:
     from reference.models import Pair
@@ -58,7 +59,7 @@ def prompts_of(
     from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 
     if count < 1:
-        raise ValueError(f"count must be at least 1, got {count}")
+        raise InputError(f"count must be at least 1, got {count}")
     return encode_prompts(pair, load_prompts(file or HELD_OUT, count, skip, least_skip=least_skip), tokens, skip)
 
 
@@ -68,7 +69,7 @@ def refuse_all_but(names: Collection[str], context: typer.Context, mode: str) ->
     sources = {one.opts[0]: context.get_parameter_source(str(one.name)) for one in unused}
     given = [option for option, source in sources.items() if source and source.name == "COMMANDLINE"]
     if given:
-        raise ValueError(f"{', '.join(given)} would mean nothing with {mode}: leave one or the other out")
+        raise InputError(f"{', '.join(given)} would mean nothing with {mode}: leave one or the other out")
 
 
 @contextmanager
@@ -79,16 +80,16 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
     """
     repair = f"{needed} are needed to count rates from: {repair}"
     if 0 < most < needed:
-        raise ValueError(f"the trace can have {most} positions at most, {repair}")
+        raise InputError(f"the trace can have {most} positions at most, {repair}")
     try:
         yield
     except TooFewTrialsError as error:
-        raise ValueError(f"the trace has {error.trials} positions that count, {repair}") from None
+        raise InputError(f"the trace has {error.trials} positions that count, {repair}") from None
 
 
 def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
     """A line on standard error for each thing that the plan's rates are known to be of and the decoding is not."""
-    from spectheory.report.compare import mismatches
+    from spectheory.results.comparison import mismatches
 
     target, draft = pair.names
     placement = {name: str(value) for name, value in pair.placement.items()}
@@ -164,11 +165,11 @@ def profile(
 
     require_free([], Output(out, "latency"))
     if largest < 1:
-        raise ValueError(f"largest must be at least 1, got {largest}")
+        raise InputError(f"largest must be at least 1, got {largest}")
     try:
         sizes = [int(size) for size in contexts.split(",")]
     except ValueError:
-        raise ValueError(f"contexts must be whole numbers with commas between them, got {contexts!r}") from None
+        raise InputError(f"contexts must be whole numbers with commas between them, got {contexts!r}") from None
     with progress("profile") as done:
         latency = measure_latency(
             load(target, draft, device, dtype, attention),
@@ -209,13 +210,13 @@ def decode(
 
     Above temperature 0 the naive solver verifies, TopDown(Naive()), whose acceptance `trace` records.
     """
-    from spectheory.report.compare import compare
     from spectheory.report.terminal import comparison_table
+    from spectheory.results.comparison import compare
 
     if text is not None:
         refuse_all_but(CONTINUING, context, "--text, which is continued and printed")
         if not text:
-            raise ValueError("--text is empty: give at least one character to continue")
+            raise InputError("--text is empty: give at least one character to continue")
     require_free([plan], Output(out, "tally"))
     planned = Plan.load(plan)
     if temperature is None:
@@ -260,13 +261,13 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 
 def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
     from reference.decode import Decoder
-    from reference.drafters import StaticTree
+    from reference.drafters import PlannedTree
     from reference.measure import verifier_at
     from reference.sampling import Sampling
     from reference.streams import streams
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    drafter, verifier = StaticTree(plan.tree), verifier_at(temperature)
+    drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature)
     decoder = Decoder(pair, drafter, Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
 

@@ -15,7 +15,9 @@ import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-from spectheory.records import GENERATOR, Record
+from spectheory.core.errors import InputError
+from spectheory.core.files import GENERATOR
+from spectheory.core.record import Record
 
 console = Console(stderr=False)
 errors = Console(stderr=True)
@@ -87,7 +89,7 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
     a page, and what holds the same text already. `force` is None for a command that has no such option.
 
     Raises:
-        ValueError: a file is one of those that are `read`, is written twice, is a folder, cannot be written, or is
+        InputError: a file is one of those that are `read`, is written twice, is a folder, cannot be written, or is
             there and may not be replaced.
     """
     taken = {Path(path).resolve(): "an input of this command" for path in read if path and str(path) != STANDARD_INPUT}
@@ -97,12 +99,12 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
         here = output.path.resolve()
         found = taken.get(here) or (None if force else _other_record(here, output))
         if found:
-            raise ValueError(f"{output.path} is {found}: writing would replace it, name another file")
+            raise InputError(f"{output.path} is {found}: writing would replace it, name another file")
         if here.exists() and not here.is_file():
-            raise ValueError(f"{output.path} is {'a folder' if here.is_dir() else 'a device'}: name a file")
+            raise InputError(f"{output.path} is {'a folder' if here.is_dir() else 'a device'}: name a file")
         if here.exists() and not force and not _is_replaceable(here, output):
             repair = "remove it" if force is None else "replace it with --force"
-            raise ValueError(f"{output.path} is there already: name another file or folder, or {repair}")
+            raise InputError(f"{output.path} is there already: name another file or folder, or {repair}")
         _require_writable(output.path)
         taken[here] = "written already by this command"
 
@@ -144,7 +146,7 @@ def _require_writable(path: Path) -> None:
             pass
     except OSError as error:
         why = f"no file can be made in {folder}: {error.strerror}" if folder.is_dir() else f"{folder} is no folder"
-        raise ValueError(f"{path} cannot be written, {why}; name another file") from None
+        raise InputError(f"{path} cannot be written, {why}; name another file") from None
 
 
 Kind = TypeVar("Kind", bound=Record)

@@ -9,16 +9,17 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import ENGINES, Exports
-from spectheory.cli.offer import Offer
 from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show, warn
 from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
 from spectheory.cli.writing import Writing
-from spectheory.latency import Latency
-from spectheory.plan import Plan
-from spectheory.plan import plan as make_plan
-from spectheory.schedule import schedule
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.hardware.latency import Latency
+from spectheory.planning.offer import Offer
+from spectheory.planning.planner import Plan
+from spectheory.planning.planner import plan as make_plan
+from spectheory.planning.scheduler import schedule
 
 
 def plan(
@@ -70,11 +71,11 @@ def plan(
     as_json: Json = False,
 ) -> None:
     """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
-    from spectheory.report.compare import other_models
     from spectheory.report.terminal import plan_summary, tree_drawing
+    from spectheory.results.comparison import other_models
 
     if (latency is None) == (gpu is None):
-        raise ValueError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
+        raise InputError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
     limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
     _check_limits(limits)
     rates = loaded(Acceptance, acceptance)
@@ -99,9 +100,9 @@ def plan(
     for_gpu = {"--target": target, "--gpus": gpus, "--measured": measured, "--batch": batch, "--report": report}
     unused = [name for name, value in for_gpu.items() if value is not None]
     if unused:
-        raise ValueError(f"{', '.join(unused)} only with --gpu: --latency holds one batch size and context")
+        raise InputError(f"{', '.join(unused)} only with --gpu: --latency holds one batch size and context")
     if draft is not None and not engines:
-        raise ValueError("--draft needs --gpu, or --engine to be told its name")
+        raise InputError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
     seconds = seconds.smoothed() if smooth else seconds
     if said := other_models(rates.provenance.details, seconds.provenance.details):
@@ -123,7 +124,7 @@ def _check_limits(limits: Mapping[str, int | None]) -> None:
     for name, limit in limits.items():
         if limit is not None and limit < 1:
             repair = "" if name == "max_budget" else ", or left out"
-            raise ValueError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
+            raise InputError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
 
 
 def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
@@ -143,8 +144,8 @@ def simulate(
 ) -> None:
     """Play a plan against a world in which its rates are exactly true."""
     from simulate import run
-    from spectheory.report.compare import compare as lay
     from spectheory.report.terminal import comparison_table
+    from spectheory.results.comparison import compare as lay
 
     require_free([plan], Output(out, "tally"), force=force)
     planned = Plan.load(plan)

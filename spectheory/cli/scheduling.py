@@ -11,20 +11,21 @@ from typing import Any
 import numpy as np
 from rich.text import Text
 
-from spectheory.acceptance import Acceptance
 from spectheory.cli.exporting import Exports
-from spectheory.cli.offer import Offer
 from spectheory.cli.output import console, progress
 from spectheory.cli.writing import Writing
-from spectheory.hardware import gpu as gpu_of
-from spectheory.hf_config import LARGEST
-from spectheory.latency import Latency
-from spectheory.measured import MEASURE, exists, known_in
-from spectheory.models import ModelConfig, model, model_names, require_pair, shipped_name
-from spectheory.records import write_whole
-from spectheory.schedule import MOST_BATCHES, schedule, span
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.hf_config import LARGEST
+from spectheory.hardware.latency import Latency
+from spectheory.hardware.library import MEASURE, exists, known_in
+from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
+from spectheory.planning.envelope import Envelopes
+from spectheory.planning.offer import Offer
+from spectheory.planning.scheduler import MOST_BATCHES, schedule, span
 from spectheory.search import yield_table
-from spectheory.search.envelope import Envelopes
 from spectheory.yields import reach
 
 DEFAULT_CONTEXT = 1024
@@ -56,27 +57,27 @@ class Deployment:
         )
 
     def require_pair(self) -> None:
-        """Check that the draft fits the target, as far as their configs say. Raises ValueError if not."""
+        """Check that the draft fits the target, as far as their configs say. Raises InputError if not."""
         target, draft = self._names
         if self.measured is None or {target, draft} <= set(model_names()):
             require_pair(model(target), model(draft), self.context)
 
     def require_measured(self) -> None:
-        """Check that a folder of records that was named has one for a batch size. Raises ValueError if not."""
+        """Check that a folder of records that was named has one for a batch size. Raises InputError if not."""
         if self.measured is None:
             return
         if self.gpus > 1:
-            raise ValueError(f"--measured is for one GPU, got --gpus {self.gpus}: leave one of them out")
+            raise InputError(f"--measured is for one GPU, got --gpus {self.gpus}: leave one of them out")
         there = [batch for batch in self.batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
-            raise ValueError(
+            raise InputError(
                 f"--measured {self.measured} has no record for --gpu {self.gpu} --target {self._names[0]} --draft "
                 f"{self._names[1]} at --batch {span(self.batches[0], self.batches[-1])}, it has "
                 f"{known_in(self.measured)}: leave it out to compute times, or {MEASURE}"
             )
         used = [batch for batch in there if not self.latency(batch).is_computed]
         if not used:
-            raise ValueError(
+            raise InputError(
                 f"--context {self.context:,} is outside the contexts that {self.measured} was measured at: "
                 "give one of these, or leave out --measured"
             )
@@ -86,7 +87,7 @@ class Deployment:
         """Check that all batch sizes can be planned: that the last fits, before the others are listed."""
         if len(self.batches) > MOST_BATCHES:
             self.latency(self.batches[-1])
-            raise ValueError(
+            raise InputError(
                 f"--batch must name at most {MOST_BATCHES:,} sizes, got {len(self.batches):,}: list those that you "
                 "need, like 1,2,4,8"
             )
@@ -110,7 +111,7 @@ class Deployment:
             for name in self._names:
                 model(name)
         except ValueError as error:
-            raise ValueError(
+            raise InputError(
                 f"no record for batch {min(missing)}, and its times cannot be computed ({str(error).split(':')[0]}): "
                 f"plan --batch {','.join(map(str, used))}"
             ) from None
@@ -118,7 +119,7 @@ class Deployment:
     @property
     def _names(self) -> tuple[str, str]:
         if self.target is None or self.draft is None:
-            raise ValueError(
+            raise InputError(
                 "--gpu needs --target and --draft, each a known model, or the path of a config.json or of its folder"
             )
         return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
@@ -131,10 +132,10 @@ def batches_of(text: str) -> Sequence[int]:
     except ValueError:
         ends = []
     if not ends or (":" in text and len(ends) != 2):
-        raise ValueError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
+        raise InputError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
     rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
     if not rises or ends[0] < 1 or ends[-1] > LARGEST:
-        raise ValueError(f"--batch must rise, from 1 on and up to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}")
+        raise InputError(f"--batch must rise, from 1 on and up to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}")
     return range(ends[0], ends[1] + 1) if ":" in text else ends
 
 

@@ -10,7 +10,7 @@ from rich.console import RenderableType
 
 from spectheory.cli.exporting import Exports
 from spectheory.cli.output import Output, require_free, show
-from spectheory.records import Record
+from spectheory.core.record import Record
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Writing:
         return self.record.path.parent if self.record.path else Path()
 
     def require_free(self, exports: Exports | None = None) -> None:
-        """Check all that will be written, before the first of it is. Raises ValueError as `output.require_free`."""
+        """Check all that will be written, before the first of it is. Raises InputError as `output.require_free`."""
         files = exports.files(self.folder) if exports else []
         require_free(self.read, self.record, self.page, *files, force=self.force)
 

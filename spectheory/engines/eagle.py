@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import Envelope, Shape, paths
-from spectheory.tree import Tree
 
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
@@ -29,7 +30,7 @@ def export(plan: Shape, *, version: str) -> Export:
         version: of EAGLE: "1", "2" or "3".
 
     Raises:
-        ValueError: the version cannot run the plan, or the plan is out of its bounds.
+        InputError: the version cannot run the plan, or the plan is out of its bounds.
     """
     key, kind = release("EAGLE", version, VERSIONS, parts=1)
     if isinstance(plan, Envelope) and kind == "dynamic":
@@ -37,10 +38,10 @@ def export(plan: Shape, *, version: str) -> Export:
         return Export("eagle", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
-            raise ValueError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: use Medusa's")
+            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: use Medusa's")
         return Export("eagle", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
-    raise ValueError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
+    raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
 
 
 def choices_text(tree: Tree, engine: str) -> str:
@@ -48,5 +49,5 @@ def choices_text(tree: Tree, engine: str) -> str:
     found = [list(path) for path in paths(tree, engine)]
     widest = max(max(path) for path in found) + 1
     if widest > TOP_K:
-        raise ValueError(f"tree must have at most TOPK={TOP_K} children at a node for {engine}, got {widest}")
+        raise InputError(f"tree must have at most TOPK={TOP_K} children at a node for {engine}, got {widest}")
     return f"spectheory_{tree.budget} = {found}\n"

@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from spectheory.core.errors import InputError
+
 Entry = TypeVar("Entry")
 
 
@@ -39,13 +41,13 @@ def release(engine: str, version: str, table: Mapping[str, Entry], parts: int = 
     """The key of `table`, the first `parts` numbers of `version`, and its entry.
 
     Raises:
-        ValueError: `version` is not in the table; the known ones are listed.
+        InputError: `version` is not in the table; the known ones are listed.
     """
     numbers = re.match(rf"\s*[vVb]?(\d+(?:\.\d+){{{parts - 1}}})", str(version))
     key = numbers.group(1) if numbers else ""
     if key not in table:
         known = ", ".join(table) if len(table) < 6 else f"{next(iter(table))} to {next(reversed(list(table)))}"
-        raise ValueError(
+        raise InputError(
             f"version must be one of {engine} that this exporter was written against ({known}), got {version!r}: "
             "ask for the one nearest to yours and check its flags"
         )

@@ -17,6 +17,7 @@ from __future__ import annotations
 import re
 from itertools import pairwise
 
+from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.exported import Export, release
 from spectheory.engines.names import agree, missing, within
@@ -42,12 +43,12 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     The line `acc per pos = ...` that follows that of a request may stand with it.
 
     Raises:
-        ValueError: no line of a known form is there or several are, or the figures contradict each other.
+        InputError: no line of a known form is there or several are, or the figures contradict each other.
     """
     slots, totals = re.findall(_SLOT, text), re.findall(_TOTALS, text)
     if len(slots) + len(totals) != 1:
         if slots or totals:
-            raise ValueError(f"text must hold one line of statistics, got {len(slots) + len(totals)}: pass one of them")
+            raise InputError(f"text must hold one line of statistics, got {len(slots) + len(totals)}: pass one of them")
         names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text)
         raise missing("the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names))
     accepted, drafted = (int(n) for n in (slots[0][1:] if slots else (totals[0][3], totals[0][2])))
@@ -88,7 +89,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of all lines of requests in a log, their counts added; of the server's running totals one alone.
 
     Raises:
-        ValueError: no line of a known form is there, there are several running totals and no line of a request, or the
+        InputError: no line of a known form is there, there are several running totals and no line of a request, or the
             figures contradict each other.
     """
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
@@ -130,7 +131,7 @@ def _check_length(tau: float, drafted: int, accepted: int) -> None:
 def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
     """`taken` drafts had at least one token accepted."""
     if taken > drafts or accepted < taken or drafted < drafts:
-        raise ValueError(
+        raise InputError(
             f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "
             "other: drafts with a token accepted are at most all drafts, and each has at least one token"
         )
@@ -148,9 +149,9 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
     if spec_type not in TYPES:
-        raise ValueError(f"spec_type must be one of {', '.join(TYPES)}, got {spec_type!r:.60}")
+        raise InputError(f"spec_type must be one of {', '.join(TYPES)}, got {spec_type!r:.60}")
     if not model or not isinstance(model, str):
-        raise ValueError(f"model must name the draft's GGUF file, got {model!r:.60}")
+        raise InputError(f"model must name the draft's GGUF file, got {model!r:.60}")
     notes = ["with p-min 0 no draft is cut short where the draft is unsure"]
     if not model.endswith(".gguf"):
         notes.append(f"-md takes a GGUF file: convert {model} and name the file, or give a GGUF repository with -hfd")

@@ -5,10 +5,11 @@ Version 1.0, read 2026-11-21. The root, the target's own token, is not among the
 
 from __future__ import annotations
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.engines.eagle import CHOICES_FILE, choices_text
 from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import paths
-from spectheory.tree import Tree
 
 VERSIONS = {"1.0": "medusa_choices"}
 
@@ -27,12 +28,12 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
         heads: the model's number of heads, `medusa_num_heads`; None to be told how many the tree needs.
 
     Raises:
-        ValueError: it is no tree, is deeper than there are heads, or wider than what a head drafts.
+        InputError: it is no tree, is deeper than there are heads, or wider than what a head drafts.
     """
     if not isinstance(tree, Tree):
-        raise ValueError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")
+        raise InputError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")
     key, _ = release("Medusa", version, VERSIONS)
     if heads is not None and tree.max_depth > heads:
-        raise ValueError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")
+        raise InputError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")
     notes = (f"for models with medusa_num_heads of at least {tree.max_depth}",)
     return Export("medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)

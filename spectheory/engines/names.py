@@ -7,6 +7,8 @@ import math
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from spectheory.core.errors import InputError
+
 TITLES = {
     "vllm": "vLLM",
     "sglang": "SGLang",
@@ -26,32 +28,32 @@ def title(engine: str) -> str:
     return TITLES.get(engine, engine)
 
 
-def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> ValueError:
+def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
     """The error that names what was looked for and what was found that looks like it.
 
     What has a wanted name all the same has no number: it was looked for with one.
     """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
     if there := [name for name in wanted if name in names]:
-        return ValueError(
+        return InputError(
             f"{what} has {', '.join(there)}, but no number for it: pass the report as the engine wrote it"
         )
     near = dict.fromkeys(match for name in wanted for match in difflib.get_close_matches(name, names, 3, 0.5))
     nearest = f"the nearest found are {', '.join(list(near)[:6])}" if near else "nothing found has a name like these"
-    return ValueError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")
+    return InputError(f"{what} has none of {', '.join(wanted)}; {nearest}: has the engine renamed them?")
 
 
 def mapping(what: str, data: Any) -> Mapping[str, Any]:
     """`data`, which must be a dictionary, as JSON gives it."""
     if not isinstance(data, Mapping):
-        raise ValueError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
+        raise InputError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
     return data
 
 
 def number(name: str, value: Any) -> float:
     """`value` as a finite float."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r:.40}")
+        raise InputError(f"{name} must be a finite number, got {value!r:.40}")
     return float(value)
 
 
@@ -59,14 +61,14 @@ def count(name: str, value: Any) -> int:
     """`value` as a whole number of at least 0."""
     as_float = number(name, value)
     if as_float < 0 or as_float != int(as_float):
-        raise ValueError(f"{name} must be a count, got {value!r}")
+        raise InputError(f"{name} must be a count, got {value!r}")
     return int(as_float)
 
 
 def counts(name: str, values: Any) -> list[int]:
     """`values` as a row of counts."""
     if not isinstance(values, list | tuple):
-        raise ValueError(f"{name} must be a list of counts, got {values!r:.60}")
+        raise InputError(f"{name} must be a list of counts, got {values!r:.60}")
     return [count(f"{name}[{i}]", value) for i, value in enumerate(values)]
 
 
@@ -74,12 +76,12 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
     """The value under the first of `names` that is there and not None; None when there is none.
 
     Raises:
-        ValueError: two of the names are there with different values.
+        InputError: two of the names are there with different values.
     """
     there = [(name, data[name]) for name in names if data.get(name) is not None]
     for name, value in there[1:]:
         if value != there[0][1]:
-            raise ValueError(
+            raise InputError(
                 f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are one statistic: they differ"
             )
     return there[0][1] if there else None
@@ -100,6 +102,6 @@ def within(name: str, given: float, low: float, high: float, why: str, tolerance
     """Refuse `given` that is further than `tolerance` outside the bounds that the other figures give it."""
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
-        raise ValueError(
+        raise InputError(
             f"{name} is {given:g}, but {why} makes it {bounds}: these contradict each other, pass figures of one report"
         )

@@ -7,6 +7,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from spectheory.core.errors import InputError
 from spectheory.engines.names import count, missing
 
 _SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$")
@@ -28,7 +29,7 @@ class Metrics:
         """Read an exposition; lines that are no samples are skipped.
 
         Raises:
-            ValueError: a series, a name with its labels, is there twice.
+            InputError: a series, a name with its labels, is there twice.
         """
         seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         plain: dict[str, list[tuple[dict[str, str], float]]] = {}
@@ -47,7 +48,7 @@ class Metrics:
                 continue
             series = name, frozenset(sample[0].items())
             if series in seen:
-                raise ValueError(
+                raise InputError(
                     f"text must hold each series once, got {name}{{{labels or ''}}} twice: pass a single scrape of a "
                     "server, and give several servers a label that tells them apart"
                 )
@@ -71,11 +72,11 @@ class Metrics:
         found: dict[int, int] = {}
         for labels, value in self.samples.get(name, []):
             if not labels.get("position", "").isdigit():
-                raise ValueError(f"{name} must have a label position, got the labels {labels}")
+                raise InputError(f"{name} must have a label position, got the labels {labels}")
             position = int(labels["position"])
             found[position] = found.get(position, 0) + count(name, value)
         if sorted(found) != list(range(len(found))):
-            raise ValueError(f"{name} must have positions 0, 1, ... without gaps, got {sorted(found)}")
+            raise InputError(f"{name} must have positions 0, 1, ... without gaps, got {sorted(found)}")
         return [found[position] for position in range(len(found))]
 
     def gauge(self, name: str) -> float | None:

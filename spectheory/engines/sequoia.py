@@ -12,7 +12,8 @@ from pathlib import Path
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
@@ -26,11 +27,11 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     entry of 0 is dropped, and of several entries that sum to 1 the last: how often no child was accepted.
 
     Raises:
-        ValueError: it is no row of probabilities that sum to at most 1.
+        InputError: it is no row of probabilities that sum to at most 1.
     """
     rates = np.asarray(vector, dtype=np.float64)
     if rates.ndim != 1 or rates.size == 0:
-        raise ValueError(f"vector must be a row of rates, got shape {rates.shape}")
+        raise InputError(f"vector must be a row of rates, got shape {rates.shape}")
     assumed = ["the rates are the same at every depth, as Sequoia takes them", "there are no counts: no intervals"]
     whole = abs(float(rates.sum()) - 1) <= SUM_IS_ONE
     if rates.size > 1 and rates[0] == 0:
@@ -47,14 +48,14 @@ def from_text(text: str, *, where: str = "text") -> Statistics:
     try:
         return from_vector([float(word) for word in text.replace(",", " ").split()])
     except ValueError as error:
-        raise ValueError(f"{where} must hold numbers alone that are rates: {error}") from None
+        raise InputError(f"{where} must hold numbers alone that are rates: {error}") from None
 
 
 def from_file(path: str | Path) -> Statistics:
     """`from_vector` of a .npy file, `from_text` of a .csv or .txt file.
 
     Raises:
-        ValueError: the file is of another kind; PyTorch's .pt cannot be read without torch.
+        InputError: the file is of another kind; PyTorch's .pt cannot be read without torch.
     """
     path = Path(path)
     if path.suffix == ".npy":
@@ -63,5 +64,5 @@ def from_file(path: str | Path) -> Statistics:
         return from_text(path.read_text(encoding="utf-8"), where=str(path))
     if path.suffix in (".pt", ".pth"):
         repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
-        raise ValueError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
-    raise ValueError(f"path must end in .npy, .csv or .txt, got {path}")
+        raise InputError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
+    raise InputError(f"path must end in .npy, .csv or .txt, got {path}")

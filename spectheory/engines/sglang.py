@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.names import EXACT, FLOAT, agree, count, counts, mapping, missing, number, pick, within
 from spectheory.engines.prometheus import Metrics
@@ -58,7 +59,7 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     All names that SGLang has had are read; a response that verified nothing is passed over.
 
     Raises:
-        ValueError: no known name is there, or the figures contradict each other.
+        InputError: no known name is there, or the figures contradict each other.
     """
     items = [data] if isinstance(data, Mapping) else data
     infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
@@ -145,10 +146,10 @@ def from_metrics(text: str) -> Statistics:
     metrics.require("the metrics", [length])
     tau = metrics.gauge(length)
     if not tau:
-        raise ValueError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
+        raise InputError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
     nodes = metrics.gauge("sglang:spec_num_draft_tokens")
     if nodes and tau > nodes + EXACT:
-        raise ValueError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: these contradict")
+        raise InputError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: these contradict")
     drafts = metrics.counter("sglang:spec_verify_calls")
     sentences = [TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start"]
     sentences += metrics.gauge_notes(length)
@@ -162,7 +163,7 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
     """
     points = [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not points:
-        raise ValueError("text must hold a measured point, a JSON object a line, got none")
+        raise InputError("text must hold a measured point, a JSON object a line, got none")
     return points
 
 
@@ -170,12 +171,12 @@ def _point(line: str, where: str) -> BenchPoint:
     try:
         record = mapping(where, json.loads(line))
     except json.JSONDecodeError as error:
-        raise ValueError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
+        raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
     _require_all(record, BENCH, where)
     batch, steps, topk, tokens = (count(f"{where}: {name}", record[name]) for name in BENCH[:4])
     tau, seconds, speed = (number(f"{where}: {name}", record[name]) for name in BENCH[4:])
     if batch < 1 or seconds <= 0 or tau < 1:
-        raise ValueError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
+        raise InputError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
     rounding = 0.002 + 1e-5 / seconds
     agree(f"{where}: speed", speed, tau / seconds, "acc_length / step_time", rounding * tau / seconds + 1e-3)
     tokens_out = number(f"{where}: completion_tokens", record.get("completion_tokens", 1))

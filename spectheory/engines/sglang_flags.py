@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, schedule
-from spectheory.tree import Tree
 
 ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
@@ -33,30 +34,30 @@ def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> E
         model: the draft model; None where the target brings its own.
 
     Raises:
-        ValueError: the version cannot run the plan, or an argument is out of its bounds.
+        InputError: the version cannot run the plan, or an argument is out of its bounds.
     """
     key, by_batch = release("SGLang", version, VERSIONS, parts=3)
     if algorithm not in ALGORITHMS:
-        raise ValueError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
+        raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
     if isinstance(plan, Envelope):
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
-        raise ValueError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
+        raise InputError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
     if not is_ranges(plan):
-        raise ValueError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
+        raise InputError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
     ranges = schedule(plan)
     if len(ranges) == 1:
         length = ranges[0].length
         return _envelope(Envelope(length, 1, length), key, args)
     if not by_batch:
-        raise ValueError(
+        raise InputError(
             f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
             "its adaptive config knows no batch sizes; that of 0.5.15 does (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
-        raise ValueError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
+        raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
     return _adaptive(ranges, key, args)
 
 
@@ -71,7 +72,7 @@ def _flags(steps: int, topk: int, nodes: int) -> list[str]:
 
 def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
     if plan.branching == 1 and plan.nodes != plan.levels:
-        raise ValueError(
+        raise InputError(
             f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang verifies "
             "steps + 1 tokens whatever is asked for"
         )

@@ -8,16 +8,17 @@ from typing import TypeGuard
 
 import numpy as np
 
-from spectheory.tree import Tree
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 
 
 def _check_whole(record: object, least: dict[str, int]) -> None:
     for field in fields(record):  # pyright: ignore[reportArgumentType]
         value = getattr(record, field.name)
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise ValueError(f"{field.name} must be a whole number, got {value!r:.80}")
+            raise InputError(f"{field.name} must be a whole number, got {value!r:.80}")
         if value < least[field.name]:
-            raise ValueError(f"{field.name} must be at least {least[field.name]}, got {value}")
+            raise InputError(f"{field.name} must be at least {least[field.name]}, got {value}")
 
 
 @dataclass(frozen=True, order=True)
@@ -31,7 +32,7 @@ class ChainRange:
     def __post_init__(self) -> None:
         _check_whole(self, {"first_batch": 1, "last_batch": 1, "length": 0})
         if self.last_batch < self.first_batch:
-            raise ValueError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
+            raise InputError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ class Envelope:
         nodes: drafted nodes kept and verified, the root excluded.
 
     Raises:
-        ValueError: a value is not a whole number of at least 1, or `nodes` are more than are ever drafted.
+        InputError: a value is not a whole number of at least 1, or `nodes` are more than are ever drafted.
     """
 
     levels: int
@@ -54,7 +55,7 @@ class Envelope:
     def __post_init__(self) -> None:
         _check_whole(self, {"levels": 1, "branching": 1, "nodes": 1})
         if self.nodes > self.pool:
-            raise ValueError(
+            raise InputError(
                 f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, all that is drafted "
                 f"with levels={self.levels} and branching={self.branching}, got {self.nodes}"
             )
@@ -78,31 +79,31 @@ def schedule(ranges: Sequence[ChainRange]) -> list[ChainRange]:
     """`ranges` in order, checked to cover the batch sizes from 1 on without gap or overlap.
 
     Raises:
-        ValueError: there is none, the first does not start at 1, or one does not follow on the one before.
+        InputError: there is none, the first does not start at 1, or one does not follow on the one before.
     """
     ordered = sorted(ranges)
     if not ordered:
-        raise ValueError("ranges must hold at least one ChainRange, got none")
+        raise InputError("ranges must hold at least one ChainRange, got none")
     due = 1
     for item in ordered:
         if item.first_batch != due:
-            raise ValueError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
+            raise InputError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
         due = item.last_batch + 1
     if all(item.length == 0 for item in ordered):
-        raise ValueError("ranges must speculate somewhere, got length 0 throughout: leave speculation out altogether")
+        raise InputError("ranges must speculate somewhere, got length 0 throughout: leave speculation out altogether")
     return ordered
 
 
 def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
     """The paths of ranks of `tree` by (length, path), the order in which every engine stores a static tree."""
     if tree.budget == 0:
-        raise ValueError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
+        raise InputError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
     return sorted(tree.to_paths(), key=lambda path: (len(path), path))
 
 
 def check_length(length: int) -> None:
     """A chain's length for an engine that takes a single one."""
     if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-        raise ValueError(
+        raise InputError(
             f"length must be a whole number of at least 1, got {length!r}: to speculate not, name no draft"
         )

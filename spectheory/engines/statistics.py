@@ -9,9 +9,10 @@ from itertools import zip_longest
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 from spectheory.engines.names import FLOAT, agree, title, within
-from spectheory.records import Provenance
 
 RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
@@ -36,7 +37,7 @@ class Statistics:
     What is not reported and does not follow is None.
 
     Raises:
-        ValueError: the totals contradict each other.
+        InputError: the totals contradict each other.
     """
 
     engine: str
@@ -52,11 +53,11 @@ class Statistics:
         if self.drafts == 0 or self.drafted == 0:
             raise _nothing_drafted(self.engine, self.drafts, self.drafted)
         if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
-            raise ValueError(
+            raise InputError(
                 f"accepted={self.accepted} must be at most drafted={self.drafted}: these contradict each other"
             )
         if self.tau is not None and self.tau < 1:
-            raise ValueError(f"tau must be at least 1, the token of the target itself, got {self.tau:g}")
+            raise InputError(f"tau must be at least 1, the token of the target itself, got {self.tau:g}")
         if self.tau is not None and self.drafts and self.accepted is not None:
             agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", ROUNDED_TAU)
 
@@ -104,7 +105,7 @@ def from_positions(
     for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
-            raise ValueError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
+            raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
     provenance = Provenance.now(f"spectheory.engines.{engine}", kind=kind)
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
@@ -129,10 +130,10 @@ def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int
     return hits, trials
 
 
-def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> ValueError:
+def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> InputError:
     known = {"drafts": drafts, "drafted": drafted}
     figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
-    return ValueError(f"{title(engine)} has drafted nothing yet: {figures}")
+    return InputError(f"{title(engine)} has drafted nothing yet: {figures}")
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:
@@ -142,23 +143,23 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
     have drafted `length` tokens each.
 
     Raises:
-        ValueError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
+        InputError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
     """
     if found.acceptance is not None:
-        raise ValueError(
+        raise InputError(
             f"a constant rate cannot be assumed: {title(found.engine)} {found.kind} gives rates by position"
         )
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise ValueError(f"a constant rate needs tau, which {title(found.engine)} {found.kind} does not give here")
+            raise InputError(f"a constant rate needs tau, which {title(found.engine)} {found.kind} does not give here")
         tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
     if found.drafts and found.drafted and found.drafted > length * found.drafts:
-        raise ValueError(
+        raise InputError(
             f"length must be at least the {found.drafted / found.drafts:.4g} drafted a cycle, got {length}"
         )
     if not 1 <= tau <= length + 1:
-        raise ValueError(f"tau must be from 1 to {length + 1} for chains of {length} drafted tokens, got {tau:.4g}")
+        raise InputError(f"tau must be from 1 to {length + 1} for chains of {length} drafted tokens, got {tau:.4g}")
     low, high = 0.0, 1.0
     while (rate := (low + high) / 2) not in (low, high):
         low, high = (rate, high) if sum(rate**i for i in range(length + 1)) < tau else (low, rate)
@@ -204,7 +205,7 @@ def from_rounded(
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
             limit = f"that of position {d - 1}, {rates[d - 1]:g}" if d else "1"
-            raise ValueError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
+            raise InputError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
     slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
     agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
     if percent is not None:
@@ -247,7 +248,7 @@ def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: in
         found = _fitting(rates, n, accepted) if n and abs(1 + accepted / n - tau) <= ROUNDED_TAU else None
         if found is not None:
             return n, found
-    raise ValueError(
+    raise InputError(
         f"accepted={accepted} of drafted={drafted}, tau={tau:g} and the rates {', '.join(f'{r:g}' for r in rates)} fit "
         "no number of cycles: these contradict each other"
     )

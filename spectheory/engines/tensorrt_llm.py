@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.names import EXACT, agree, count, mapping, missing, number, pick
 from spectheory.engines.prometheus import Metrics
@@ -62,7 +63,7 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
             raise missing("specDecodingStats", names, block)
     drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
     if accepted > drafted:
-        raise ValueError(f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: these contradict")
+        raise InputError(f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: these contradict")
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
     if drafted == 0:
         return 0, 0, 0
@@ -76,7 +77,7 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
         requests = round(accepted / (length - 1)) if length is not None and length > 1 else 0
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
-        raise ValueError(
+        raise InputError(
             f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each drafted a token, got {requests}: these "
             "contradict each other"
         )

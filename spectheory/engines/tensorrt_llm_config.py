@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, paths, schedule
-from spectheory.tree import Tree
 
 FILE = "speculative_config.yaml"
 Lines = dict[str, str]
@@ -48,7 +49,7 @@ def export(plan: Shape, *, version: str, model: str) -> Export:
         model: the draft head.
 
     Raises:
-        ValueError: the version cannot run the plan, or the plan is out of the engine's bounds.
+        InputError: the version cannot run the plan, or the plan is out of the engine's bounds.
     """
     key, features = release("TensorRT-LLM", version, VERSIONS)
     if isinstance(plan, Envelope):
@@ -58,7 +59,7 @@ def export(plan: Shape, *, version: str, model: str) -> Export:
     elif is_ranges(plan):
         lines, notes = _ranges(schedule(plan), key, features)
     else:
-        raise ValueError(f"plan must be an Envelope, a Tree or a list of ChainRange, got {type(plan).__name__}")
+        raise InputError(f"plan must be an Envelope, a Tree or a list of ChainRange, got {type(plan).__name__}")
     lines = {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines
     text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
     return Export("tensorrt_llm", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
@@ -66,13 +67,13 @@ def export(plan: Shape, *, version: str, model: str) -> Export:
 
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.dynamic_tree:
-        raise ValueError(
+        raise InputError(
             f"plan must be ranges or a static tree for TensorRT-LLM {version}, got an envelope: "
             "dynamic trees came with 1.3 (PR #13081)"
         )
     most = plan.branching * plan.levels
     if not plan.levels <= plan.nodes <= most:
-        raise ValueError(
+        raise InputError(
             f"nodes must be between levels={plan.levels} and branching * levels={most} for TensorRT-LLM, "
             f"got {plan.nodes}: raise branching or lower nodes"
         )
@@ -88,7 +89,7 @@ def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, 
 def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     longest = max(item.length for item in ranges)
     if ranges[0].length != longest:
-        raise ValueError(
+        raise InputError(
             f"length of the first range must be the longest, {longest}, got {ranges[0].length}: TensorRT-LLM wants "
             "max_draft_len at batch size 1; shorten the others"
         )
@@ -112,13 +113,13 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
 
 def _tree(plan: Tree, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.static_tree:
-        raise ValueError(
+        raise InputError(
             f"plan must be an envelope or ranges for TensorRT-LLM {version}, got a static tree: "
             "PR #18210 removed eagle_choices in 1.4; project the tree onto an envelope"
         )
     choices = [list(path) for path in paths(plan, "TensorRT-LLM")]
     if plan.max_depth == 1:
-        raise ValueError("tree must be at least 2 deep for TensorRT-LLM, got depth 1: it crashes on it (#10323)")
+        raise InputError("tree must be at least 2 deep for TensorRT-LLM, got depth 1: it crashes on it (#10323)")
     lines = {"max_draft_len": str(plan.max_depth), "eagle_choices": json.dumps(choices)}
     return lines, (
         "eagle_choices is deprecated and gone from 1.4",

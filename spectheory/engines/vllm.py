@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.names import EXACT, agree, count, counts, mapping, missing, number
 from spectheory.engines.prometheus import Metrics
@@ -42,7 +43,7 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of `/metrics`: the counters since the server started, summed over label sets.
 
     Raises:
-        ValueError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
+        InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
     """
     metrics, per_position = Metrics.parse(text), PREFIX + "accepted_tokens_per_pos"
     wanted = [PREFIX + name for name in ("drafts", "draft_tokens", "accepted_tokens")]
@@ -84,7 +85,7 @@ class _Line:
                 if not found[name]:
                     wanted = [name for name in list(FORMS)[:2] if not found[name]]
                     raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
-                raise ValueError(f"line must be a single one, got {len(found[name])} of {name}: use from_log")
+                raise InputError(f"line must be a single one, got {len(found[name])} of {name}: use from_log")
         tau, rates, accepted, drafted, percent = found.values()
         return cls(
             tau=float(tau[0]),
@@ -110,12 +111,12 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     another: a position counts in those that have it.
 
     Raises:
-        ValueError: there is no line, one contradicts itself, or there are several and one has no counts.
+        InputError: there is no line, one contradicts itself, or there are several and one has no counts.
     """
     every = text.splitlines()
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
     if len(lines) < len(every) and not any("Mean acceptance length" in line for line in lines):
-        raise ValueError("vLLM has drafted nothing yet: the mean acceptance length is nan in every line")
+        raise InputError("vLLM has drafted nothing yet: the mean acceptance length is nan in every line")
     found = [line for line in lines if re.search(FORMS["Mean acceptance length"], line)]
     if len(found) < 2:
         return from_log_line(found[0] if found else text, min_trials=min_trials)
@@ -124,7 +125,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
         part = _Line.parse(line)
         part.statistics(1)
         if part.accepted is None or part.drafted is None:
-            raise ValueError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
+            raise InputError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
         cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
         rows.append(statistics.from_prefix_counts(counted, cycles))
         drafts, drafted = drafts + cycles, drafted + part.drafted
@@ -150,7 +151,7 @@ def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) 
     read = [_request(item) for item in data]
     used = [row for row in read if row[2]] or read[:1]
     if not used:
-        raise ValueError("data must hold a response, got none")
+        raise InputError("data must hold a response, got none")
     hits, trials = statistics.added((row[0], row[1]) for row in used)
     drafted = [row[3] for row in used]
     return statistics.from_positions(
@@ -196,14 +197,14 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])
     if drafted < accepted:
-        raise ValueError(
+        raise InputError(
             f"num_draft_tokens={drafted} must be at least accepted={accepted}: these contradict each other"
         )
     if by_length:
         said = sum(k * sum(row) for k, row in by_length.items())
         agree("num_draft_tokens", drafted, said, "the steps by draft length", 0)
     elif drafted > most:
-        raise ValueError(
+        raise InputError(
             f"num_draft_tokens must be at most {most}, the longest draft in every step of acceptance_histogram, got "
             f"{drafted}: these contradict each other"
         )
@@ -219,20 +220,20 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
         if not str(k).isdecimal():
-            raise ValueError(f"{name} must have draft lengths as keys, such as '3', got {k!r:.40}")
+            raise InputError(f"{name} must have draft lengths as keys, such as '3', got {k!r:.40}")
         made[int(k)] = counts(f"{name}[{k}]", row)
         if len(row) != int(k) + 1:
-            raise ValueError(f"{name}[{k}] must have {int(k) + 1} entries, got {len(row)}")
+            raise InputError(f"{name}[{k}] must have {int(k) + 1} entries, got {len(row)}")
     if made:
         return made, name
     accepted, drafted = (counts(key, inner.get(key) or []) for key in ("per_step_accepted", "per_step_drafted"))
     if len(accepted) != len(drafted):
-        raise ValueError(
+        raise InputError(
             f"per_step_accepted and per_step_drafted must be equally long, got {len(accepted)} and {len(drafted)}: "
             "pass both as the response has them"
         )
     for j, k in zip(accepted, drafted, strict=True):
         if j > k:
-            raise ValueError(f"per_step_accepted must be at most per_step_drafted={k}, got {j}")
+            raise InputError(f"per_step_accepted must be at most per_step_drafted={k}, got {j}")
         made.setdefault(k, [0] * (k + 1))[j] += 1
     return made, "per_step_accepted"

@@ -22,9 +22,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 from spectheory.engines.exported import Export, release
 from spectheory.engines.shapes import ChainRange, Shape, is_ranges, paths, schedule
-from spectheory.tree import Tree
 
 MAX_SPEC_LEN = 128
 WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
@@ -71,7 +72,7 @@ def export(
             are all to be accepted, for i below the longest chain.
 
     Raises:
-        ValueError: the version cannot run the plan, or an argument is out of its bounds.
+        InputError: the version cannot run the plan, or an argument is out of its bounds.
     """
     number_of_version, keys = release("vLLM", version, VERSIONS)
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
@@ -81,7 +82,7 @@ def export(
     elif is_ranges(plan):
         added, notes = _range_keys(schedule(plan), number_of_version, keys)
     else:
-        raise ValueError(
+        raise InputError(
             f"plan must be ranges of chains for vLLM, got {type(plan).__name__}: it grows no trees (PR #42121 removed "
             "tree attention); export the best chain for each batch size"
         )
@@ -97,20 +98,20 @@ def export(
 def _check_method(method: str, model: str | None, version: str) -> None:
     without = method in WITHOUT_MODEL or method.endswith("_mtp")
     if method not in WITH_MODEL and not without:
-        raise ValueError(f"method must be one of {', '.join(WITH_MODEL + WITHOUT_MODEL)} or *_mtp, got {method!r}")
+        raise InputError(f"method must be one of {', '.join(WITH_MODEL + WITHOUT_MODEL)} or *_mtp, got {method!r}")
     if int(version.split(".")[1]) < FIRST.get(method, 0):
         others = [name for name in WITH_MODEL + WITHOUT_MODEL if int(version.split(".")[1]) >= FIRST.get(name, 0)]
-        raise ValueError(
+        raise InputError(
             f"method must be one that vLLM {version} runs ({', '.join(others)}), got {method!r}: it came with "
             f"0.{FIRST[method]}"
         )
     if model is None and not without:
-        raise ValueError(f"model must name the draft for method={method!r}, got None")
+        raise InputError(f"model must name the draft for method={method!r}, got None")
 
 
 def _check_chain(name: str, length: int) -> None:
     if length > MAX_SPEC_LEN:
-        raise ValueError(f"{name} must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {length}")
+        raise InputError(f"{name} must be at most MAX_SPEC_LEN={MAX_SPEC_LEN} of vLLM's sampler, got {length}")
 
 
 def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dict[str, Any], list[str]]:
@@ -121,7 +122,7 @@ def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dic
             f"vLLM drafts {longest} token{'s' * (longest > 1)} at every batch size"
         ]
     if not keys.schedule:
-        raise ValueError(
+        raise InputError(
             f"plan must be a single range for vLLM {version}, got {len(ranges)}: "
             "num_speculative_tokens_per_batch_size came with 0.24 (PR #32374)"
         )
@@ -137,12 +138,12 @@ def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dic
 
 def _tree_keys(tree: Tree, version: str, keys: Keys, method: str) -> tuple[dict[str, Any], list[str]]:
     if not keys.tree:
-        raise ValueError(
+        raise InputError(
             f"plan must be ranges of chains for vLLM {version}, got a tree: PR #42121 removed tree attention and "
             "speculative_token_tree; use 0.20 or export chains"
         )
     if method not in ("eagle", "eagle3"):
-        raise ValueError(f"method must be eagle or eagle3 for a tree, got {method!r}")
+        raise InputError(f"method must be eagle or eagle3 for a tree, got {method!r}")
     found = paths(tree, "vLLM")
     _check_chain("nodes of the tree", len(found))
     note = "vLLM drafts the tree but verifies a chain only (#20401; the tree sampler #22752 was closed unmerged)"
@@ -151,10 +152,10 @@ def _tree_keys(tree: Tree, version: str, keys: Keys, method: str) -> tuple[dict[
 
 def _synthetic_keys(rates: Sequence[float], longest: int, version: str, keys: Keys) -> dict[str, Any]:
     if not keys.synthetic:
-        raise ValueError(f"synthetic_rates must be None for vLLM {version}: they came with 0.21 (PR #40662)")
+        raise InputError(f"synthetic_rates must be None for vLLM {version}: they came with 0.21 (PR #40662)")
     if len(rates) != longest:
-        raise ValueError(f"synthetic_rates must have {longest} entries, one for each position, got {len(rates)}")
+        raise InputError(f"synthetic_rates must have {longest} entries, one for each position, got {len(rates)}")
     for i, rate in enumerate(rates):
         if not 0 <= rate <= (rates[i - 1] if i else 1):
-            raise ValueError(f"synthetic_rates[{i}] must be a probability and not above the one before, got {rate}")
+            raise InputError(f"synthetic_rates[{i}] must be a probability and not above the one before, got {rate}")
     return {"rejection_sample_method": "synthetic", "synthetic_acceptance_rates": [float(rate) for rate in rates]}

@@ -63,7 +63,7 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
         branch_budget: most branches.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     Source: Goose, Proposition 2, Eq. (2): b_k = b_1 - (k - 1) ln p_s / ln(1 - p_t). That equates the marginal gains of
     real widths and forgets b_k >= 0: with p_s = p_t = 0.5, L = 4 and 2 branches it says 2, 1, 0, -1, where 1, 1, 0, 0

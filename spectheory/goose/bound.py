@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spectheory.core.tree import Tree
 from spectheory.goose.arguments import check_count, check_rate, check_widths, geometric_sum
 from spectheory.goose.two_source import SpineTree
-from spectheory.tree import Tree
 
 
 def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int], branch_depth: int) -> Any:
@@ -24,7 +24,7 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
         branch_depth: D, tokens of each branch, its first one included: a chain.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     What the source says, and what holds. Acceptance is a walk that commits to the first accepted child, (2) of
     `spectheory.goose`. Under it Eq. 1 is no bound but the exact yield of `tree_of_bound`. With independent indicators

@@ -19,7 +19,7 @@ def chain_is_optimal(p_spine: Any, p_branch: Any, length: int) -> bool:
         length: tokens of the match, at least 1.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     Source: stands in the place of Goose's bypass from 8 matched tokens on, Section 4.3, which can lose to transitions
     alone (`spectheory check G-P4-TR`).

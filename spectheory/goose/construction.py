@@ -6,10 +6,10 @@ from collections import deque
 
 import numpy as np
 
+from spectheory.core.tree import Tree
 from spectheory.goose.allocation import harmonic_widths
 from spectheory.goose.arguments import check_count, check_rate
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_law
-from spectheory.tree import Tree
 
 
 def spine_tree(
@@ -50,7 +50,7 @@ def spine_tree(
         siblings: `sequential` or `exclusive`, (2) and (3) of `spectheory.goose`.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     What the source leaves open, and what is done here. Steps 2 and 3 together may use the whole budget, and then step 4
     has nothing: only top_k and min_score leave it something, and what it cannot place is not drafted. The score of a

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from spectheory.core.errors import InputError
 from spectheory.goose.arguments import check_count, check_rate, geometric_sum
 from spectheory.goose.two_source import ROUNDING, Siblings
 
@@ -21,7 +22,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
         siblings: `sequential` or `exclusive`, (2) and (3) of `spectheory.goose`.
 
     Raises:
-        ValueError: an argument is out of range, or exclusive siblings would sum to more than 1.
+        InputError: an argument is out of range, or exclusive siblings would sum to more than 1.
 
     Source: Goose, E.3, step 1, has the sum over h of prod_{d <= h} P_d with P_d = 1 - (1 - p)^(n_d) and n_d the number
     of all candidates at depth d, k^d here. That lets a token at depth d save a path that it does not lie on: for k = 2,
@@ -36,9 +37,9 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
     if siblings == "sequential":
         return geometric_sum(p * geometric_sum(1 - p, int(k)), int(depth) + 1)
     if siblings != "exclusive":
-        raise ValueError(f'siblings must be "sequential" or "exclusive", got {siblings!r:.80}')
+        raise InputError(f'siblings must be "sequential" or "exclusive", got {siblings!r:.80}')
     if k * p > 1 + ROUNDING:
-        raise ValueError(f"k * p must be at most 1 for exclusive siblings, got {k} * {float(p):g}: use a smaller k")
+        raise InputError(f"k * p must be at most 1 for exclusive siblings, got {k} * {float(p):g}: use a smaller k")
     return geometric_sum(min(k * p, p * 0 + 1), int(depth) + 1)
 
 

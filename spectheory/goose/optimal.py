@@ -23,10 +23,10 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from spectheory.core.memory import require_memory
+from spectheory.core.tree import Tree
 from spectheory.goose.arguments import check_count, check_rate
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_law
-from spectheory.search.memory import require_memory
-from spectheory.tree import Tree
 
 COMPILE_ABOVE = 128
 """Nodes; up to here, which covers the paper's 60, the plain body takes at most 0.5 ms and importing Numba hundreds."""
@@ -63,7 +63,7 @@ def optimal_tree(
         branch_depth: longest path of branches from the spine; None for any, 0 for the spine alone.
 
     Raises:
-        ValueError: an argument is out of range, or the search needs more memory than there is.
+        InputError: an argument is out of range, or the search needs more memory than there is.
 
     Source: Goose, Proposition 3, claims that a spine with the branches of Eq. 2 beats every tree of one source. It
     compares with one of the two sources only; neither that tree nor any other shape is better than the one found

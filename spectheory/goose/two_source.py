@@ -8,8 +8,9 @@ from typing import Literal, Self
 
 import numpy as np
 
+from spectheory.core.errors import InputError
+from spectheory.core.tree import LARGEST_TREE, Tree
 from spectheory.goose.arguments import check_rate
-from spectheory.tree import LARGEST_TREE, Tree
 
 Siblings = Literal["sequential", "exclusive"]
 
@@ -21,13 +22,13 @@ def sibling_law(p_branch: float, siblings: Siblings) -> tuple[float, int]:
     """(ratio of a branch's rate to that of the sibling before, most branches at a node).
 
     Raises:
-        ValueError: `siblings` is neither of the two names.
+        InputError: `siblings` is neither of the two names.
     """
     if siblings == "sequential":
         return 1.0 - p_branch, LARGEST_TREE
     if siblings == "exclusive":
         return 1.0, int((1 + ROUNDING) / p_branch) if p_branch * LARGEST_TREE > 1 else LARGEST_TREE
-    raise ValueError(f'siblings must be "sequential" or "exclusive", got {siblings!r:.80}')
+    raise InputError(f'siblings must be "sequential" or "exclusive", got {siblings!r:.80}')
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +68,7 @@ class SpineTree:
         """Any tree of two sources, with its block efficiency.
 
         Raises:
-            ValueError: a rate is no probability, `is_spine` is no chain from the root, or a node has more exclusive
+            InputError: a rate is no probability, `is_spine` is no chain from the root, or a node has more exclusive
                 branches than sum to 1.
         """
         marks = np.array(is_spine, dtype=bool)
@@ -84,10 +85,10 @@ def two_source_reach(
     check_rate("p_branch", p_branch)
     again, most = sibling_law(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
-        raise ValueError(f"is_spine must mark the root and have one entry for each of {len(tree.parent)} nodes")
+        raise InputError(f"is_spine must mark the root and have one entry for each of {len(tree.parent)} nodes")
     spine = np.flatnonzero(is_spine)
     if not np.array_equal(tree.parent[spine[1:]], spine[:-1]):
-        raise ValueError(f"is_spine must mark a chain from the root, got nodes {spine[:20].tolist()}")
+        raise InputError(f"is_spine must mark a chain from the root, got nodes {spine[:20].tolist()}")
     reach, branches = np.ones(len(tree.parent)), np.zeros(len(tree.parent), np.int64)
     for node in range(1, len(reach)):
         above = tree.parent[node]
@@ -95,7 +96,7 @@ def two_source_reach(
             rate = p_spine
         else:
             if branches[above] >= most:
-                raise ValueError(f"node {above} has more than {most} exclusive branches of p_branch={p_branch}")
+                raise InputError(f"node {above} has more than {most} exclusive branches of p_branch={p_branch}")
             rate = p_branch * again ** branches[above] * (1 - p_spine if is_spine[above] else 1)
             branches[above] += 1
         reach[node] = reach[above] * float(rate)

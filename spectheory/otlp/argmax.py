@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector
-from spectheory.draft import DrawRule, top_tokens
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.otlp.solver import Solver
 
 

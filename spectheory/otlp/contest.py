@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector, positive_part, power
+from spectheory.core.arrays import Vector, positive_part, power
 from spectheory.otlp.flow import max_flow
 
 

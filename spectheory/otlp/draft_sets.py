@@ -5,8 +5,9 @@ from __future__ import annotations
 from math import comb
 from typing import Any
 
-from spectheory.arrays import Vector, without
-from spectheory.draft import DrawRule, top_tokens
+from spectheory.core.arrays import Vector, without
+from spectheory.core.draft import DrawRule, top_tokens
+from spectheory.core.errors import InputError
 
 MOST_SETS = 20_000
 """How many sets of drafts are listed at most: a few seconds of work in Fractions."""
@@ -18,10 +19,10 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     Sets have fewer than k tokens where draws repeat, or where q has no more tokens to give.
 
     Raises:
-        ValueError: there are more than MOST_SETS sets, or k is no number of drafts for the rule.
+        InputError: there are more than MOST_SETS sets, or k is no number of drafts for the rule.
     """
     if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise ValueError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
     one = q.tolist()[0] * 0 + 1
     if rule is DrawRule.TOP_K:
         return {frozenset(top_tokens(q, k)): one}
@@ -35,7 +36,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     draws = draws if repeats else min(draws, len(weights))
     count = sum(comb(len(weights), size) for size in range(1 if repeats else draws, draws + 1))
     if count > MOST_SETS:
-        raise ValueError(
+        raise InputError(
             f"{k} drafts from {len(weights)} tokens make {count:,} sets, more than the {MOST_SETS:,} that are listed: "
             "take fewer drafts, or keep only the most probable tokens of q"
         )

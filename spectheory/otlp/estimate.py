@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector
+from spectheory.core.arrays import Vector
+from spectheory.core.errors import InputError
 from spectheory.otlp.solver import Solver
 
 
@@ -27,10 +28,10 @@ def estimated_acceptance(
         rng: source of the draws.
 
     Raises:
-        ValueError: fewer than 2 samples, p or q is no law, their lengths differ, or k < 1.
+        InputError: fewer than 2 samples, p or q is no law, their lengths differ, or k < 1.
     """
     if samples < 2:
-        raise ValueError(f"samples must be at least 2 for a standard error, got {samples}")
+        raise InputError(f"samples must be at least 2 for a standard error, got {samples}")
     chances = [_chance(solver, p, q, solver.rule.children(q, k, rng)) for _ in range(samples)]
     return float(np.mean(chances)), float(np.std(chances, ddof=1) / np.sqrt(samples))
 

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, normalised
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, normalised
+from spectheory.core.draft import DrawRule
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.solver import Solver
 

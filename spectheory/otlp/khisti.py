@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, positive_part, residual
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 from spectheory.otlp.contest import Contest, one_order, regained_in_order
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.optimal_acceptance import optimal_acceptance
@@ -36,7 +37,7 @@ class Khisti(Solver):
         guard: use the naive rule where it accepts at least sum min(p, r), as for p = q.
 
     Raises:
-        ValueError: truncation < 1.
+        InputError: truncation < 1.
 
     Acceptance: sum min(p, r), plus the residual's mass on the drafts that lost: sum_y N((p - r)+)(y) sum_x (1 -
         min(1, p(x) / r(x))) (r(x) - u_y(x)), where u_y(x) is the probability that x wins and y is not drafted, from
@@ -55,7 +56,7 @@ class Khisti(Solver):
 
     def __post_init__(self) -> None:
         if self.truncation < 1:
-            raise ValueError(f"truncation must be at least 1 token, got {self.truncation}")
+            raise InputError(f"truncation must be at least 1 token, got {self.truncation}")
 
     def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.law."""
@@ -91,7 +92,7 @@ class Khisti(Solver):
         """(lower, upper) bounds of the acceptance of k drafts: sum min(p, r), and the optimum over all solvers.
 
         Raises:
-            ValueError: p or q is no law, their lengths differ, or k < 1.
+            InputError: p or q is no law, their lengths differ, or k < 1.
         """
         upper = optimal_acceptance(p, q, k)
         _, r = self._ladder(p, q, k)

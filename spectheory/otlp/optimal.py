@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import DrawRule
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.optimal_acceptance import optimum
@@ -50,7 +50,7 @@ class OptimalTransport(Solver):
         """See Solver.law.
 
         Raises:
-            ValueError: there are more sets of drafts than can be listed.
+            InputError: there are more sets of drafts than can be listed.
         """
         if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose law can only be p
             return p * 1

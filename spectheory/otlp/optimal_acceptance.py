@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector, normalised, positive_part, power
-from spectheory.draft import DrawRule, top_tokens
+from spectheory.core.arrays import Vector, normalised, positive_part, power
+from spectheory.core.draft import DrawRule, top_tokens
+from spectheory.core.errors import InputError
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.solver import _check_pair
 from spectheory.otlp.without_replacement import kept_within
@@ -29,7 +30,7 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
         rule: how they are drawn.
 
     Raises:
-        ValueError: p or q is no law, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions, drawn
+        InputError: p or q is no law, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions, drawn
             without replacement, on so large a vocabulary that their sums cannot be listed.
 
     Cost: O(V log V); for NO_REPLACEMENT some hundred passes of O(k V), in Fractions O(V^k).
@@ -38,7 +39,7 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     """
     _check_pair(p, q)
     if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise ValueError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
     return optimum(p, q, k, rule)
 
 

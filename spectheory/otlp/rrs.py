@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, excess, normalised, residual, without
-from spectheory.chance import draw
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, residual, without
+from spectheory.core.chance import draw
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
 from spectheory.otlp.tries import law_of_tries
@@ -57,10 +58,10 @@ class RRS(Solver):
         """See Solver.acceptance.
 
         Raises:
-            ValueError: too many tokens and drafts for the exact sum.
+            InputError: too many tokens and drafts for the exact sum.
         """
         if k > 2 and len(q) ** (k - 1) > MOST_EVALUATIONS:
-            raise ValueError(
+            raise InputError(
                 f"the exact acceptance of RRS sums over V^(k - 1) drafts, got V = {len(q)} and k = {k}, more than "
                 f"{MOST_EVALUATIONS:,}: use estimated_acceptance(RRS(), p, q, k, samples=..., rng=...)"
             )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from spectheory.arrays import Vector, excess, power
+from spectheory.core.arrays import Vector, excess, power
 
 HALVINGS = (2, 6, 24)
 """How often the bracket [1, k] of rho* is halved, to a width of (k - 1) / 2^32; after each group of halvings the tokens

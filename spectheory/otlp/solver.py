@@ -6,9 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
-from spectheory.arrays import Vector, check_law, check_tokens
-from spectheory.chance import draw
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, check_law, check_tokens
+from spectheory.core.chance import draw
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 
 
 class Solver(ABC):
@@ -35,7 +36,7 @@ class Solver(ABC):
             drafts: (k,) drafted tokens in draw order with repeats, k >= 1.
 
         Raises:
-            ValueError: p or q is no law, their lengths differ, or a draft is outside the vocabulary or has q = 0.
+            InputError: p or q is no law, their lengths differ, or a draft is outside the vocabulary or has q = 0.
         """
         _check_pair(p, q)
         tokens = [int(token) for token in drafts]
@@ -47,11 +48,11 @@ class Solver(ABC):
         """Probability that the emitted token is among k >= 1 drafts drawn by `rule`.
 
         Raises:
-            ValueError: p or q is no law, their lengths differ, or k < 1.
+            InputError: p or q is no law, their lengths differ, or k < 1.
         """
         _check_pair(p, q)
         if k < 1:
-            raise ValueError(f"k must be at least 1 draft, got {k}")
+            raise InputError(f"k must be at least 1 draft, got {k}")
         return self.accepted(p, q, k)
 
     @abstractmethod
@@ -74,4 +75,4 @@ def _check_pair(p: Vector, q: Vector) -> None:
     check_law("p", p)
     check_law("q", q)
     if len(p) != len(q):
-        raise ValueError(f"p and q must be laws on one vocabulary, got {len(p)} and {len(q)} tokens")
+        raise InputError(f"p and q must be laws on one vocabulary, got {len(p)} and {len(q)} tokens")

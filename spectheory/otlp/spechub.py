@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, excess, normalised
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, excess, normalised
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 from spectheory.otlp.greedy_top_k import GreedyTopK
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.solver import Solver
@@ -35,7 +36,7 @@ class SpecHub(Solver):
         Which of two drafts is the hub is read back from a device.
 
         Raises:
-            ValueError: more than 2 drafts.
+            InputError: more than 2 drafts.
         """
         _check_two(len(drafts))
         if len(drafts) == 1:
@@ -66,7 +67,7 @@ class SpecHub(Solver):
         """See Solver.acceptance.
 
         Raises:
-            ValueError: more than 2 drafts.
+            InputError: more than 2 drafts.
         """
         _check_two(k)
         return GreedyTopK().accepted(p, q, k)
@@ -78,4 +79,4 @@ def _positive(number: Any) -> Any:
 
 def _check_two(k: int) -> None:
     if k > 2:
-        raise ValueError(f"SpecHub drafts at most 2 tokens at a node, got {k}: use GreedyTopK for more")
+        raise InputError(f"SpecHub drafts at most 2 tokens at a node, got {k}: use GreedyTopK for more")

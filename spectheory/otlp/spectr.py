@@ -8,9 +8,10 @@ from fractions import Fraction
 from math import inf
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
-from spectheory.chance import draw
-from spectheory.draft import DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, positive_part, power
+from spectheory.core.chance import draw
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 from spectheory.otlp.smallest_factor import gap, smallest_factor
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.tries import law_of_tries
@@ -43,7 +44,7 @@ class SpecTr(Solver):
             used: each is lossless, rho* is among them, so more candidates than 1 never accept less than 1.
 
     Raises:
-        ValueError: rho < 1 or infinite, candidates < 1, or both given.
+        InputError: rho < 1 or infinite, candidates < 1, or both given.
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
@@ -52,11 +53,11 @@ class SpecTr(Solver):
 
     def __post_init__(self) -> None:
         if self.rho is not None and not 1 <= self.rho < inf:
-            raise ValueError(f"rho must be at least 1 and finite, got {self.rho}")
+            raise InputError(f"rho must be at least 1 and finite, got {self.rho}")
         if self.candidates < 1:
-            raise ValueError(f"candidates must be at least 1, got {self.candidates}")
+            raise InputError(f"candidates must be at least 1, got {self.candidates}")
         if self.rho is not None and self.candidates > 1:
-            raise ValueError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
+            raise InputError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
 
     def factor(self, p: Vector, q: Vector, k: int) -> Any:
         """The rho used for k drafts.
@@ -65,7 +66,7 @@ class SpecTr(Solver):
         comes from halving [1, k], so that for Fractions its ends have denominators up to 2^32.
 
         Raises:
-            ValueError: the given rho is below rho*; every factor from there on is lossless, of those below few are.
+            InputError: the given rho is below rho*; every factor from there on is lossless, of those below few are.
         """
         if self.rho is not None:
             return self._given(p, q, k)
@@ -82,7 +83,7 @@ class SpecTr(Solver):
         """See Solver.law.
 
         Raises:
-            ValueError: the given rho is below rho*.
+            InputError: the given rho is below rho*.
         """
         rho = self.factor(p, q, len(drafts))
         _, left, _ = _left(p, q, len(drafts), rho)
@@ -93,7 +94,7 @@ class SpecTr(Solver):
         """See Solver.emit. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
 
         Raises:
-            ValueError: the given rho is below rho*.
+            InputError: the given rho is below rho*.
         """
         k = len(drafts)
         rho = None if self.rho is None else self.factor(p, q, k)
@@ -111,7 +112,7 @@ class SpecTr(Solver):
         """See Solver.acceptance.
 
         Raises:
-            ValueError: the given rho is below rho*.
+            InputError: the given rho is below rho*.
         """
         return _acceptance(p, q, k, self.factor(p, q, k))
 
@@ -120,7 +121,7 @@ class SpecTr(Solver):
         rho = Fraction(self.rho) if exact else float(self.rho)
         if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
             needed = smallest_factor(p, q, k)
-            raise ValueError(
+            raise InputError(
                 f"rho = {self.rho} is below rho* = {float(needed):.9g} for k = {k} drafts here, and only from there on "
                 "every factor is lossless: give rho* or more, or leave rho out"
             )

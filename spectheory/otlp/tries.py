@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from spectheory.arrays import Vector
+from spectheory.core.arrays import Vector
 
 
 def law_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:

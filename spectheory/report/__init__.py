@@ -1,9 +1,5 @@
-"""What people look at: theory, simulation and measurement side by side, in the terminal, as figures, as one page.
+"""What people look at: tables and pictures in the terminal, figures, and pages of HTML.
 
-`terminal` needs rich, `figures` and `page` need matplotlib; each is imported by its own name, so that comparing alone
-stays light. Write a page with `spectheory.records.write_whole`.
+`terminal` needs rich, `figures` and the pages need matplotlib; each is imported by its own name. Write a page with
+`spectheory.core.files.write_whole`.
 """
-
-from spectheory.report.compare import Account, Comparison, accepted_distribution, compare
-
-__all__ = ["Account", "Comparison", "accepted_distribution", "compare"]

@@ -10,11 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
-from spectheory.calibration import Calibrated, Calibration
 from spectheory.report.figures import SERIES
 from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.report.page import drawn, numbers, prose, shell
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
+from spectheory.results.calibration import Calibrated, Calibration
 
 MARK = 4.2
 """Size of a mark, points."""

@@ -6,7 +6,7 @@ from html import escape
 from textwrap import dedent
 
 from spectheory.certify import Certificate, StepCertificate
-from spectheory.records import Provenance
+from spectheory.core.provenance import Provenance
 from spectheory.report.page import drawn, shell
 from spectheory.report.wealth import wealth_figure
 

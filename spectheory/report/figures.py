@@ -6,10 +6,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
 
-from spectheory.acceptance import Acceptance
-from spectheory.latency import Latency
-from spectheory.plan import Plan
-from spectheory.report.compare import Account, Comparison
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import Tree
+from spectheory.hardware.latency import Latency
+from spectheory.planning.planner import Plan
 from spectheory.report.svg import (
     BLUE,
     FAINT,
@@ -25,7 +25,7 @@ from spectheory.report.svg import (
     styled,
     to_svg,
 )
-from spectheory.tree import Tree
+from spectheory.results.comparison import Account, Comparison
 
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}

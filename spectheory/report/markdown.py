@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spectheory.records import write_whole
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
 from spectheory.report.tables import TextTable
 
 
@@ -19,11 +20,11 @@ def put(page: Path, name: str, text: str) -> None:
     """Replace what stands between the lines `<!-- name -->` and `<!-- end of name -->` of `page` by `text`.
 
     Raises:
-        ValueError: the page lacks one of them.
+        InputError: the page lacks one of them.
     """
     begin, end = f"<!-- {name} -->", f"<!-- end of {name} -->"
     before, found, rest = page.read_text(encoding="utf-8").partition(begin)
     _, ended, after = rest.partition(end)
     if not found or not ended:
-        raise ValueError(f"{page} lacks the lines {begin} and {end}, between which the text goes")
+        raise InputError(f"{page} lacks the lines {begin} and {end}, between which the text goes")
     write_whole(page, f"{before}{begin}\n\n{text}\n{end}{after}")

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from itertools import groupby
 from statistics import median
 
-from spectheory.calibration import BOUND, Calibrated, Calibration
 from spectheory.report.tables import MISSING, TextTable
+from spectheory.results.calibration import BOUND, Calibrated, Calibration
 
 CLOSE_PERCENT = 5
 WORST = 3

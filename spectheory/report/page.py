@@ -7,11 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
 
-from spectheory.acceptance import Acceptance
-from spectheory.latency import Latency
-from spectheory.records import GENERATOR, Provenance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.files import GENERATOR
+from spectheory.core.provenance import Provenance
+from spectheory.hardware.latency import Latency
 from spectheory.report import figures, svg
-from spectheory.report.compare import Comparison
 from spectheory.report.tables import (
     TextTable,
     acceptance_rows,
@@ -20,6 +20,7 @@ from spectheory.report.tables import (
     plan_rows,
     plan_sentence,
 )
+from spectheory.results.comparison import Comparison
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of the figures that turn with the page."""
@@ -69,7 +70,7 @@ class Run:
 
 
 def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
-    """The report as one HTML page; write it with `spectheory.records.write_whole`.
+    """The report as one HTML page; write it with `spectheory.core.files.write_whole`.
 
     Args:
         title: the heading.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.search.comparison import Means, PolicyComparison, means
+from spectheory.search.policy_comparison import Means, PolicyComparison, means
 
 COUNTS = {"nodes": "nodes", "depth": "depth", "calls": "draft_calls", "tokens": "draft_tokens"}
 MEANING = "E: tokens per target call if the target accepted each drafted token at the draft's own rate."

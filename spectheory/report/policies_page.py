@@ -9,7 +9,7 @@ from spectheory.report.figures import SERIES
 from spectheory.report.page import drawn, numbers, shell
 from spectheory.report.policies import MEANING, policy_rows
 from spectheory.report.svg import INK, MARKERS, RED, panels, styled, to_svg
-from spectheory.search.comparison import PolicyComparison, means
+from spectheory.search.policy_comparison import PolicyComparison, means
 
 
 @styled

@@ -7,13 +7,13 @@ from html import escape
 
 import numpy as np
 
+from spectheory.core.tree import Tree
+from spectheory.planning.envelope import EnvelopePlan
+from spectheory.planning.scheduler import Schedule, span, spans
 from spectheory.report.figures import PARTS, tree_figure
 from spectheory.report.page import drawn, numbers, shell, sources
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.schedule import Schedule, span, spans
-from spectheory.search.envelope import EnvelopePlan
-from spectheory.tree import Tree
 from spectheory.yields import reach
 
 MOST_DRAWN = 3

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
-from spectheory.latency import Latency
-from spectheory.plan import Plan
-from spectheory.report.compare import Account, Comparison
+from spectheory.core.acceptance import Acceptance
+from spectheory.hardware.latency import Latency
+from spectheory.planning.planner import Plan
+from spectheory.results.comparison import Account, Comparison
 
 MISSING = "-"
 MOST_ACCEPTED = 8

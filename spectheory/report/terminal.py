@@ -9,10 +9,10 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
-from spectheory.acceptance import Acceptance
-from spectheory.latency import Latency
-from spectheory.plan import Plan
-from spectheory.report.compare import Comparison
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import Tree
+from spectheory.hardware.latency import Latency
+from spectheory.planning.planner import Plan
 from spectheory.report.tables import (
     TextTable,
     acceptance_rows,
@@ -21,7 +21,7 @@ from spectheory.report.tables import (
     plan_rows,
     plan_sentence,
 )
-from spectheory.tree import Tree
+from spectheory.results.comparison import Comparison
 
 COMMON, RARE = 0.25, 0.05
 """Reach from which a node is drawn bold, and below which it is drawn dim."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.wallclock import BASELINE, SAME, WallClock
+from spectheory.results.wall_clock import BASELINE, SAME, WallClock
 
 TREES = ("static tree", "dynamic tree")
 AIM = 1.3

@@ -11,21 +11,22 @@ from types import ModuleType
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.checks import check_budget, check_whole
+from spectheory.core.errors import InputError
+from spectheory.core.memory import require_memory
+from spectheory.core.tree import Tree
 from spectheory.search import best_first
-from spectheory.search.arguments import check_budget, check_whole
+from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import Drafter, MarkovDraft, RatesDraft
 from spectheory.search.eagle2 import Eagle2
-from spectheory.search.memory import require_memory
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec, distance_to_optimum
-from spectheory.tree import Tree
 
 __all__ = [
+    "DraftModel",
     "Drafted",
-    "Drafter",
     "Eagle2",
     "MarkovDraft",
     "OptTree",
@@ -54,7 +55,7 @@ def best_tree(
         max_fanout: most children of a node, None for any.
 
     Raises:
-        ValueError: an argument is out of range, or the search needs more memory than there is.
+        InputError: an argument is out of range, or the search needs more memory than there is.
 
     >>> best_tree(Acceptance.by_rank([0.1, 0.8]), 3)
     Tree([-1, 0, 0, 2])
@@ -90,7 +91,7 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
         (max_depth + 1, budget + 1) float64; entry [d, n] is for at most n drafted nodes, none deeper than d.
 
     Raises:
-        ValueError: an argument is out of range, or the table needs more memory than there is.
+        InputError: an argument is out of range, or the table needs more memory than there is.
     """
     check_whole("max_depth", max_depth, 0, "")
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
@@ -112,7 +113,7 @@ def _problem(
 ) -> tuple[np.ndarray, int]:
     """The rates that a tree within the limits can use, (D, R), and the greatest depth of a node in it, at least D."""
     if not isinstance(acceptance, Acceptance):
-        raise ValueError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
+        raise InputError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
     check_budget(budget)
     if max_fanout is not None:
         check_whole("max_fanout", max_fanout, 1, ": None sets no limit")

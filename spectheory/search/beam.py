@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
+from spectheory.core.acceptance import Acceptance
 
 
 class Grown(NamedTuple):

@@ -21,8 +21,8 @@ from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
-from spectheory.search.memory import require_memory
-from spectheory.tree import Tree
+from spectheory.core.memory import require_memory
+from spectheory.core.tree import Tree
 
 COMPILE_ABOVE = 5_000
 """Nodes; up to here, where planners search, the plain body takes some milliseconds and importing Numba hundreds."""
@@ -100,7 +100,7 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
         limit: greatest depth of a node, at least 1.
 
     Raises:
-        ValueError: it needs more memory than there is.
+        InputError: it needs more memory than there is.
     """
     largest = max(budgets)
     require_memory(lambda n: BYTES_PER_NODE * (n + 1), largest)

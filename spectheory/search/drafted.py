@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.tree import Tree
+from spectheory.core.tree import Tree
 
 UNKNOWN_TOKEN = -1
 """At the root, whose token is committed and none of the policy's business."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectheory.search.arguments import check_budget, check_whole
+from spectheory.core.checks import check_budget, check_whole
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import Drafter
 from spectheory.search.frontier import ROOT, Frontier
 
 
@@ -44,7 +44,7 @@ class Eagle2:
         check_whole("depth", self.depth, 1, ": one layer of drafted nodes is depth 1, depth=0 of the published code")
         check_budget(self.budget)
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, layer = Frontier(draft, self.budget), [ROOT]
         for _ in range(self.depth):

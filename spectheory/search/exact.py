@@ -31,8 +31,8 @@ from collections.abc import Sequence
 import numpy as np
 from numba import njit
 
-from spectheory.search.memory import require_memory
-from spectheory.tree import Tree
+from spectheory.core.memory import require_memory
+from spectheory.core.tree import Tree
 
 INLINED = njit(inline="always")
 """For what is done at every entry, where a call with its arrays takes longer than the work."""
@@ -234,7 +234,7 @@ def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) ->
         limit: greatest depth of a node, at least `states`.
 
     Raises:
-        ValueError: it needs more memory than there is.
+        InputError: it needs more memory than there is.
     """
     ranks, largest = table.shape[1], max(budgets)
     require_memory(lambda n: (n + 1) * (4 * states * ranks + 20 * ranks + 100), largest)
@@ -260,7 +260,7 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
         limit: greatest depth of a node, from 1 to the largest budget.
 
     Raises:
-        ValueError: it needs more memory than there is.
+        InputError: it needs more memory than there is.
     """
     rows = len(table)
     found = solve(table, budgets, rows, max(budgets)) if limit > 2 * rows else []

@@ -18,9 +18,9 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectheory.core.tree import Tree
+from spectheory.search.draft_models import DraftedPath, DraftModel, ask
 from spectheory.search.drafted import UNKNOWN_TOKEN, Drafted
-from spectheory.search.drafter import DraftedPath, Drafter, ask
-from spectheory.tree import Tree
 
 
 class Node(NamedTuple):
@@ -57,7 +57,7 @@ class Frontier:
         budget: most drafted nodes of the tree wanted.
     """
 
-    def __init__(self, draft: Drafter, budget: int) -> None:
+    def __init__(self, draft: DraftModel, budget: int) -> None:
         self._draft, self._budget = draft, budget
         self._calls = self._fed = 0
         self.nodes = [ROOT]

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import accumulate
 
-from spectheory.search.arguments import check_budget, check_not_negative
+from spectheory.core.checks import check_budget, check_not_negative
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import Drafter
 from spectheory.search.frontier import ROOT, Frontier, Node
 
 
@@ -73,7 +73,7 @@ class OptTree:
         check_budget(self.budget)
         check_not_negative("threshold", self.threshold, ": 0 drafts until nothing is gained")
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, before = Frontier(draft, self.budget), 0.0
         for _, worth in layers(frontier, self.budget):
@@ -110,7 +110,7 @@ class OptTreeAtCost:
         check_budget(self.budget)
         check_not_negative("draft_over_target", self.draft_over_target, ": seconds of a draft forward over a target's")
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, before = Frontier(draft, self.budget), 1.0
         for depth, (layer, worth) in enumerate(layers(frontier, self.budget), start=1):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectheory.search.arguments import check_budget, check_not_negative, check_whole
+from spectheory.core.checks import check_budget, check_not_negative, check_whole
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import Drafter
 from spectheory.search.frontier import ROOT, Frontier, total
 
 
@@ -47,7 +47,7 @@ class Salf:
         check_not_negative("threshold", self.threshold, ": 0 is the optimal search")
         check_whole("batch", self.batch, 1, ": nodes of one draft call")
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, queue, tree = Frontier(draft, self.budget), [ROOT], []
         while True:

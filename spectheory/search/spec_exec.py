@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from spectheory.search.arguments import check_budget, check_whole
+from spectheory.core.checks import check_budget, check_whole
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import Drafter
 from spectheory.search.frontier import ROOT, Frontier
 
 
@@ -39,7 +39,7 @@ class SpecExec:
         check_budget(self.budget)
         check_whole("batch", self.batch, 1, ": nodes of one draft call")
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, queue = Frontier(draft, self.budget), [ROOT]
         while True:
@@ -51,7 +51,7 @@ class SpecExec:
             queue = sorted(queue[len(batch) :] + children)
 
 
-def distance_to_optimum(drafted: Drafted, draft: Drafter) -> float:
+def distance_to_optimum(drafted: Drafted, draft: DraftModel) -> float:
     """Tokens per cycle by which a tree misses the best one of the budget that its policy was allowed; at least 0.
 
     The draft is taken as it answers: children beyond its columns are not there.

@@ -6,17 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from spectheory.latency import Latency
-from spectheory.search.arguments import check_budget
-from spectheory.search.comparison import TreePolicy, context_of
-from spectheory.search.drafter import Drafter
+from spectheory.core.checks import check_budget
+from spectheory.core.memory import require_memory
+from spectheory.core.tree import Tree
+from spectheory.hardware.latency import Latency
+from spectheory.search.draft_models import DraftModel
 from spectheory.search.eagle2 import Eagle2
-from spectheory.search.memory import require_memory
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
+from spectheory.search.policy_comparison import Policy, context_of
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static import MeanDraft, StaticTree
-from spectheory.tree import Tree
 
 PATHS_BYTES = 45
 """For each budget squared, what growing the policies takes, mostly the paths of the chain: measured up to 4000."""
@@ -27,8 +27,12 @@ ENGINES = ((8, 10), (5, 4))
 
 
 def standard_policies(
-    drafts: Drafter | Sequence[Drafter], budget: int, *, latency: Latency | None = None, context: int | None = None
-) -> dict[str, TreePolicy]:
+    drafts: DraftModel | Sequence[DraftModel],
+    budget: int,
+    *,
+    latency: Latency | None = None,
+    context: int | None = None,
+) -> dict[str, Policy]:
     """Policies for `compare_policies` on the same drafts, all of one budget.
 
     SpecExec by the budget, by 10 and by 1 nodes at a draft call, from the fewest calls to the fewest draft tokens; SALF
@@ -44,13 +48,13 @@ def standard_policies(
         context: tokens in the KV cache, default the middle one of the latency.
 
     Raises:
-        ValueError: there is no draft, the budget is out of range, or needs more memory than there is.
+        InputError: there is no draft, the budget is out of range, or needs more memory than there is.
     """
     check_budget(budget)
     require_memory(lambda n: PATHS_BYTES * n * n, budget)
     mean = MeanDraft(drafts, budget)
     best = SpecExec(budget, batch=budget).grow(mean).tree
-    policies: dict[str, TreePolicy] = {
+    policies: dict[str, Policy] = {
         **{f"SpecExec by {batch}": SpecExec(budget, batch) for batch in (budget, BATCH, 1)},
         "SALF, threshold 0": Salf(budget, 0.0, BATCH),
         "SALF": Salf(budget, batch=BATCH),

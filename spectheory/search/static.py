@@ -7,13 +7,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from spectheory.search.arguments import check_whole
+from spectheory.core.checks import check_whole
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+from spectheory.search.draft_models import DraftedPath, DraftModel, ask
 from spectheory.search.drafted import Drafted
-from spectheory.search.drafter import DraftedPath, Drafter, ask
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
-from spectheory.tree import Tree
 
 _Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
 """By path of ranks: its tokens, those of its children, and the probabilities of these from the root on."""
@@ -39,7 +40,7 @@ class StaticTree:
             least, repair = max(1, self.tree.budget), f": the tree has {self.tree.budget} drafted nodes"
             check_whole("budget", self.budget, least, repair)
 
-    def grow(self, draft: Drafter) -> Drafted:
+    def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, below = Frontier(draft, self.budget or max(1, self.tree.budget)), self.tree.child_lists
         tree, level = [ROOT], [(ROOT, 0)]  # each node with the one of the tree for which it stands
@@ -52,7 +53,7 @@ class StaticTree:
         return frontier.drafted(tree)
 
 
-def best_static_tree(drafts: Drafter | Sequence[Drafter], budget: int, *, max_depth: int | None = None) -> Tree:
+def best_static_tree(drafts: DraftModel | Sequence[DraftModel], budget: int, *, max_depth: int | None = None) -> Tree:
     """The shape of at most `budget` drafted nodes with the highest mean `Drafted.expected` over the drafts.
 
     What a dynamic policy gains over it on the same drafts, it gains by adapting to the context. On one
@@ -64,7 +65,7 @@ def best_static_tree(drafts: Drafter | Sequence[Drafter], budget: int, *, max_de
         max_depth: greatest depth of a node, None for any.
 
     Raises:
-        ValueError: there is no draft, a limit is out of range, or a draft answers nonsense.
+        InputError: there is no draft, a limit is out of range, or a draft answers nonsense.
 
     Source: Sequoia (arXiv 2402.12374), without its assumption that a rate depends on the rank alone.
     """
@@ -72,18 +73,18 @@ def best_static_tree(drafts: Drafter | Sequence[Drafter], budget: int, *, max_de
     return every.grow(MeanDraft(drafts, budget)).tree
 
 
-def listed(drafts: Drafter | Sequence[Drafter]) -> list[Drafter]:
+def listed(drafts: DraftModel | Sequence[DraftModel]) -> list[DraftModel]:
     """One draft or several, checked.
 
     Raises:
-        ValueError: there is none, or what is there cannot be asked.
+        InputError: there is none, or what is there cannot be asked.
     """
-    found: list[Drafter] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
+    found: list[DraftModel] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
     if not found:
-        raise ValueError("drafts must be a drafter or a sequence of at least one, got none")
+        raise InputError("drafts must be a drafter or a sequence of at least one, got none")
     for one in found:
         if not callable(getattr(one, "expand", None)):
-            raise ValueError(f"drafts must answer expand(paths), see Drafter, got {one!r:.80}: use a RatesDraft")
+            raise InputError(f"drafts must answer expand(paths), see DraftModel, got {one!r:.80}: use a RatesDraft")
     return found
 
 
@@ -98,12 +99,12 @@ class MeanDraft:
         fanout: children of a node that are looked at.
     """
 
-    def __init__(self, drafts: Drafter | Sequence[Drafter], fanout: int) -> None:
-        self._drafts: list[tuple[Drafter, _Answers]] = [(draft, {}) for draft in listed(drafts)]
+    def __init__(self, drafts: DraftModel | Sequence[DraftModel], fanout: int) -> None:
+        self._drafts: list[tuple[DraftModel, _Answers]] = [(draft, {}) for draft in listed(drafts)]
         self._fanout = fanout
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See Drafter.expand; C = fanout. The parents of `paths` have been asked for before."""
+        """See DraftModel.expand; C = fanout. The parents of `paths` have been asked for before."""
         above, below = np.zeros((len(paths), 1)), np.zeros((len(paths), self._fanout))
         for draft, answers in self._drafts:
             nodes = [_behind(answers, path) for path in paths]

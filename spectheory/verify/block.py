@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector, accept_ratio
-from spectheory.chance import draw
-from spectheory.draft import Draft
+from spectheory.core.arrays import Vector, accept_ratio
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft
 from spectheory.verify.shortfall import coin, shortfall
 from spectheory.verify.single_path import SinglePath, path_tokens
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
 from spectheory.verify.block import Block
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier
@@ -57,7 +58,7 @@ class GreedyMultiPathBlock(Verifier):
         for node, drawn in enumerate(draft.draws):
             wanted = 0 if depth[node] == depth.max() else len(drawn) if paths == 1 else hits[node]
             if len(drawn) != wanted:
-                raise ValueError(
+                raise InputError(
                     f"draft must be i.i.d. paths of one length that share their common beginnings: {hits[node]} draws "
                     f"hit node {node}, which must have {wanted} draws below it, got {len(drawn)}; draft with "
                     "Paths(K, L, trunk) under DrawRule.IID"

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.chance import draw
-from spectheory.tree import Tree
+from spectheory.core.chance import draw
+from spectheory.core.tree import Tree
 
 
 @dataclass(frozen=True, eq=False)

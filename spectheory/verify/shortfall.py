@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectheory.arrays import Vector, excess, normalised
+from spectheory.core.arrays import Vector, excess, normalised
 
 
 def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:

@@ -6,8 +6,9 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, final
 
-from spectheory.arrays import Vector
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier
 
@@ -45,7 +46,7 @@ class SinglePath(Verifier):
         super()._check(draft, p)
         for node, drawn in enumerate(draft.draws[:-1]):
             if len(drawn) != 1:
-                raise ValueError(
+                raise InputError(
                     f"{self} verifies chains: draft must have one draw at each inner node, got {len(drawn)} at node "
                     f"{node}; draft with Levels((1, 1, ...)), or verify the tree with Traversal()"
                 )

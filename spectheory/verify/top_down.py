@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import normalised
-from spectheory.chance import draw
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import normalised
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft, DrawRule
 from spectheory.otlp import ArgMax, Solver
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier

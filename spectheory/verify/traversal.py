@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import Vector, accept_ratio, without
-from spectheory.chance import draw
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, without
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft, DrawRule
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.shortfall import coin, shortfall
 from spectheory.verify.verifier import Verifier

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectheory.arrays import Vector, accept_ratio
+from spectheory.core.arrays import Vector, accept_ratio
 from spectheory.verify.shortfall import shortfall
 from spectheory.verify.single_path import SinglePath
 

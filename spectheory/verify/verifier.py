@@ -7,8 +7,9 @@ from typing import Any, final
 
 import numpy as np
 
-from spectheory.arrays import check_law, check_tokens
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import check_law, check_tokens
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
 
 
@@ -32,7 +33,7 @@ class Verifier(ABC):
         """The law of (last accepted node, next token). `p` has shape (n + 1, V), the target's law at each node.
 
         Raises:
-            ValueError: `p` has not one law a node, a law of the draft or the target is none, a draft has q = 0, or
+            InputError: `p` has not one law a node, a law of the draft or the target is none, a draft has q = 0, or
                 the verifier is not lossless for the rule by which the draft was drawn.
         """
         self._check(draft, p)
@@ -51,16 +52,16 @@ class Verifier(ABC):
     def _check(self, draft: Draft, p: Any) -> None:
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
-            raise ValueError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}")
+            raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}")
         if len(p) != draft.tree.budget + 1:
-            raise ValueError(f"p must have one law for each of the {draft.tree.budget + 1} nodes, got {len(p)}")
+            raise InputError(f"p must have one law for each of the {draft.tree.budget + 1} nodes, got {len(p)}")
         for node, drawn in enumerate(draft.draws):
             check_law(f"p[{node}]", p[node])
             if drawn:
                 check_law(f"q[{node}]", draft.q[node])
                 check_tokens(draft.drafted(node), draft.q[node])
                 if len(p[node]) != len(draft.q[node]):
-                    raise ValueError(
+                    raise InputError(
                         f"p and q must be laws on one vocabulary, got {len(p[node])} and {len(draft.q[node])} tokens "
                         f"at node {node}"
                     )

@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.expected import Estimate, expected_block_efficiency
-from spectheory.latency import Latency
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+from spectheory.core.world import Paths, World
+from spectheory.hardware.latency import Latency
 from spectheory.otlp import Solver
-from spectheory.tree import Tree
 from spectheory.verify import TopDown
-from spectheory.world import Paths, World
+from spectheory.yields.expected import Estimate, expected_block_efficiency
 
 
 def delayed_block_efficiency(
@@ -41,7 +42,7 @@ def delayed_block_efficiency(
         rng: source of the drawn trees.
 
     Raises:
-        ValueError: an argument is out of range, the solver is not lossless for i.i.d. draws, or there are too many
+        InputError: an argument is out of range, the solver is not lossless for i.i.d. draws, or there are too many
             trees to count; see `expected_block_efficiency`.
 
     Source: Dynamic Delayed Tree Expansion, Definition 5.2 and Eq. (3). Its tau counts accepted tokens, so that its
@@ -67,7 +68,7 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
         context: tokens in the KV cache; None for the middle of the measured contexts.
 
     Raises:
-        ValueError: an argument is out of range.
+        InputError: an argument is out of range.
 
     Source: Dynamic Delayed Tree Expansion, Eq. (11): sum_{j<L1} t_q(l + j) + sum_{j<L2} t_q(l + L1 + j K) +
     t_p(l + L1 + K L2), each t the time of a forward *at a context length*. That charges the K tokens of a branch level
@@ -79,7 +80,7 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     if context is None:
         context = int(latency.contexts[len(latency.contexts) // 2])
     if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
-        raise ValueError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
+        raise InputError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
     drafts = [(1, context + j) for j in range(trunk)]
     drafts += [(1, context + trunk)] * (length > 0)
     drafts += [(paths, context + trunk + 1 + j * paths) for j in range(length - 1)]
@@ -115,4 +116,4 @@ def delayed_throughput(
 def _check_shape(paths: int, length: int, trunk: int) -> None:
     for name, value, least in (("paths", paths, 1), ("length", length, 0), ("trunk", trunk, 0)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise ValueError(f"{name} must be a whole number of at least {least}, got {value!r:.80}")
+            raise InputError(f"{name} must be a whole number of at least {least}, got {value!r:.80}")

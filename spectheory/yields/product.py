@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectheory.acceptance import Acceptance
-from spectheory.tree import Tree
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
 
 
 def reach(tree: Tree, acceptance: Acceptance) -> np.ndarray:
@@ -34,10 +35,10 @@ def block_efficiency_interval(
     end of the interval is moved to where it lies outside: at 0 or all of n accepted.
 
     Raises:
-        ValueError: the rates carry no counts.
+        InputError: the rates carry no counts.
     """
     if acceptance.trials is None:
-        raise ValueError("block_efficiency_interval needs counts: make the Acceptance with from_counts, or measure it")
+        raise InputError("block_efficiency_interval needs counts: make the Acceptance with from_counts, or measure it")
     rng = np.random.default_rng(seed)
     used = acceptance.table[:, : max(1, int(tree.rank.max()) + 1)]
     cells = np.hstack([used, (1 - used.sum(1, keepdims=True)).clip(0)])

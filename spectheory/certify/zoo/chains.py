@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from spectheory.arrays import positive_part
 from spectheory.certify.zoo.specimen import Specimen
-from spectheory.chance import draw
-from spectheory.draft import Draft
-from spectheory.world import Levels
+from spectheory.core.arrays import positive_part
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft
+from spectheory.core.world import Levels
 
 CHAINS = (Levels((1,)), Levels((1, 1)), Levels((1, 1, 1)))
 Coin = Callable[[Any, Any], Any]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectheory.arrays import Vector, positive_part, residual, without
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.chance import draw
-from spectheory.draft import DrawRule, top_tokens
+from spectheory.core.arrays import Vector, positive_part, residual, without
+from spectheory.core.chance import draw
+from spectheory.core.draft import DrawRule, top_tokens
 
 
 def naive(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:

@@ -6,11 +6,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectheory.arrays import Vector
-from spectheory.chance import draw
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import Vector
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.world import Context, DrawPolicy
 from spectheory.verify import walk
-from spectheory.world import Context, Policy
 
 Emit = Callable[[Vector, Vector, list[int], Any], int]
 """(p, q, drafts, rng) -> the token emitted at a node."""
@@ -18,13 +18,13 @@ Emit = Callable[[Vector, Vector, list[int], Any], int]
 
 @dataclass(frozen=True)
 class Specimen:
-    """A verifier for `certify`.
+    """A verifier for `certify_verifier`.
 
     Attributes:
         name: short, with hyphens.
         about: what it does, and where it was seen.
-        given: what `certify` takes.
-        is_lossless: what `certify` must find.
+        given: what `certify_verifier` takes.
+        is_lossless: what `certify_verifier` must find.
         policies: shapes that it is meant for; all of its rule where None.
     """
 
@@ -32,7 +32,7 @@ class Specimen:
     about: str
     given: Any
     is_lossless: bool
-    policies: tuple[Policy, ...] | None = None
+    policies: tuple[DrawPolicy, ...] | None = None
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.arrays import residual
 from spectheory.certify.zoo.specimen import StepSpecimen
-from spectheory.world import Context
+from spectheory.core.arrays import residual
+from spectheory.core.world import Context
 
 SIZE = 8
 _rng = np.random.default_rng(7)

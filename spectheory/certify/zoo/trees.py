@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.arrays import Vector, accept_ratio, positive_part, residual, without
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.chance import draw
-from spectheory.draft import Draft, DrawRule
+from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual, without
+from spectheory.core.chance import draw
+from spectheory.core.draft import Draft, DrawRule
+from spectheory.core.world import Levels, Paths
 from spectheory.otlp import Khisti, Solver, SpecTr
-from spectheory.world import Levels, Paths
 
 
 def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: Any) -> tuple[int, int]:

@@ -1,0 +1,20 @@
+"""For the test suites of people who write verifiers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spectheory.certify import Verdict, certify_verifier
+
+
+def assert_lossless(given: Any, **options: Any) -> None:
+    """Fail with the smallest counterexample unless `given` keeps the target's distribution.
+
+    `options` are those of `certify_verifier`.
+
+    Raises:
+        AssertionError: lossy, or undecided because it raised, hung or could not be replayed.
+    """
+    certificate = certify_verifier(given, **options)
+    if certificate.verdict is not Verdict.LOSSLESS:
+        raise AssertionError("\n".join(certificate.lines()))

@@ -1,0 +1,246 @@
+"""Acceptance: how often the child of each rank, at each depth, is the accepted one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar, Self
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.record import Record
+from spectheory.core.tree import Tree
+
+ROUNDING = 1e-9
+"""How far above 1 a row of rates may sum through rounding."""
+THREE_DECIMALS = 0.0005 + ROUNDING
+"""How far a rate may be from its counts: that of a record made by hand is rounded."""
+
+MIN_TRIALS = 100
+"""Visits that a depth needs to have rates of its own, where nothing else is said."""
+
+
+class TooFewTrialsError(InputError):
+    """There are fewer than the wanted `min_trials` visits even of the root, of which `trials` were counted."""
+
+    def __init__(self, trials: int, min_trials: int) -> None:
+        super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text")
+        self.trials = trials
+        self.min_trials = min_trials
+
+
+@dataclass(frozen=True, eq=False)
+class Acceptance(Record):
+    """Rates by depth and rank, with the counts they come from where they were measured.
+
+    `table[d, r]` is the probability that, given that a node at depth d is accepted, its child of rank r is the
+    accepted one; the last row holds for all deeper nodes, ranks beyond the table have rate 0. Children of one node
+    exclude each other, so a row sums to at most 1. Make one with `by_rank`, `by_depth_and_rank` or `from_counts`.
+
+    Attributes:
+        table: (D, R) float64.
+        hits: (D, R) int64 or None: how often rank r was the accepted one.
+        trials: (D,) int64 or None: how often a node at that depth was reached.
+    """
+
+    kind: ClassVar[str] = "acceptance"
+
+    table: np.ndarray
+    hits: np.ndarray | None = None
+    trials: np.ndarray | None = None
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        table = np.array(self.table, dtype=np.float64)
+        if table.ndim != 2 or table.size == 0:
+            raise InputError(f"table must have shape (depths, ranks), both at least 1, got shape {table.shape}")
+        for d, row in enumerate(table):
+            bad = ~(row >= 0)  # NaN as well
+            if bad.any():
+                r = int(bad.argmax())
+                raise InputError(f"table[{d}, {r}] must be a probability, got {row[r]}")
+            if row.sum() > 1 + ROUNDING:
+                raise InputError(
+                    f"table[{d}] must sum to at most 1 (one child at most is the accepted one), got {row.sum():.6g}"
+                )
+        table.setflags(write=False)
+        object.__setattr__(self, "table", table)
+        if (self.hits is None) != (self.trials is None):
+            raise InputError("hits and trials must be given together")
+        if self.hits is not None and self.trials is not None:
+            hits, trials = _counts(self.hits, self.trials)
+            if hits.shape != table.shape:
+                raise InputError(f"hits must have the shape of the table, {table.shape}, got {hits.shape}")
+            _require_agreement(table, hits, trials, smoothed="smoothed" in self.provenance.details)
+            object.__setattr__(self, "hits", hits)
+            object.__setattr__(self, "trials", trials)
+
+    @classmethod
+    def by_rank(cls, rates: Sequence[float] | np.ndarray) -> Self:
+        """The same rates at every depth: Sequoia's positional acceptance. `rates` has shape (R,)."""
+        row = np.asarray(rates, dtype=np.float64)
+        if row.ndim != 1:
+            raise InputError(f"rates must have shape (ranks,), got shape {row.shape}")
+        return cls(row[None, :])
+
+    @classmethod
+    def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | np.ndarray) -> Self:
+        """Rates for children at depth d + 1 in row d; the last row holds for deeper ones. Shape (D, R)."""
+        return cls(np.asarray(table, dtype=np.float64))
+
+    @classmethod
+    def from_counts(
+        cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = MIN_TRIALS
+    ) -> Self:
+        """Measured rates hits / trials. Shapes (D, R), (D,).
+
+        Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them. Raises
+        TooFewTrialsError where none is kept.
+        """
+        hits, trials = _counts(hits, trials)
+        few = trials < min_trials
+        kept = int(few.argmax()) if few.any() else len(trials)
+        if kept == 0:
+            raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
+        return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance)
+
+    @classmethod
+    def from_ranks(
+        cls,
+        texts: Iterable[np.ndarray],
+        *,
+        ranks: int,
+        max_depth: int = 16,
+        min_trials: int = MIN_TRIALS,
+        policy: Tree | None = None,
+        provenance: Provenance = UNKNOWN,
+    ) -> Self:
+        """Rates from the rank of the target's token at every position of its own texts.
+
+        Args:
+            texts: for each text an integer row of ranks, -1 where the token was not among the candidates.
+            ranks: number of candidates, R.
+            max_depth: rows of the table at most.
+            min_trials: see `from_counts`.
+            policy: count from the positions at which cycles with this tree start, instead of from all.
+            provenance: where the texts come from.
+
+        A position counts for depth d when counting started d tokens before it and these d tokens were among their
+        candidates: then a tree rooted there can reach it. Cycles start where the one before ended, often at a token
+        that the draft missed, and what follows a miss is harder than the average: rates over all positions predict too
+        much. Plan with those, then again with the rates that the planned tree sees.
+        """
+        hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
+        for text in texts:
+            rank = np.asarray(text, np.int64)
+            place = np.arange(len(rank))
+            last_miss = np.maximum.accumulate(np.where(rank < 0, place, -1))
+            run = place - 1 - np.concatenate([[-1], last_miss[:-1]])[: len(rank)]
+            starts = place if policy is None else cycle_starts(rank, policy)
+            for depth in range(max_depth):
+                at = starts[starts + depth < len(rank)] + depth
+                reached = rank[at[run[at] >= depth]]
+                trials[depth] += len(reached)
+                hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
+        return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
+
+    @property
+    def depths(self) -> int:
+        """Rows of the table."""
+        return self.table.shape[0]
+
+    @property
+    def ranks(self) -> int:
+        """Columns of the table: the largest fan-out with a rate above 0."""
+        return self.table.shape[1]
+
+    @property
+    def temperature(self) -> float | None:
+        """That of the text which the rates were counted on, None where the provenance does not say."""
+        said = self.provenance.details.get("temperature")
+        return None if said is None else float(said)
+
+    @property
+    def is_antitonic(self) -> bool:
+        """Whether no rate is below that of a later rank, so that best-first search is exact."""
+        return bool((np.diff(self.table, axis=1) <= 0).all())
+
+    def row(self, depth: int) -> np.ndarray:
+        """(R,) rates of the children of a node at `depth`."""
+        return self.table[min(depth, self.depths - 1)]
+
+    def smoothed(self) -> Self:
+        """The nearest table that is non-increasing in rank (least squares, row by row).
+
+        The sum of a row, the chance that any child is accepted, stays as it was; the counts are kept as measured.
+        """
+        from scipy.optimize import isotonic_regression
+
+        rows = [isotonic_regression(row, increasing=False).x for row in self.table]
+        stamp = self.provenance.noting(smoothed="antitonic in rank")
+        said = [] if self.is_antitonic else ["rates are smoothed, so that none is below that of a later rank"]
+        return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
+
+    def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
+        """Lower and upper Clopper-Pearson limits of each rate, each (D, R), positions taken as independent.
+
+        Raises:
+            InputError: the rates carry no counts.
+        """
+        from scipy.stats import beta
+
+        if self.hits is None or self.trials is None:
+            raise InputError("interval needs counts: make the Acceptance with from_counts, or measure it")
+        tail, misses = (1 - level) / 2, self.trials[:, None] - self.hits
+        low = np.nan_to_num(beta.ppf(tail, self.hits, misses + 1))
+        high = np.nan_to_num(beta.ppf(1 - tail, self.hits + 1, misses), nan=1.0)
+        return low, high
+
+
+def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
+    """Positions of a text at which draft-and-verify cycles with `tree` start; its first token comes with the prompt.
+
+    Args:
+        ranks: (tokens,) rank of each token among its candidates, -1 where it was not among them.
+        tree: what every cycle drafts.
+    """
+    starts, position = [], 1
+    while position < len(ranks):
+        starts.append(position)
+        node, children = 0, tree.children(0)
+        while position < len(ranks) and 0 <= ranks[position] < len(children):
+            node = int(children[ranks[position]])
+            children = tree.children(node)
+            position += 1
+        position += 1
+    return np.array(starts, np.int64)
+
+
+def _require_agreement(table: np.ndarray, hits: np.ndarray, trials: np.ndarray, *, smoothed: bool) -> None:
+    """Check that the table is hits / trials; of smoothed rates, that its rows sum to those."""
+    counted = hits / np.maximum(trials, 1)[:, None]
+    if smoothed:
+        table, counted = table.sum(1, keepdims=True), counted.sum(1, keepdims=True)
+    bad = np.argwhere(np.abs(table - counted) > THREE_DECIMALS)
+    if len(bad):
+        d, r = bad[0]
+        entry = f"the sum of table[{d}]" if smoothed else f"table[{d}, {r}]"
+        accepted = hits[d].sum() if smoothed else hits[d, r]
+        raise InputError(
+            f"{entry} is {table[d, r]:.6g}, but {accepted:,} hits of {trials[d]:,} trials make it {counted[d, r]:.6g}: "
+            "these contradict each other, make the rates with Acceptance.from_counts"
+        )
+
+
+def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Both as int64, checked."""
+    hits, trials = np.asarray(hits), np.asarray(trials)
+    if hits.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
+        raise InputError(f"hits and trials must be whole numbers, got {hits.dtype} and {trials.dtype}")
+    if hits.ndim != 2 or trials.shape != hits.shape[:1]:
+        raise InputError(f"hits and trials must have shapes (D, R) and (D,), got {hits.shape} and {trials.shape}")
+    if (hits < 0).any() or (hits.sum(1) > trials).any():
+        raise InputError("hits must be counts >= 0 that sum to at most trials in each row")
+    return hits.astype(np.int64), trials.astype(np.int64)

@@ -1,0 +1,137 @@
+"""A draft: a tree with tokens, the draft's laws, and how and in which order its children were drawn."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import Any
+
+from spectheory.core.arrays import Vector, without
+from spectheory.core.chance import draw
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+
+
+class DrawRule(Enum):
+    """How the children of a node were drawn from the draft's law q there."""
+
+    IID = "independent draws; those that coincide share a node"
+    IID_APART = "independent draws, each a node of its own"
+    NO_REPLACEMENT = "draws without replacement, in draw order"
+    TOP_K = "the k tokens of highest probability, in that order"
+    TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
+    HUB = "one draw; beside it the most probable token, or one draw from the others where it was that"
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def children(self, q: Vector, k: int, rng: Any) -> list[int]:
+        """Up to k tokens in draw order, with repeats; fewer where q has no more tokens to give.
+
+        Ties in probability go to the lower token. `rng` is a `numpy.random.Generator` or a `Replay`.
+
+        Raises:
+            InputError: k < 1, or k other than 2 for HUB (1 stands for one plain draw).
+        """
+        if k < 1 or (self is DrawRule.HUB and k > 2):
+            raise InputError(f"k must be at least 1{', at most 2' if self is DrawRule.HUB else ''}, got {k}")
+        if self in (DrawRule.IID, DrawRule.IID_APART):
+            return [draw(q, rng) for _ in range(k)]
+        if self is DrawRule.TOP_K:
+            return top_tokens(q, k)
+        if self is DrawRule.HUB and k == 2:
+            first, hub = draw(q, rng), top_tokens(q, 1)[0]
+            return [first, hub] if first != hub else [first, *_draw_apart(without(q, hub), 1, rng)]
+        head = top_tokens(q, k - 1) if self is DrawRule.TOP_K_THEN_ONE else []
+        rest = q
+        for token in head:
+            rest = without(rest, token)
+        return head + _draw_apart(rest, k - len(head), rng)
+
+
+def top_tokens(q: Vector, k: int) -> list[int]:
+    """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
+    rest, found = q * 1, []
+    while len(found) < k and rest[top := int(rest.argmax())] > 0:
+        found.append(top)
+        rest[top] = rest[top] * 0
+    return found
+
+
+def _draw_apart(q: Vector, k: int, rng: Any) -> list[int]:
+    """Up to k draws from q without replacement."""
+    drawn: list[int] = []
+    while len(drawn) < k and q.sum() > 0:
+        drawn.append(draw(q, rng))
+        q = without(q, drawn[-1])
+    return drawn
+
+
+@dataclass(frozen=True, eq=False)
+class Draft:
+    """One drafted tree, as a verifier sees it.
+
+    Attributes:
+        tree: its shape, with n drafted nodes.
+        tokens: (n + 1,) token at each node; the root's is the last committed token.
+        q: (n + 1, V) law from which the children of each node were drawn; rows of leaves are not read.
+        draws: draws[u] lists the child nodes of u in draw order, repeats included.
+        rule: how they were drawn.
+
+    Raises:
+        InputError: shapes disagree, `draws` does not name exactly the children of each node, or siblings of one token
+            that the rule puts into one node are two.
+    """
+
+    tree: Tree
+    tokens: Any
+    q: Any
+    draws: tuple[tuple[int, ...], ...]
+    rule: DrawRule
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.rule, DrawRule):
+            raise InputError(f"rule must be a DrawRule such as DrawRule.IID, got {self.rule!r}")
+        nodes = self.tree.budget + 1
+        if len(self.tokens) != nodes or len(self.q) != nodes or len(self.draws) != nodes:
+            raise InputError(
+                f"tokens, q and draws must have one entry for each of the {nodes} nodes, "
+                f"got {len(self.tokens)}, {len(self.q)} and {len(self.draws)}"
+            )
+        for node, (drawn, children) in enumerate(zip(self.draws, self.tree.child_lists, strict=True)):
+            if sorted(set(drawn)) != list(children):
+                raise InputError(
+                    f"draws[{node}] must name the children {list(children)} of that node, got {list(drawn)}"
+                )
+            tokens = [int(self.tokens[child]) for child in children]
+            if self.rule is not DrawRule.IID_APART and len(set(tokens)) < len(tokens):
+                raise InputError(
+                    f"siblings of node {node} have tokens {tokens}: under {self.rule} equal tokens share a node, "
+                    "repeated in draws (or use DrawRule.IID_APART)"
+                )
+        if self.rule is not DrawRule.IID and any(len(set(drawn)) < len(drawn) for drawn in self.draws):
+            raise InputError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
+
+    @classmethod
+    def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+        """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
+        draft = object.__new__(cls)
+        vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
+        return draft
+
+    @classmethod
+    def in_order(cls, tree: Tree, tokens: Any, q: Any, rule: DrawRule) -> Draft:
+        """A draft without repeats whose children were drawn in order of rank."""
+        return cls(tree, tokens, q, tree.child_lists, rule)
+
+    def drafted(self, node: int) -> list[int]:
+        """(k,) tokens drafted below `node`, in draw order with repeats."""
+        return [int(self.tokens[child]) for child in self.draws[node]]
+
+    def context(self, node: int) -> tuple[int, ...]:
+        """The drafted tokens on the way from the root to `node`, both ends as they are: () for the root."""
+        path: list[int] = []
+        while node:
+            path.append(int(self.tokens[node]))
+            node = int(self.tree.parent[node])
+        return tuple(reversed(path))

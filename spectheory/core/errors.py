@@ -1,0 +1,10 @@
+"""The error for input that cannot be used."""
+
+from __future__ import annotations
+
+
+class InputError(ValueError):
+    """An argument, a file or a folder cannot be used; the message names it, its value and the repair.
+
+    Every function of this package that refuses its input raises this class. Any other exception is a bug of ours.
+    """

@@ -1,0 +1,182 @@
+"""A draft tree is one parent array; everything else is derived from it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+
+LARGEST_TREE = 50_000_000
+"""Nodes; a parent array beyond this is a mistake in the arguments, not a draft tree."""
+
+
+class Tree:
+    """A draft tree. Node 0 is the last committed token, nodes 1..budget are drafted.
+
+    Args:
+        parent: (budget + 1,) integers, topological: `parent[0] == -1` and `0 <= parent[u] < u`.
+            Siblings take their rank from the order of their indices.
+
+    Raises:
+        InputError: `parent` is empty, not one-dimensional, not whole numbers, or not topological.
+    """
+
+    __slots__ = ("__dict__", "parent")
+
+    parent: np.ndarray
+
+    def __init__(self, parent: Sequence[int] | np.ndarray) -> None:
+        given: Any = np.asarray(parent)
+        if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
+            raise InputError(f"parent must be a row of whole numbers, [-1] for the root alone, got {parent!r:.80}")
+        if given.size > LARGEST_TREE:
+            raise InputError(f"parent must have at most {LARGEST_TREE:,} nodes, got {given.size:,}")
+        inner = given[1:]
+        if given[0] != -1 or (inner < 0).any() or (inner >= np.arange(1, given.size)).any():
+            shown = str(given[:12].tolist())[:-1] + (", ...]" if given.size > 12 else "]")
+            raise InputError(f"parent must be topological with parent[0] == -1, got {shown}")
+        self.parent = given.astype(np.int32)
+        self.parent.setflags(write=False)
+
+    @classmethod
+    def unchecked(cls, parent: Sequence[int]) -> Tree:
+        """For code that builds trees by the thousand and cannot build wrong ones: the same, without a look at it."""
+        tree = object.__new__(cls)
+        tree.parent = np.array(parent, np.int32)
+        tree.parent.setflags(write=False)
+        return tree
+
+    @classmethod
+    def chain(cls, budget: int) -> Tree:
+        """`budget` drafted tokens one after another; `Tree.chain(0)` is the root alone, no speculation."""
+        if not 0 <= budget < LARGEST_TREE:
+            raise InputError(f"budget of a chain must be between 0 and {LARGEST_TREE - 1:,}, got {budget}")
+        return cls(np.arange(-1, budget))
+
+    @classmethod
+    def k_ary(cls, fanout: int, depth: int) -> Tree:
+        """The full tree in which every node above `depth` has `fanout` children."""
+        if fanout < 1 or depth < 0:
+            raise InputError(f"k_ary needs fanout >= 1 and depth >= 0, got fanout={fanout}, depth={depth}")
+        inner = 0
+        for level in range(depth):
+            inner += fanout**level
+            if inner * fanout >= LARGEST_TREE:
+                raise InputError(
+                    f"k_ary(fanout={fanout}, depth={depth}) has more than {LARGEST_TREE:,} nodes: use a smaller depth"
+                )
+        return cls(np.concatenate([[-1], np.repeat(np.arange(inner), fanout)]))
+
+    @classmethod
+    def from_paths(cls, paths: Iterable[Sequence[int]]) -> Tree:
+        """The tree whose nodes are `paths` of child ranks, root excluded; nodes are put in order (length, path).
+
+        Raises:
+            InputError: a path is empty, stands twice, lacks its prefix, or lacks the sibling of the rank before it.
+        """
+        rows = sorted((tuple(int(rank) for rank in path) for path in paths), key=lambda path: (len(path), path))
+        index: dict[tuple[int, ...], int] = {(): 0}
+        for path in rows:
+            if not path or path in index:
+                raise InputError(f"paths must be distinct and not empty, got {path} {'twice' if path else ''}".rstrip())
+            if path[:-1] not in index:
+                raise InputError(f"paths must contain every prefix: {path} is there, {path[:-1]} is not")
+            if path[-1] < 0 or (path[-1] > 0 and (*path[:-1], path[-1] - 1) not in index):
+                raise InputError(f"paths must use ranks 0..k-1 without gaps: {path} has no sibling of the rank before")
+            index[path] = len(index)
+        return cls([-1] + [index[path[:-1]] for path in rows])
+
+    @property
+    def budget(self) -> int:
+        """Number of drafted nodes, root excluded."""
+        return len(self.parent) - 1
+
+    @cached_property
+    def depth(self) -> np.ndarray:
+        """(budget + 1,) int32, edges from the root; 0 for the root."""
+        depth = np.ones(len(self.parent), np.int32)
+        depth[0] = 0
+        ancestor = np.maximum(self.parent, 0)
+        while ancestor.any():  # pointer doubling: log2(depth) rounds
+            depth += depth[ancestor]
+            ancestor = ancestor[ancestor]
+        return depth
+
+    @cached_property
+    def rank(self) -> np.ndarray:
+        """(budget + 1,) int32, 0-based position among siblings in index order; 0 for the root."""
+        order = np.argsort(self.parent, kind="stable")
+        sorted_parent = self.parent[order]
+        first = np.searchsorted(sorted_parent, sorted_parent)
+        rank = np.empty(len(order), np.int32)
+        rank[order] = np.arange(len(order)) - first
+        return rank
+
+    @cached_property
+    def _children(self) -> tuple[np.ndarray, np.ndarray]:
+        order = np.argsort(self.parent, kind="stable")
+        return order, np.searchsorted(self.parent[order], np.arange(len(self.parent) + 1))
+
+    def children(self, node: int) -> np.ndarray:
+        """Indices of the children of `node` in order of rank."""
+        if not 0 <= node <= self.budget:
+            raise InputError(f"node must be between 0 and {self.budget}, got {node}")
+        order, start = self._children
+        return order[start[node] : start[node + 1]]
+
+    @cached_property
+    def child_lists(self) -> tuple[tuple[int, ...], ...]:
+        """For each of the budget + 1 nodes its children in order of rank."""
+        lists: list[list[int]] = [[] for _ in self.parent]
+        for node, parent in enumerate(self.parent[1:].tolist(), start=1):
+            lists[parent].append(node)
+        return tuple(map(tuple, lists))
+
+    @cached_property
+    def max_depth(self) -> int:
+        """Depth of the deepest node."""
+        return int(self.depth.max())
+
+    @property
+    def is_chain(self) -> bool:
+        """Whether no node has two children."""
+        return self.max_depth == self.budget
+
+    def ancestor_mask(self) -> np.ndarray:
+        """(budget + 1, budget + 1) bool; [u, v] says that v is u or an ancestor of u: the tree attention mask."""
+        mask = np.eye(len(self.parent), dtype=bool)
+        for node, parent in enumerate(self.parent[1:].tolist(), start=1):
+            mask[node] |= mask[parent]
+        return mask
+
+    def to_paths(self) -> list[tuple[int, ...]]:
+        """For each drafted node its path of ranks from the root, in node order."""
+        paths: list[tuple[int, ...]] = [()]
+        for node in range(1, len(self.parent)):
+            paths.append((*paths[self.parent[node]], int(self.rank[node])))
+        return paths[1:]
+
+    def level_widths(self) -> np.ndarray:
+        """(max_depth,) number of inner nodes at depth 0, 1, ...: the tokens of each draft forward that grows the tree.
+
+        Entry 0 is the root, so a chain of n has n ones and the root alone has no entry.
+        """
+        inner = np.unique(self.parent[1:])
+        return np.bincount(self.depth[inner], minlength=self.max_depth)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Tree) and np.array_equal(self.parent, other.parent)
+
+    def __hash__(self) -> int:
+        return hash(self.parent.tobytes())
+
+    def __repr__(self) -> str:
+        if self.is_chain:
+            return f"Tree.chain({self.budget})"
+        if self.budget <= 12:
+            return f"Tree({self.parent.tolist()})"
+        return f"<Tree of {self.budget} nodes, depth {self.max_depth}>"

@@ -1,0 +1,1 @@
+"""GPUs, models and what a forward takes on them: measured, or computed by a roofline."""

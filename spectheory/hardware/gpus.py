@@ -1,0 +1,99 @@
+"""GPUs: memory, bandwidth and dense peak rates, from `data/gpus.csv`, which names the source of each row."""
+
+from __future__ import annotations
+
+import csv
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from spectheory.core.errors import InputError
+from spectheory.core.names import unknown
+
+DRIVER_NAMES = {
+    "NVIDIA H100 80GB HBM3": "h100_sxm",
+    "NVIDIA H200": "h200_sxm",
+    "NVIDIA B200": "b200",
+    "NVIDIA A100-SXM4-80GB": "a100_80_sxm",
+    "NVIDIA A100-SXM4-40GB": "a100_40",
+    "NVIDIA A100-PCIE-40GB": "a100_40",
+}
+"""What a driver calls a GPU where the maker's name is another."""
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU, by the maker's numbers. Rates are dense: half of what is printed "with sparsity".
+
+    Attributes:
+        name: key of the table, such as `h100_sxm`.
+        full_name: the maker's name.
+        memory_bytes: memory, counting a GB as 1e9.
+        bandwidth_bytes_per_second: peak rate of its memory.
+        bf16_flops_per_second: dense peak in bfloat16 with float32 accumulation.
+        fp8_flops_per_second: dense peak in fp8; None where it has no such units.
+        sources: where the numbers are from, and what to beware of.
+    """
+
+    name: str
+    full_name: str
+    memory_bytes: float
+    bandwidth_bytes_per_second: float
+    bf16_flops_per_second: float
+    fp8_flops_per_second: float | None
+    sources: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        for field in ("memory_bytes", "bandwidth_bytes_per_second", "bf16_flops_per_second", "fp8_flops_per_second"):
+            value = getattr(self, field)
+            if value is not None and not 0 < value < float("inf"):
+                raise InputError(f"{field} of GPU {self.name!r} must be finite and above 0, got {value}")
+
+
+def gpu(name: str | Gpu) -> Gpu:
+    """The GPU of that key, full name or driver's name, in any case; a `Gpu` of your own is returned as it is.
+
+    >>> gpu("h100_sxm").bandwidth_bytes_per_second
+    3350000000000.0
+
+    Raises:
+        InputError: no such GPU; the message lists near names.
+    """
+    if isinstance(name, Gpu):
+        return name
+    if not isinstance(name, str):
+        raise InputError(f"gpu must be a name, such as h100_sxm, or a Gpu, got {name!r:.80}")
+    wanted = _plain(name)
+    wanted = next((key for driver, key in DRIVER_NAMES.items() if _plain(driver) == wanted), wanted)
+    for known in _table().values():
+        if wanted in (_plain(known.name), _plain(known.full_name)):
+            return known
+    raise InputError(unknown("GPU", name, _table()))
+
+
+def gpu_names() -> tuple[str, ...]:
+    """The keys of the table."""
+    return tuple(_table())
+
+
+def _plain(name: str) -> str:
+    return name.strip().lower().replace("-", "_").replace(" ", "_")
+
+
+@cache
+def _table() -> dict[str, Gpu]:
+    text = (files("spectheory") / "data" / "gpus.csv").read_text(encoding="utf-8")
+    return {row["key"]: _gpu(row) for row in csv.DictReader(text.splitlines())}
+
+
+def _gpu(row: dict[str, str]) -> Gpu:
+    fp8 = row["fp8_dense_tflops"]
+    return Gpu(
+        name=row["key"],
+        full_name=row["name"],
+        memory_bytes=float(row["mem_gb"]) * 1e9,
+        bandwidth_bytes_per_second=float(row["mem_bw_gb_s"]) * 1e9,
+        bf16_flops_per_second=float(row["bf16_dense_tflops"]) * 1e12,
+        fp8_flops_per_second=float(fp8) * 1e12 if fp8 else None,
+        sources=tuple(row[column] for column in ("primary_source", "cross_check", "notes") if row[column]),
+    )

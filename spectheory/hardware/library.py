@@ -1,0 +1,78 @@
+"""Where measured `Latency` records lie: `<gpu>/<target>/<draft>/batch-<n>.json` below a folder.
+
+The package's own folder is `data/latency`, empty until something was measured. `python -m benchmarks.gpu` measures and
+writes such folders. A record that was measured always overrides a computed one.
+"""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+
+from spectheory.core.errors import InputError
+from spectheory.hardware.gpus import gpu as gpu_of
+
+MEASURE = "measure with python -m benchmarks.gpu"
+
+
+def device_key(name: str) -> str:
+    """The key of a known GPU, whatever it is called; another device's name as one could be.
+
+    >>> device_key("NVIDIA H100 80GB HBM3"), device_key("Some Card 9000")
+    ('h100_sxm', 'some_card_9000')
+    """
+    try:
+        return gpu_of(name).name
+    except ValueError:
+        return "_".join(name.lower().replace("/", " ").replace("-", " ").split())
+
+
+def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
+    """Where a record lies below its folder."""
+    return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
+
+
+def exists(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> bool:
+    """Whether there is such a record."""
+    return _place(gpu, target, draft, batch, folder).is_file()
+
+
+def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> tuple[str, str]:
+    """The text of a record, and its path in words.
+
+    Raises:
+        InputError: there is none; those that there are are listed.
+    """
+    place = _place(gpu, target, draft, batch, folder)
+    if place.is_file():
+        return place.read_text(encoding="utf-8"), str(place)
+    inside = "" if folder is None else f" in {folder}"
+    raise InputError(
+        f"no measured record for gpu={gpu!r}, target={target!r}, draft={draft!r}, batch={batch}{inside}: there are "
+        f"{known_in(folder)}; {MEASURE}"
+    )
+
+
+def known_in(folder: Path | None) -> str:
+    """The records of a folder: `h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4; ...`, or `none`."""
+    known = []
+    for gpu in _inside(_root(folder)):
+        for target in _inside(gpu):
+            for draft in _inside(target):
+                sizes = [file.name.removeprefix("batch-").removesuffix(".json") for file in _inside(draft)]
+                batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
+                known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
+    return "; ".join(known) or "none"
+
+
+def _root(folder: Path | None) -> Traversable:
+    return files("spectheory") / "data" / "latency" if folder is None else folder
+
+
+def _place(gpu: str, target: str, draft: str, batch: int, folder: Path | None) -> Traversable:
+    return _root(folder).joinpath(*path_of(gpu, target, draft, batch).parts)
+
+
+def _inside(folder: Traversable) -> list[Traversable]:
+    return sorted(folder.iterdir(), key=lambda entry: entry.name) if folder.is_dir() else []

@@ -1,0 +1,273 @@
+"""Sizes of language models: what a forward reads, computes and caches, from a config.json or by a shipped name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.names import unknown
+from spectheory.hardware.hf_config import Arithmetic, Fields, weight_formats
+from spectheory.hardware.parameters import Shape, is_eagle3, shape_of
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """A model by its sizes.
+
+    Attributes:
+        name: what it is called in messages and in the provenance.
+        shape: its parameters by how a forward reads them.
+        linear_bytes, expert_bytes, other_bytes: bytes of a parameter: of matrices, of routed experts, of the rest.
+        kv_bytes_per_value: bytes of a cached number.
+        arithmetic: the units it computes in; packed weights are unpacked to bf16.
+        vocabulary, hidden: sizes of the vocabulary and of the hidden states, None where not stated.
+        target_hidden: of an EAGLE-3 head, the hidden size of the target that it reads; None for a whole model.
+        longest_context: the positions that it was made for; None where not stated.
+        tokenizer, base_model: its tokenizer, and the model that a head was trained on: of shipped models, else None.
+    """
+
+    name: str
+    shape: Shape
+    linear_bytes: float = 2.0
+    expert_bytes: float = 2.0
+    other_bytes: float = 2.0
+    kv_bytes_per_value: float = 2.0
+    arithmetic: Arithmetic = "bf16"
+    vocabulary: int | None = None
+    hidden: int | None = None
+    target_hidden: int | None = None
+    longest_context: int | None = None
+    tokenizer: str | None = None
+    base_model: str | None = None
+
+    @classmethod
+    def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
+        """The model that a Hugging Face config.json describes: its path, its folder, or what it holds.
+
+        A dtype that is not stated is bfloat16; the cache is in the dtype, whatever the weights are packed to.
+
+        Raises:
+            InputError: no such file, not JSON, a field that is missing or cannot be, an unknown model_type, dtype or
+                quantisation.
+        """
+        if not isinstance(source, Mapping | str | Path):
+            raise InputError(f"a model must be a name, a path or what a config.json holds, got {source!r:.80}")
+        if isinstance(source, Mapping):
+            config, where = source, name or "the config"
+        else:
+            config, where = _read(Path(source))
+        fields = Fields.of(config, where)
+        linear, expert, other, arithmetic = weight_formats(fields)
+        shape, hidden = shape_of(fields), fields.number("hidden_size")
+        return cls(
+            name or where,
+            shape,
+            linear,
+            expert,
+            other,
+            other,
+            arithmetic,
+            vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
+            hidden=hidden,
+            target_hidden=fields.number("target_hidden_size", default=hidden) if is_eagle3(fields) else None,
+            longest_context=fields.longest_context(),
+            tokenizer=fields.text("tokenizer"),
+            base_model=fields.text("base_model"),
+        )
+
+    @property
+    def layers(self) -> int:
+        """Decoder layers."""
+        return self.shape.layers
+
+    @property
+    def parameters(self) -> int:
+        """All parameters that it stores; a draft head that borrows the target's embeddings does not store them."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """Parameters that one token passes through, its embeddings included: all but the experts not taken."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of all weights in memory."""
+        shape = self.shape
+        return (
+            self._always_read
+            + shape.lookup_parameters * self.other_bytes
+            + shape.moe_layers * shape.experts * self._bytes_of_an_expert
+        )
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes that all layers cache for one token, windows aside."""
+        return self.shape.layers * self.shape.kv_values * self.kv_bytes_per_value
+
+    def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
+        """Expected experts of a layer that n tokens take together, each k of E at random: E (1 - (1 - k/E)^n).
+
+        Where the router has favourites, or neighbouring tokens agree, they are fewer: a prior from above, not a law.
+        """
+        experts, taken = self.shape.experts, self.shape.experts_per_token
+        return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
+
+    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
+        """Expected bytes of weights that one forward of `tokens` tokens in all reads."""
+        return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
+
+    def flops_per_token(self, context: int) -> float:
+        """Operations for one token behind `context` cached ones: two a parameter, and the attention."""
+        multiplied = self.active_parameters - self.shape.lookup_parameters
+        return 2.0 * multiplied + self.shape.attention_flops * self._cached(context)
+
+    def kv_bytes(self, context: int) -> float:
+        """Bytes of the cache of one sequence of `context` tokens, no more than its window in a layer that has one."""
+        return self._cached(context) * self.shape.kv_values * self.kv_bytes_per_value
+
+    @property
+    def _besides_experts(self) -> int:
+        return self.shape.linear_parameters + self.shape.other_parameters + self.shape.lookup_parameters
+
+    @property
+    def _expert_parameters(self) -> int:
+        return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
+
+    @property
+    def _always_read(self) -> float:
+        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
+
+    @property
+    def _bytes_of_an_expert(self) -> float:
+        shape = self.shape
+        return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
+
+    def _cached(self, context: int) -> int:
+        """Tokens in the caches of all layers together."""
+        sliding = self.shape.sliding_layers
+        return (self.shape.layers - sliding) * context + sliding * min(context, self.shape.window)
+
+
+PADDING = 0.01
+"""Share by which output layers of one tokenizer differ where they are padded to different sizes (Qwen2.5: 0.1%)."""
+
+
+def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
+    """Check that `draft` can draft for `target` behind `context` tokens, as far as their configs say.
+
+    Raises:
+        InputError: the target is a head, their vocabularies or tokenizers differ, the draft is a head for a target of
+            another width, or the context is longer than one of them takes. A head runs at positions beyond those that
+            its config states.
+    """
+    if target.target_hidden is not None:
+        base = f"{target.base_model}, the model" if target.base_model else "the model"
+        raise InputError(f"target {target.name} is a head, not a model: name {base} that it was trained on")
+    if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
+        base = f" {draft.base_model}, of" if draft.base_model else " targets of"
+        raise InputError(
+            f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
+            f"{target.hidden}: name the head that was trained on it"
+        )
+    sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
+    if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
+        raise InputError(
+            f"target and draft must have one vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
+            f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
+        )
+    if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
+        raise InputError(
+            f"target and draft must have one tokenizer, got that of {target.tokenizer} for {target.name} and that of "
+            f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
+        )
+    for one in (target,) if draft.target_hidden is not None else (target, draft):
+        if one.longest_context is not None and context > one.longest_context:
+            raise InputError(
+                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}: give "
+                "a shorter one"
+            )
+
+
+def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
+    """A shipped model by name or repository, or one from a config.json: its path, its folder, what it holds.
+
+    >>> model("llama-3.1-8b").parameters
+    8030261248
+
+    Raises:
+        InputError: no shipped model of that name (near names are listed), or as `ModelConfig.from_hf`.
+    """
+    if isinstance(source, ModelConfig):
+        return source
+    if not isinstance(source, str):
+        return ModelConfig.from_hf(source)
+    if known := shipped_name(source):
+        return _shipped(known)
+    if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
+        raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
+    return ModelConfig.from_hf(source)
+
+
+def shipped_name(source: str) -> str | None:
+    """The name of a shipped model, given in any case or by its repository; None where it is not shipped.
+
+    A folder of the repository's name goes first.
+
+    >>> shipped_name("meta-llama/Llama-3.1-8B")
+    'llama-3.1-8b'
+    """
+    names = model_names()
+    if source.lower() in names:
+        return source.lower()
+    if source.count("/") != 1 or Path(source).exists():
+        return None
+    return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
+
+
+def model_names() -> tuple[str, ...]:
+    """Names of the shipped configurations."""
+    entries = (files("spectheory") / "data" / "models").iterdir()
+    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
+
+
+def repository(name: str) -> str | None:
+    """The Hugging Face repository of a shipped model, `owner/name`, by its data; None for a name that is not shipped.
+
+    >>> repository("eagle3-llama-3.1-8b")
+    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
+    """
+    if name.lower() not in model_names():
+        return None
+    source = json.loads(_text(name.lower()))["source"]
+    return source.removeprefix("huggingface.co/").split()[0]
+
+
+@cache
+def _shipped(name: str) -> ModelConfig:
+    return ModelConfig.from_hf(json.loads(_text(name)), name=name)
+
+
+def _text(name: str) -> str:
+    return (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
+
+
+def _read(path: Path) -> tuple[Mapping[str, Any], str]:
+    try:
+        path = path / "config.json" if path.is_dir() else path
+        config = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
+    except (OSError, ValueError) as error:
+        raise InputError(f"{path} is no config.json: {error}") from error
+    if not isinstance(config, dict):
+        raise InputError(f"{path} is no config.json: it must hold an object, got {type(config).__name__}")
+    return config, str(path)

@@ -1,0 +1,1 @@
+"""What to verify: a tree, a chain or nothing, at one batch size or at each."""

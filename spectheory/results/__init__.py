@@ -1,0 +1,1 @@
+"""What was counted and clocked, and how it compares with what was predicted."""

@@ -1,0 +1,242 @@
+"""Theory, simulation and measurement of one plan, laid side by side."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
+from spectheory.core.tree import Tree
+from spectheory.planning.planner import Plan
+from spectheory.results.tally import Tally, fingerprint
+
+
+@dataclass(frozen=True, eq=False)
+class Account:
+    """What the theory, a simulation or a measurement says of the cycles of one plan. None where it says nothing.
+
+    Attributes:
+        name: `theory`, `simulation` or `measurement`.
+        tau: tokens emitted per target call.
+        tau_interval: 95% limits of tau.
+        accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
+        speedup: seconds per token of plain decoding over those of speculation.
+        cycle_seconds: seconds per cycle in `draft`, `verify` and `overhead`.
+        plain_seconds: seconds per token of plain decoding.
+        requests, cycles: what was counted; 0 for theory.
+        wanted: requests that were to be counted, more than `requests` after an interruption.
+        repeated_share: share of the text's four-token runs that repeat.
+        compared, identical: requests compared with plain decoding, and those whose text was equal.
+    """
+
+    name: str
+    tau: float
+    tau_interval: tuple[float, float] | None
+    accepted: np.ndarray
+    speedup: float | None
+    cycle_seconds: dict[str, float] | None
+    plain_seconds: float | None
+    provenance: Provenance
+    requests: int = 0
+    cycles: int = 0
+    wanted: int = 0
+    repeated_share: float | None = None
+    compared: int = 0
+    identical: int = 0
+
+    @property
+    def overhead_share(self) -> float | None:
+        """Share of a cycle's time outside the forwards of both models."""
+        seconds = self.cycle_seconds
+        return None if seconds is None else seconds["overhead"] / sum(seconds.values())
+
+
+@dataclass(frozen=True, eq=False)
+class Comparison:
+    """The accounts of one plan."""
+
+    plan: Plan
+    theory: Account
+    simulation: Account | None
+    measurement: Account | None
+
+    @property
+    def accounts(self) -> tuple[Account, ...]:
+        """Those that are there, theory first."""
+        return tuple(a for a in (self.theory, self.simulation, self.measurement) if a is not None)
+
+    @property
+    def inside(self) -> bool | None:
+        """Whether the predicted tau lies inside the measured 95% interval; None without such an interval."""
+        if self.measurement is None or self.measurement.tau_interval is None:
+            return None
+        low, high = self.measurement.tau_interval
+        return low <= self.theory.tau <= high
+
+    @property
+    def error_percent(self) -> float | None:
+        """Predicted over measured tau, less one, in percent; None where nothing was measured."""
+        return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What speaks against laying the measurement beside the prediction, a sentence each."""
+        if self.measurement is None:
+            return ()
+        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance.details)]
+        if self.measurement.requests < self.measurement.wanted:
+            done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
+            found.append(f"The decode was interrupted: {done} are counted.")
+        return tuple(found)
+
+    @property
+    def verdict(self) -> str:
+        """Whether the prediction held, in one sentence, and the caveats."""
+        return " ".join((self._sentence, *self.caveats))
+
+    @property
+    def _sentence(self) -> str:
+        predicted = f"The predicted tau of {self.theory.tau:.3f}"
+        if self.measurement is None:
+            return f"{predicted} has not been measured."
+        found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
+        if self.measurement.tau_interval is None:
+            return f"{predicted} has no measured interval to lie in, one request was decoded: {found}."
+        low, high = self.measurement.tau_interval
+        side = "inside" if self.inside else "outside"
+        predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
+        expected = self.theory.tau_interval
+        if expected and not expected[0] <= self.measurement.tau <= expected[1]:
+            predicted += ", the measured one outside the predicted interval"
+        return f"{predicted}: {found}."
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        plan = self.plan
+        return {
+            "kind": "comparison",
+            "schema": 1,
+            "plan": {
+                "answer": plan.answer,
+                "budget": plan.tree.budget,
+                "max_depth": plan.tree.max_depth,
+                "context": plan.context,
+            },
+            **{a.name: _plain(a) for a in self.accounts},
+            "inside": self.inside,
+            "error_percent": self.error_percent,
+            "verdict": self.verdict,
+            "caveats": list(self.caveats),
+        }
+
+
+def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comparison:
+    """What the theory predicts for `plan` beside what was simulated and what was measured with it.
+
+    Raises:
+        InputError: a tally has no cycle, or says that it was counted with another tree.
+    """
+    drafted = fingerprint(plan.tree)
+    for name, tally in (("simulated", simulated), ("measured", measured)):
+        if tally is not None and tally.provenance.details.get("tree", drafted) != drafted:
+            raise InputError(f"the {name} tally was counted with another tree than this plan's: name the plan it is of")
+    return Comparison(
+        plan=plan,
+        theory=_predicted(plan),
+        simulation=None if simulated is None else _counted("simulation", simulated),
+        measurement=None if measured is None else _counted("measurement", measured),
+    )
+
+
+def mismatches(plan: Plan, decoding: Mapping[str, str]) -> list[str]:
+    """What is to say where `plan` is known to be of another temperature, pair, device or dtype than the decoding.
+
+    `decoding` is what the provenance of that has for details.
+    """
+    found, planned, temperature = [], plan.acceptance.temperature, decoding.get("temperature")
+    if planned is not None and temperature is not None and planned != float(temperature):
+        found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {float(temperature):g}")
+    if said := other_models(plan.acceptance.provenance.details, decoding):
+        found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
+    timed = plan.provenance.placement
+    if differing := [name for name in timed if decoding.get(name, timed[name]) != timed[name]]:
+        times, here = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, decoding))
+        found.append(f"the plan's forward times are of {times}, while decoding is with {here}")
+    return found
+
+
+def other_models(rates: Mapping[str, str], used: Mapping[str, str]) -> tuple[str, str] | None:
+    """What target or draft or both the details of two records name, in words, where these are known to differ."""
+    known, here = _models(rates), _models(used)
+    differing = [role for role in known if role in here and Path(known[role]).resolve() != Path(here[role]).resolve()]
+    if not differing:
+        return None
+    first, second = (" and ".join(f"{role} {names[role]}" for role in differing) for names in (known, here))
+    return first, second
+
+
+def _models(details: Mapping[str, str]) -> dict[str, str]:
+    """The target and the draft as the details of a record name them; a trace calls the draft its drafter."""
+    found = {"target": details.get("target"), "draft": details.get("draft", details.get("drafter"))}
+    return {role: name for role, name in found.items() if name}
+
+
+def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
+    """(max_depth + 1,) probability that exactly 0, 1, ... tokens of `tree` are accepted.
+
+    At least `a` are accepted when a node at depth `a` is, and nodes of one depth exclude each other.
+    """
+    at_least = np.bincount(tree.depth, weights=reach)
+    return at_least - np.append(at_least[1:], 0.0)
+
+
+def _predicted(plan: Plan) -> Account:
+    low, high = plan.block_efficiency_low, plan.block_efficiency_high
+    return Account(
+        name="theory",
+        tau=plan.block_efficiency,
+        tau_interval=None if low is None or high is None else (low, high),
+        accepted=accepted_distribution(plan.tree, plan.reach),
+        speedup=plan.speedup,
+        cycle_seconds={"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds},
+        plain_seconds=plan.plain_seconds,
+        provenance=plan.provenance,
+    )
+
+
+def _counted(name: str, tally: Tally) -> Account:
+    cycles = int(tally.cycles.sum())
+    clocked = {
+        "draft": tally.draft_seconds,
+        "verify": tally.target_seconds,
+        "overhead": tally.seconds - tally.draft_seconds - tally.target_seconds,
+    }
+    return Account(
+        name=name,
+        tau=tally.tau,
+        tau_interval=tally.tau_interval() if len(tally.cycles) > 1 else None,
+        accepted=tally.accepted_histogram / cycles,
+        speedup=tally.speedup,
+        cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
+        plain_seconds=tally.plain_seconds / tally.plain_tokens if tally.plain_tokens else None,
+        provenance=tally.provenance,
+        requests=len(tally.cycles),
+        cycles=cycles,
+        wanted=tally.wanted,
+        repeated_share=tally.repeated_share,
+        compared=tally.compared,
+        identical=tally.identical,
+    )
+
+
+def _plain(account: Account) -> dict[str, Any]:
+    return dataclasses.asdict(account) | {
+        "accepted": account.accepted.tolist(),
+        "overhead_share": account.overhead_share,
+    }

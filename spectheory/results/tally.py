@@ -1,0 +1,139 @@
+"""Tally: what a decode or a simulation counted and clocked."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import ClassVar, Self
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.record import Record
+from spectheory.core.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Tally(Record):
+    """Counts of draft-and-verify cycles, by request; two tallies of the same plan can be added.
+
+    Attributes:
+        emitted: (requests,) tokens emitted by verified cycles: accepted plus one for each cycle.
+        cycles: (requests,) cycles, target calls after the prompt.
+        accepted_histogram: (max depth + 1,) cycles by number of accepted tokens.
+        new_tokens: tokens of text produced in `seconds`; the surplus of a request's last cycle is not text.
+        seconds: wall-clock seconds of the decode after the prompt, 0 where nothing was clocked.
+        target_seconds, draft_seconds: the part of `seconds` spent in each model's forwards.
+        plain_tokens, plain_seconds: the same text by plain autoregressive decoding in the same loop.
+        fourgrams, repeated_fourgrams: runs of four tokens in the texts, and how many stood earlier in the same text.
+        compared, identical: requests whose text was compared with plain decoding, and how many were equal.
+    """
+
+    kind: ClassVar[str] = "tally"
+
+    emitted: np.ndarray
+    cycles: np.ndarray
+    accepted_histogram: np.ndarray
+    new_tokens: int = 0
+    seconds: float = 0.0
+    target_seconds: float = 0.0
+    draft_seconds: float = 0.0
+    plain_tokens: int = 0
+    plain_seconds: float = 0.0
+    fourgrams: int = 0
+    repeated_fourgrams: int = 0
+    compared: int = 0
+    identical: int = 0
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        for name in ("emitted", "cycles", "accepted_histogram"):
+            counts = np.asarray(getattr(self, name))
+            if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
+                raise InputError(f"{name} must be a row of counts >= 0, got {counts.tolist()!s:.80}")
+            object.__setattr__(self, name, counts.astype(np.int64))
+        accepted = int(self.accepted_histogram @ np.arange(len(self.accepted_histogram)))
+        cycles = int(self.cycles.sum())
+        if len(self.emitted) != len(self.cycles) or self.accepted_histogram.sum() != cycles:
+            raise InputError("emitted, cycles and accepted_histogram must count the same requests and cycles")
+        if self.emitted.sum() != accepted + cycles:
+            raise InputError(
+                f"emitted must be accepted + cycles, got {self.emitted.sum()} with {accepted} accepted, {cycles} cycles"
+            )
+
+    @property
+    def wanted(self) -> int:
+        """Requests that were to be counted, as the provenance says: more than there are after an interruption."""
+        return max(len(self.cycles), int(self.provenance.details.get("requests", 0)))
+
+    @property
+    def tau(self) -> float:
+        """Measured tokens per target call, accepted + 1 on average."""
+        if not self.cycles.any():
+            raise InputError("tau needs at least one cycle, this tally has none")
+        return float(self.emitted.sum() / self.cycles.sum())
+
+    def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
+        """Interval of tau with requests as clusters: ratio estimator, linearised, Student's t.
+
+        Cycles of one request are dependent, requests are taken as independent. tau is at least 1 and at most what a
+        cycle emits that accepts down to the deepest node.
+        """
+        from scipy.stats import t
+
+        requests = len(self.cycles)
+        if requests < 2:
+            raise InputError(f"tau_interval needs at least 2 requests, this tally has {requests}")
+        deviation = self.emitted - self.tau * self.cycles
+        error = np.sqrt(requests / (requests - 1) * (deviation**2).sum()) / self.cycles.sum()
+        half = float(t.ppf((1 + level) / 2, requests - 1) * error)
+        return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted_histogram)))
+
+    @property
+    def speedup(self) -> float | None:
+        """Measured seconds per token of plain decoding over those of this decode; None where nothing was clocked."""
+        if not (self.seconds and self.new_tokens and self.plain_tokens and self.plain_seconds):
+            return None
+        return (self.plain_seconds / self.plain_tokens) / (self.seconds / self.new_tokens)
+
+    @property
+    def overhead_share(self) -> float | None:
+        """Share of the wall clock that is neither target nor draft forward; None where nothing was clocked."""
+        if not self.seconds:
+            return None
+        return 1 - (self.target_seconds + self.draft_seconds) / self.seconds
+
+    @property
+    def repeated_share(self) -> float | None:
+        """Share of four-token runs that repeat: looping text flatters every drafter. None where none was counted."""
+        return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
+
+    def __add__(self, other: Tally) -> Self:
+        """Both tallies together. The provenance is this one's."""
+        length = max(len(self.accepted_histogram), len(other.accepted_histogram))
+
+        def padded(counts: np.ndarray) -> np.ndarray:
+            return np.pad(counts, (0, length - len(counts)))
+
+        return type(self)(
+            emitted=np.concatenate([self.emitted, other.emitted]),
+            cycles=np.concatenate([self.cycles, other.cycles]),
+            accepted_histogram=padded(self.accepted_histogram) + padded(other.accepted_histogram),
+            new_tokens=self.new_tokens + other.new_tokens,
+            seconds=self.seconds + other.seconds,
+            target_seconds=self.target_seconds + other.target_seconds,
+            draft_seconds=self.draft_seconds + other.draft_seconds,
+            plain_tokens=self.plain_tokens + other.plain_tokens,
+            plain_seconds=self.plain_seconds + other.plain_seconds,
+            fourgrams=self.fourgrams + other.fourgrams,
+            repeated_fourgrams=self.repeated_fourgrams + other.repeated_fourgrams,
+            compared=self.compared + other.compared,
+            identical=self.identical + other.identical,
+            provenance=self.provenance,
+        )
+
+
+def fingerprint(tree: Tree) -> str:
+    """By what the provenance of a tally names the `tree` that every cycle drafted."""
+    return hashlib.sha256(str(tree.parent.tolist()).encode()).hexdigest()[:16]
