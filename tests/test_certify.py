@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 import re
+import time
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -127,9 +128,18 @@ def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     raise KeyError("lost")
 
 
-def hangs(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    while True:
+def returns_late(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    start = time.process_time()
+    while time.process_time() <= start + 2:
         pass
+    return 0, 0
+
+
+def draws_forever(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Has a branch without end, in which every coin is tails."""
+    while rng.random() < 0.5:
+        pass
+    return 0, 0
 
 
 def no_target(_: Any) -> Any:
@@ -170,7 +180,8 @@ def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     ("verify", "verdict", "message"),
     [
         (raises, Verdict.UNDECIDED, "raised KeyError in raises, test_certify.py line"),
-        (hangs, Verdict.UNDECIDED, "did not return within 2 seconds"),
+        (returns_late, Verdict.UNDECIDED, "did not return within 2 seconds of processor time"),
+        (draws_forever, Verdict.UNDECIDED, "draws more than 10,000 times in one branch"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, not one of the 2 there are"),
         (invents_a_token, Verdict.LOSSY, "returned token 2, not one of the 2 there are"),
         (noisy, Verdict.UNDECIDED, "rng.exponential is not replayed"),
@@ -181,7 +192,7 @@ def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, mes
     certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], seconds=2)
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
-    assert certificate.cannot_replay == (verify in (noisy, loops))
+    assert certificate.cannot_replay == (verify in (noisy, loops, draws_forever))
 
 
 @pytest.mark.parametrize("verify", [torch_draws, own_draws, rarely_wrong])
@@ -286,12 +297,14 @@ def test_whole_steps_are_told_apart(specimen: StepSpecimen) -> None:
     assert certificate.samples > 0
 
 
-def hanging_step(context: Any, rng: Any) -> list[int]:
-    while True:
+def late_step(context: Any, rng: Any) -> list[int]:
+    start = time.process_time()
+    while time.process_time() <= start + 0.2:
         pass
+    return [0]
 
 
-def test_a_step_that_hangs_is_reported() -> None:
-    certificate = st.certify_step(hanging_step, lambda _: np.array([0.5, 0.5]), vocab_size=2, seconds=0.2)
+def test_a_step_that_returns_late_is_reported() -> None:
+    certificate = st.certify_step(late_step, lambda _: np.array([0.5, 0.5]), vocab_size=2, seconds=0.2)
     assert certificate.verdict is Verdict.UNDECIDED
     assert "did not return within 0.2 seconds" in certificate.failure

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from spectheory.core.chance import draw
 from spectheory.core.world import Context, DrawPolicy, World
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
@@ -20,6 +21,7 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
         policy: how drafts grow.
         world: its target is the law to hold the step to.
     """
+    draw(np.ones(1), np.random.default_rng())  # compiled here, outside every time limit of a step
     verifier = TopDown(given) if isinstance(given, Solver) else given
     verify = verifier.sample if isinstance(verifier, Verifier) else verifier
 

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.certificate import Case, Certificate, Counterexample
+from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.output_law import Difference, NotALawError, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
@@ -35,6 +36,7 @@ MOST_SHRINKS = 100
 """Cases looked at to make a counterexample smaller."""
 
 
+@ends_are_errors()
 def certify_verifier(
     given: Any,
     *,
@@ -60,13 +62,15 @@ def certify_verifier(
         policies: the tree shapes to grow; all of `spectheory.certify.strategies.shapes` where not given.
         sizes: vocabulary sizes.
         cases: worlds to compare.
-        seconds: time limit of one call of `given`.
+        seconds: limit on the processor time of one call of `given`, and of all its branches on one draft. It is
+            checked when a call returns: one that never returns is not interrupted, as it is by the command.
         seed: of the worlds.
         progress: called with the number of worlds compared so far.
 
     Raises:
         InputError: `given` is nothing that can be certified, cases < 1, a size < 2, or a policy with too many drafts.
         ImportError: Hypothesis is not installed.
+        CodeEndedError: `given` raised SystemExit outside a call that could be reported in the certificate.
     """
     if cases < 1 or not sizes or min(sizes) < 2:
         raise InputError(f"need cases >= 1 and sizes >= 2, got cases={cases}, sizes={list(sizes)}")

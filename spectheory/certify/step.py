@@ -9,6 +9,7 @@ import numpy as np
 
 from spectheory.certify.betting import pooled
 from spectheory.certify.confidence import look_times, variation_bound
+from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.joint import Joint
 from spectheory.certify.step_certificate import Cell, StepCertificate
 from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Step, Trial
@@ -22,6 +23,7 @@ MOST_CELLS = 100_000
 Progress = Callable[[int, float, float], None]
 
 
+@ends_are_errors()
 def certify_step(
     step: Step,
     target: Callable[[Context], Vector],
@@ -56,13 +58,14 @@ def certify_step(
         alpha: level of either error.
         tv: total variation below which the step is passed.
         max_samples: most runs of the step, over all contexts.
-        seconds: time limit of one run; a step that hangs is reported.
+        seconds: limit on the processor time of one run, checked when it returns.
         seed: of `rng`.
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
         InputError: an argument is out of its range, or the target does not return a law on the vocabulary. What the
             step does wrong raises nothing; it is `failure` in the certificate.
+        CodeEndedError: the target raised SystemExit.
     """
     contexts = [tuple(context) for context in contexts]
     _check(contexts, length, vocab_size, alpha, tv, max_samples)

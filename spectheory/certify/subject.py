@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sys
+import time
 from collections.abc import Callable, Iterable, Sequence
 from copy import copy
 from dataclasses import dataclass
@@ -11,16 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.deadline import within
+from spectheory.certify.guard import within
 from spectheory.certify.output_law import LawOf
 from spectheory.core.chance import ReplayError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
-
-MANY_CALLS = 100
-"""Calls of a function on one draft from which a timeout is blamed on their number."""
 
 
 @dataclass(frozen=True)
@@ -80,22 +78,18 @@ def _law_of_verifier(verifier: Verifier, seconds: float) -> LawOf:
 
 def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
     def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
-        calls = 0
-
         def program(rng: Any) -> tuple[int, int]:
-            nonlocal calls
-            calls += 1
             own = copy(draft)
             object.__setattr__(own, "q", draft.q.copy())
-            return verify(own, p.copy(), rng)
+            return within(seconds, verify, own, p.copy(), rng)
 
-        before = _shared_generators()
-        try:
-            found = within(seconds, lambda: list(branches(program)))
-        except TimeoutError as error:
-            if calls < MANY_CALLS:
-                raise
-            raise ReplayError(f"its branches did not end within {seconds:g} seconds and {calls:,} calls") from error
+        before, start, found = _shared_generators(), time.process_time(), []
+        for branch in branches(program):
+            found.append(branch)
+            if time.process_time() - start > seconds:
+                raise ReplayError(
+                    f"its branches did not end within {seconds:g} seconds of processor time and {len(found):,} calls"
+                )
         if _shared_generators() != before:
             raise ReplayError("it draws from the global generator of random, numpy.random or torch, not from rng")
         return [(node, token, chance) for (node, token), chance in found]

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.betting import Wager
-from spectheory.certify.deadline import within
+from spectheory.certify.guard import within
 from spectheory.certify.joint import Joint
 from spectheory.certify.step_certificate import Cell
 from spectheory.core.world import Context

@@ -26,6 +26,8 @@ NUMPY_TOLERANCE = 1.5e-8
 """How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
 MOST_OUTCOMES = 10_000
 """Outcomes of one draw; a seed for another generator has more, and what comes of it cannot be enumerated."""
+MOST_DRAWS = 10_000
+"""Draws of one branch: a loop that may reject any number of times would have a branch without end."""
 
 
 Fork = tuple[int, tuple[Any, ...]]
@@ -135,6 +137,8 @@ class Replay:
     def fork(self, weights: Sequence[Any]) -> int:
         """Index of the outcome taken, of outcomes with the given weights, all of them possible."""
         at, possible = len(self.trail), tuple(weights)
+        if at == MOST_DRAWS:
+            raise ReplayError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
             raise ReplayError("the program decides otherwise on the same draws: it has a random source of its own")

@@ -1,0 +1,128 @@
+"""A process of its own for the code under test: it cannot end the command, or pass for a verdict by ending itself.
+
+The child hands over one JSON object a line: progress, then the answer or an error. What it does without having handed
+over one of these whole is an error, whatever the status with which it ends.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import traceback
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any
+
+from spectheory.certify.guard import CodeEndedError, end_process_when_late, ends_are_errors, how_late
+from spectheory.certify.request import Report, Request
+from spectheory.certify.verdict import Verdict
+from spectheory.core.errors import InputError
+
+START = (
+    "import signal, sys; signal.signal(signal.SIGINT, signal.SIG_IGN); import json; "
+    "sys.path[:] = json.loads(sys.argv[1]); from spectheory.certify.process import child; child(sys.argv[2])"
+)
+"""The child's program. An interruption from the keyboard reaches the parent, which ends the child."""
+PATIENCE = 10
+"""Seconds that the child has to end itself once it has handed over an answer, or can do so no more."""
+
+
+def answer_of_child(request: Request, report: Report) -> dict[str, Any]:
+    """What `Request.answer` returns, from a child process.
+
+    Raises:
+        InputError: the request is at fault, or the child ended without an answer.
+        ModuleNotFoundError: a package is missing.
+    """
+    with subprocess.Popen(
+        [sys.executable, "-c", START, json.dumps(sys.path), json.dumps(request.to_dict())],
+        stdout=subprocess.PIPE,
+        encoding="utf-8",
+        errors="replace",
+    ) as process:
+        try:
+            answer = _last_message(process, report)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(PATIENCE)
+            ended = process.poll()
+        finally:
+            process.kill()
+    if answer is None:
+        raise InputError(_without_verdict(ended, request.seconds))
+    if "missing" in answer:
+        raise ModuleNotFoundError(answer["error"], name=answer["missing"])
+    if "error" in answer:
+        raise InputError(answer["error"])
+    return answer
+
+
+def _last_message(process: subprocess.Popen[str], report: Report) -> dict[str, Any] | None:
+    """The answer or the error; None where the child ended before."""
+    assert process.stdout
+    for line in process.stdout:
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return None
+        if "error" in message or message.get("verdict") in Verdict.__members__:
+            return message
+        report(message)
+    return None
+
+
+def _without_verdict(status: int | None, seconds: float) -> str:
+    if status is None:
+        return "the code under test replaced its process, or cut it off from spectheory, before a verdict was reached"
+    late = how_late(-status, seconds)
+    if late:
+        return f"a call of the code under test did not return within {late}: mend it, or raise --seconds"
+    if status < 0:
+        name = signal.strsignal(-status) or "unknown"
+        return f"signal {-status} ({name}) ended the process of the code under test before a verdict was reached"
+    return (
+        f"the code under test ended the process with status {status} before a verdict was reached: remove the call of "
+        "sys.exit, os._exit or os.closerange in it"
+    )
+
+
+def child(request: str) -> None:
+    """Carry out a request, and hand over the answer on standard output; what the code prints goes to standard error."""
+    send = _channel()
+    end_process_when_late()
+    try:
+        with ends_are_errors():
+            message = Request.from_dict(json.loads(request)).answer(send)
+    except KeyboardInterrupt:
+        message = {"error": "the code under test raised KeyboardInterrupt before a verdict was reached"}
+    except ModuleNotFoundError as error:
+        message = {"error": str(error), "missing": error.name or ""}
+    except (ValueError, ImportError, OSError, CodeEndedError) as error:
+        message = {"error": str(error)}
+    except Exception as error:
+        traceback.print_exc()
+        message = {"error": f"{type(error).__name__} before a verdict was reached: {error}"}
+    send(message)
+
+
+def _channel() -> Callable[[dict[str, Any]], None]:
+    """Writes messages to what was standard output, by a descriptor that no other program inherits.
+
+    The process ends where nobody reads them, and a copy of it that the code under test has forked at its first message.
+    """
+    descriptor, owner = os.dup(1), os.getpid()
+    os.dup2(2, 1)
+
+    def send(message: dict[str, Any]) -> None:
+        if os.getpid() != owner:
+            os._exit(1)
+        line = memoryview((json.dumps(message) + "\n").encode())
+        try:
+            while line:
+                line = line[os.write(descriptor, line) :]
+        except OSError:
+            os._exit(1)
+
+    return send

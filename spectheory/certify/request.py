@@ -1,0 +1,187 @@
+"""What the command asks for, and how it is carried out: load the object, enumerate, or sample whole steps."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from spectheory.certify.as_step import as_step, markov_world
+from spectheory.certify.certificate import Certificate
+from spectheory.certify.exact import certify_verifier
+from spectheory.certify.guard import ends_are_errors, within
+from spectheory.certify.step import certify_step
+from spectheory.certify.step_certificate import StepCertificate
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.world import DrawPolicy, Levels, Paths, World
+
+CONTEXTS = ((), (1,), (2,))
+"""Where a black box is tested in a world of `MARKOV_TOKENS` tokens."""
+MARKOV_TOKENS = 5
+
+Report = Callable[[dict[str, Any]], None]
+"""Called with {"worlds": done} or {"runs": done} on the way, and {"note": line} where something is to be said."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """The arguments of `spectheory certify`.
+
+    Attributes:
+        name: the object, as package.module:object.
+        exact: enumerate only; never fall back to sampling.
+        black_box: sample whole steps only.
+        rules: names of draw rules, () for the object's own.
+        shapes: draws at each depth of the trees to grow, () for all small ones.
+        cases: worlds to draw.
+        alpha: error level of the black-box test.
+        tv: total variation below which a black box is passed.
+        max_samples: most runs of a black box.
+        seconds: time limit of one call.
+        seed: of the worlds and the runs.
+        page: an HTML page is wanted.
+    """
+
+    name: str
+    exact: bool
+    black_box: bool
+    rules: tuple[str, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    cases: int
+    alpha: float
+    tv: float
+    max_samples: int
+    seconds: float
+    seed: int
+    page: bool
+
+    def to_dict(self) -> dict[str, Any]:
+        """The request as JSON values."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, given: dict[str, Any]) -> Request:
+        """The request that `to_dict` wrote down."""
+        return cls(**{**given, "rules": tuple(given["rules"]), "shapes": tuple(map(tuple, given["shapes"]))})
+
+    def answer(self, report: Report) -> dict[str, Any]:
+        """The verdict's name, the lines and the JSON values of the certificate, and the page where one is wanted.
+
+        Raises:
+            InputError: the object cannot be loaded, or not be certified as asked.
+        """
+        certificate = self._certificate(report)
+        page = None
+        if self.page:
+            from spectheory.report.certificate import certificate_page
+
+            page = certificate_page(self.name, certificate)
+        return {
+            "verdict": certificate.verdict.name,
+            "lines": certificate.lines(),
+            "json": certificate.to_json(),
+            "page": page,
+        }
+
+    def _certificate(self, report: Report) -> Certificate | StepCertificate:
+        given = _load(self.name)
+        if self.exact and hasattr(given, "step"):
+            raise InputError(f"{self.name} is a step, which can only be sampled: leave --exact out")
+        if self.black_box or hasattr(given, "step"):
+            return self._black_box(given, report)
+        certificate = self._exact(given, report)
+        if not certificate.cannot_replay or self.exact:
+            return certificate
+        reason = (certificate.failure or "").splitlines()[0]
+        report({"note": f"{reason}; so whole steps are tested as a black box"})
+        return self._black_box(given, report)
+
+    def _exact(self, given: Any, report: Report) -> Certificate:
+        from hypothesis.configuration import set_hypothesis_home_dir
+
+        set_hypothesis_home_dir(Path(tempfile.gettempdir()) / "spectheory-hypothesis")
+        return certify_verifier(
+            given,
+            rules=[DrawRule[rule] for rule in self.rules] or None,
+            policies=self._policies(given) or None,
+            cases=self.cases,
+            seconds=self.seconds,
+            seed=self.seed,
+            progress=lambda done: report({"worlds": done}),
+        )
+
+    def _black_box(self, given: Any, report: Report) -> StepCertificate:
+        subject = self.name
+        if hasattr(given, "step"):
+            missing = [part for part in ("target", "vocab_size") if not hasattr(given, part)]
+            if missing:
+                raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: certify needs all three")
+            step, target, size, contexts = given.step, given.target, given.vocab_size, getattr(given, "contexts", ((),))
+        else:
+            world = markov_world(MARKOV_TOKENS, self.seed)
+            policy = next(iter(self._policies(given)), None) or self._shape_for(given, world)
+            step, target, size, contexts = as_step(given, policy, world), world.p, MARKOV_TOKENS, CONTEXTS
+            where = f"a Markov world of {MARKOV_TOKENS} tokens, seed {self.seed}"
+            subject += f" on {policy.name} by {policy.rule.name} in {where}"
+        try:
+            return certify_step(
+                step,
+                target,
+                subject=subject,
+                contexts=contexts,
+                vocab_size=size,
+                alpha=self.alpha,
+                tv=self.tv,
+                max_samples=self.max_samples,
+                seconds=self.seconds,
+                seed=self.seed,
+                progress=lambda done, *_: report({"runs": done}),
+            )
+        except ValueError:
+            raise
+        except Exception as error:  # of the target: what the step does wrong is in the certificate
+            raise InputError(f"the target of {self.name} raised {type(error).__name__}: {error}") from error
+
+    def _policies(self, given: Any) -> list[DrawPolicy]:
+        return [Levels(counts, rule) for counts in self.shapes for rule in self._rules(given)]
+
+    def _rules(self, given: Any) -> tuple[DrawRule, ...]:
+        return tuple(DrawRule[rule] for rule in self.rules) or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
+
+    def _shape_for(self, given: Any, world: World) -> DrawPolicy:
+        """The first of a few shapes that the object does not refuse; its other errors are found by the test."""
+        rule = self._rules(given)[0]
+        shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
+        for policy in shapes:
+            try:
+                for seed in range(20):
+                    within(self.seconds, as_step(given, policy, world), (), np.random.default_rng(seed))
+            except ValueError:
+                continue
+            except Exception:
+                return policy
+            return policy
+        return shapes[0]
+
+
+def _load(name: str) -> Any:
+    module, colon, path = name.partition(":")
+    if not (module and colon and path):
+        raise InputError(f"name an object as package.module:object, got {name!r}")
+    sys.path.insert(0, str(Path.cwd()))
+    try:
+        with ends_are_errors():
+            found = importlib.import_module(module)
+            for part in path.split("."):
+                found = getattr(found, part)
+            return found() if isinstance(found, type) else found
+    except Exception as error:
+        hint = f" (name the module {module[:-3]}, not its file)" if module.endswith(".py") else ""
+        raise InputError(f"cannot load {path} of {module}: {type(error).__name__}: {error}{hint}") from error

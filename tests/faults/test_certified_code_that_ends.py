@@ -1,0 +1,217 @@
+"""Code under test that ends itself, hangs or meddles with the process: only a verdict that was reached passes."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory.certify import Verdict
+from spectheory.certify.guard import CodeEndedError
+from spectheory.cli import app
+
+MODULE = """
+import atexit, ctypes, itertools, os, signal, sys, threading, time
+
+class Own(BaseException):
+    pass
+
+def end():
+    {end}
+
+def right(draft, p, rng):
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+def wrong(draft, p, rng):
+    return 0, 0
+
+def ends(draft, p, rng):
+    end()
+    return right(draft, p, rng)
+
+class Ending:
+    vocab_size = 2
+    rules = ()
+
+    def step(self, context, rng):
+        return [int(rng.integers(2))]
+
+    def target(self, context):
+        end()
+
+class NotMade:
+    def __init__(self):
+        end()
+
+if {at_import}:
+    end()
+"""
+TIMES = {
+    "verifier": ("ends", "--shape", "1", "--cases", "2"),
+    "black box": ("ends", "--black-box", "--shape", "1", "--max-samples", "50"),
+    "search of a shape": ("ends", "--black-box", "--max-samples", "50"),
+    "target": ("Ending", "--max-samples", "50"),
+    "constructor": ("NotMade", "--cases", "2"),
+    "import": ("right", "--cases", "2"),
+}
+STATUS = "ended the process with status"
+POSIX = pytest.mark.skipif(sys.platform == "win32", reason="signals and fork")
+WAYS = [
+    ("sys.exit(0)", "called sys.exit(0)"),
+    ("sys.exit()", "called sys.exit(None)"),
+    ("sys.exit('text')", "called sys.exit('text')"),
+    ("sys.exit(2)", "called sys.exit(2)"),
+    ("atexit.register(os._exit, 0); sys.exit(0)", "called sys.exit(0)"),
+    ("os._exit(0)", f"{STATUS} 0 before a verdict"),
+    ("os._exit(3)", f"{STATUS} 3 before a verdict"),
+    ("os.close(1); os._exit(0)", f"{STATUS} 0 before a verdict"),
+    ("threading.Thread(target=os._exit, args=(0,)).start(); time.sleep(60)", f"{STATUS} 0 before a verdict"),
+    ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
+    ("raise GeneratorExit", "raised GeneratorExit()"),
+    ("raise Own", "raised Own()"),
+    pytest.param("os.closerange(0, 100)", f"{STATUS} 1 before a verdict", marks=POSIX),
+    pytest.param("os.abort()", "signal 6 (", marks=POSIX),
+    pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (", marks=POSIX),
+    pytest.param("ctypes.string_at(0)", "signal 11 (", marks=POSIX),
+    pytest.param("os.execv(sys.executable, [sys.executable, '-c', ''])", f"{STATUS} 0 before a verdict", marks=POSIX),
+    pytest.param("os.fork() and os._exit(0)", f"{STATUS} 0 before a verdict", marks=POSIX),
+]
+Certify = Callable[..., Result]
+
+
+@pytest.fixture
+def certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certify:
+    """Certify an object of a module with a body for `end`, from the folder that holds the module."""
+    monkeypatch.chdir(tmp_path)
+
+    def run(end: str, name: str, *arguments: str, at_import: bool = False) -> Result:
+        Path("code_that_ends.py").write_text(MODULE.format(end=end, at_import=at_import))
+        return CliRunner().invoke(app, ["certify", f"code_that_ends:{name}", *arguments])
+
+    return run
+
+
+@pytest.mark.parametrize("when", TIMES)
+@pytest.mark.parametrize(("end", "said"), WAYS)
+def test_ending_is_never_a_verdict(certify: Certify, end: str, said: str, when: str) -> None:
+    result = certify(end, *TIMES[when], at_import=when == "import")
+    assert result.exit_code == 2, result.output
+    assert "keeps the target" not in result.output
+    assert [said in line for line in result.output.splitlines()].count(True) == 1, result.output
+
+
+@pytest.mark.parametrize("end", ["os._exit(0)", "os._exit(3)", "raise SystemExit(3)", "raise KeyboardInterrupt"])
+@pytest.mark.parametrize(("name", "status"), [("right", 0), ("wrong", 1)])
+def test_a_verdict_holds_whatever_the_process_does_after_it(certify: Certify, end: str, name: str, status: int) -> None:
+    later = f"atexit.register(lambda: exec({end!r}))"
+    result = certify(later, name, "--shape", "1", "--cases", "2", at_import=True)
+    assert result.exit_code == status
+    assert "code under test" not in result.output
+
+
+@pytest.mark.parametrize(
+    "end",
+    [
+        "print('noise', flush=True)",
+        "os.write(1, b'noise')",
+        "os.system('echo noise')",
+        "sys.stdout.close()",
+        "sys.stdout = None",
+        "os.close(1)",
+    ],
+)
+def test_what_the_code_does_to_standard_output_does_not_reach_the_answer(certify: Certify, end: str) -> None:
+    result = certify(end, "right", "--shape", "1", "--cases", "2", "--json", at_import=True)
+    assert json.loads(result.stdout)["verdict"] == "LOSSLESS"
+    assert result.exit_code == 0
+
+
+@POSIX
+@pytest.mark.parametrize("when", ["verifier", "black box", "search of a shape"])
+@pytest.mark.parametrize(
+    ("end", "limit"),
+    [
+        ("while True: pass", "0.1 seconds of processor time"),
+        ("for _ in itertools.repeat(1): sum(itertools.repeat(1))", "0.1 seconds of processor time"),
+        ("time.sleep(60)", "1 seconds by the clock"),
+        ("type('Finalized', (), {'__del__': lambda _: time.sleep(60)})()", "1 seconds by the clock"),
+    ],
+)
+def test_a_call_that_does_not_return_ends_the_test(certify: Certify, end: str, limit: str, when: str) -> None:
+    result = certify(end, *TIMES[when], "--seconds", "0.1")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines() == [
+        f"error: a call of the code under test did not return within {limit}: mend it, or raise --seconds"
+    ]
+
+
+@POSIX
+def test_an_interruption_ends_the_code_under_test_too(tmp_path: Path) -> None:
+    write_pid = "open('pid', 'w').write(str(os.getpid())); os.rename('pid', 'written'); time.sleep(600)"
+    (tmp_path / "code_that_ends.py").write_text(MODULE.format(end=write_pid, at_import=True))
+    command = [sys.executable, "-c", "from spectheory.cli import app; app()", "certify", "code_that_ends:right"]
+    with subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True) as process:
+        while not (tmp_path / "written").exists():
+            assert process.poll() is None
+            time.sleep(0.01)
+        process.send_signal(signal.SIGINT)
+        _, said = process.communicate()
+    assert process.returncode == 130
+    assert said.startswith("interrupted")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "written").read_text()), 0)
+
+
+def exits(*_: Any) -> Any:
+    sys.exit(0)
+
+
+def test_the_library_reports_code_that_exits() -> None:
+    certificate = st.certify_verifier(exits, policies=[st.Levels((1,))])
+    assert certificate.verdict is Verdict.UNDECIDED
+    assert (
+        "raised CodeEndedError in exits, test_certified_code_that_ends.py line"
+        in (certificate.failure or "").splitlines()[0]
+    )
+    assert "called sys.exit(0): return or raise an error instead" in (certificate.failure or "")
+    step = st.certify_step(exits, lambda _: np.array([0.5, 0.5]), vocab_size=2)
+    assert step.verdict is Verdict.UNDECIDED
+    assert "called sys.exit(0)" in step.failure
+    with pytest.raises(CodeEndedError, match=r"called sys.exit\(0\)"):
+        st.certify_step(lambda *_: [0], exits, vocab_size=2)
+
+
+class ExitsAsANumber:
+    """A token that exits where it is used."""
+
+    __index__ = exits
+
+
+def emits_one(*_: Any) -> Any:
+    return [ExitsAsANumber()]
+
+
+def test_no_exit_leaves_the_library() -> None:
+    with pytest.raises(CodeEndedError):
+        st.certify_verifier(lambda *_: (0, ExitsAsANumber()), policies=[st.Levels((1,))])
+    with pytest.raises(CodeEndedError):
+        st.certify_step(emits_one, lambda _: np.array([0.5, 0.5]), vocab_size=2)
+
+
+def test_an_interruption_from_the_keyboard_leaves_the_library() -> None:
+    def interrupted(*_: Any) -> Any:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        st.certify_verifier(interrupted, policies=[st.Levels((1,))])
