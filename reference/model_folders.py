@@ -112,17 +112,18 @@ def _runs_code(folder: Path) -> str | None:
 
 
 def _needs_python(config: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
-    kind = config.get("model_type")
+    kind = str(config.get("model_type"))
     ours = None
     if kind in CONFIG_MAPPING:
         ours = CONFIG_MAPPING[kind]
-    if config.get("auto_map") and ours not in MODEL_FOR_CAUSAL_LM_MAPPING:
+    if config.get("auto_map") and (ours is None or ours not in MODEL_FOR_CAUSAL_LM_MAPPING):
         return (
             f"needs Python code of its own for {kind!r} (auto_map in config.json), which is never run: "
             "use a model whose architecture transformers itself has"
         )
     name = tokenizer.get("tokenizer_class")
-    known = ours in TOKENIZER_MAPPING or (isinstance(name, str) and tokenizer_class_from_name(name) is not None)
+    known = ours is not None and ours in TOKENIZER_MAPPING
+    known = known or (isinstance(name, str) and tokenizer_class_from_name(name) is not None)
     if tokenizer.get("auto_map") and not known:
         return (
             f"needs Python code of its own for its tokenizer {name!r} (auto_map in tokenizer_config.json), which is "
