@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from reference.logits import Peaks
 from reference.rows import RowCache
 from reference.tree_rows import TreeRows
 
@@ -13,15 +14,17 @@ from reference.tree_rows import TreeRows
 class CachedModel:
     """One sequence in one model.
 
-    Logits are cut to `vocab_size`: models pad their output layers to different sizes.
+    Logits are cut to `vocab_size`: models pad their output layers to different sizes. Forwards whose logits are no
+    distributions raise LogitsError, which calls the model by its `name`; on a device as `peaks` says.
     """
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
+    def __init__(self, model: PreTrainedModel, vocab_size: int, name: str = "the model") -> None:
         self.model = model
         self.device = model.device
         self.dtype = model.dtype
         self.vocab_size = vocab_size
         self.cache = RowCache(model.config.num_hidden_layers)
+        self.peaks = Peaks(name, model.dtype)
 
     @property
     def length(self) -> int:
@@ -49,10 +52,15 @@ class CachedModel:
         return self._call(tokens, position_ids=positions, attention_mask=mask)
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
+        first, positions = self.cache.rows + 1, where.get("position_ids")
         logits = self.model(tokens, past_key_values=self.cache, use_cache=True, **where).logits
         if logits.shape[2] > self.vocab_size:
             logits = logits[:, :, : self.vocab_size]
-        return logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
+        logits = logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
+        self.peaks.see(
+            logits, lambda row: f"after token {first + row if positions is None else int(positions[0, row]) + 1}"
+        )
+        return logits
 
     def keep(self, committed: int, offsets: list[int]) -> None:
         """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest."""

@@ -19,6 +19,7 @@ from reference.cached import CachedModel
 from reference.drafters import Drafter
 from reference.fit import unfit
 from reference.handed import Handed, handed
+from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Coins, Uniforms
@@ -87,6 +88,7 @@ class Decoder:
         Raises:
             InputError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
                 random source is missing.
+            LogitsError: a model gives logits that are no distribution.
         """
         _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
@@ -150,12 +152,14 @@ class Decoding:
         self.stop_tokens = frozenset(decoder.stop_tokens)
         self.draft_rng = None if draft_rng is None else Uniforms(draft_rng)
         self.rng = None if rng is None else Coins(rng)
-        self.target = CachedModel(pair.target, pair.vocab_size)
+        self.target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
         self.drafting = decoder.drafter.start(pair, self.sampling)
         self.tree, self.rows = Tree.chain(0), self.target.rows()
         self.room = pair.context - len(prompt) - 1
         logits = self.target.forward(torch.tensor([prompt], device=pair.device))
         self.drafting.read(prompt, logits)
+        self.peaks = [self.target.peaks, *self.drafting.peaks()]
+        settle(*self.peaks)
         first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
         self.drafting.commit([], [first])
         self.tokens = [first]
@@ -184,9 +188,9 @@ class Decoding:
         """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
         if self.sampling.greedy:
             best = handed(logits).argmax(-1).tolist()
-            draft = _on_host(draft, tokens)
+            draft = _on_host(draft, fetch(tokens, self.peaks))
             return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
-        draft, p = _on_host(draft, tokens), Laws(logits, self.sampling)
+        draft, p = _on_host(draft, fetch(tokens, self.peaks)), Laws(logits, self.sampling)
         node, following = self.verifier.drawn(draft, p, self.rng)  # type: ignore[arg-type]
         path, parent = [], draft.tree.parent
         while node:
@@ -209,5 +213,5 @@ def _check_tokens(prompt: list[int], vocab_size: int) -> None:
             )
 
 
-def _on_host(draft: Draft, tokens: Tensor) -> Draft:
-    return Draft.unchecked(draft.tree, tokens.tolist(), draft.q, draft.draws, draft.rule)
+def _on_host(draft: Draft, tokens: list[int]) -> Draft:
+    return Draft.unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)

@@ -14,6 +14,7 @@ from transformers.generation.streamers import BaseStreamer
 from transformers.utils import logging
 
 from reference.decode import Generation
+from reference.logits import LogitsError, no_distribution
 from reference.models import Pair
 from reference.sampling import Sampling
 
@@ -41,6 +42,9 @@ def generate(
         chain: assisted generation: the draft model drafts this many tokens in every cycle.
         lookup: prompt lookup: as many are copied from where the text's end stood before.
         seed: of torch's global generator, the only one that transformers draws from; it is set back afterwards.
+
+    Raises:
+        LogitsError: a model gives logits that nothing can be drawn from.
     """
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
     watch = _Watch()
@@ -60,9 +64,16 @@ def generate(
     )
     row, model = torch.tensor([prompt], device=pair.device), pair.target
     with _configured(pair, ours, assistant), _seeded(pair, seed), _quiet():
-        text: Any = model.generate(  # type: ignore[operator]
-            row, attention_mask=torch.ones_like(row), streamer=watch, **options
-        )
+        try:
+            text: Any = model.generate(  # type: ignore[operator]
+                row, attention_mask=torch.ones_like(row), streamer=watch, **options
+            )
+        except RuntimeError as error:
+            if "probability tensor" not in str(error):
+                raise
+            names = f"target {pair.names[0]}" + (f" or draft {pair.names[1]}" if chain else "")
+            where = f"after token {sum(watch.emitted)}"
+            raise LogitsError(no_distribution(names, pair.target.dtype, where)) from error
         tokens = text[0, len(prompt) :].tolist()
         seconds = time.perf_counter() - watch.started
     return Generation(tokens, [emitted - 1 for emitted in watch.emitted[2:]], watch.started, seconds)

@@ -3,26 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from inspect import signature
 from pathlib import Path
 from typing import Any, Literal, get_args
 
 import torch
-from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from reference.model_folders import PairError, load_folder
 from spectheory.core.errors import InputError
 
 SHIPPED = Path(__file__).parent / "pair"
 """The folder of the pair that comes with the package."""
 Attention = Literal["sdpa", "eager"]
 """How transformers computes attention; tree masks are right in both."""
-
-
-class PairError(InputError):
-    """A model folder is missing or foreign, or the two models do not fit each other."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +77,7 @@ def load_pair(
     dtype: torch.dtype = torch.float32,
     attention: Attention = "sdpa",
 ) -> Pair:
-    """Load both models from local folders, evaluation mode.
+    """Load both models from local folders, evaluation mode. No code of a folder is run, see `reference.model_folders`.
 
     In bfloat16 and float16 the greedy text of a tree may part from plain decoding where the two largest logits tie or
     lie a step or two of that precision apart: SDPA rounds a forward of several tokens otherwise than one of a single
@@ -91,7 +85,7 @@ def load_pair(
 
     Raises:
         PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
-            before a token or cannot be told positions, or the vocabularies differ.
+            before a token or cannot be told positions, would run code of its folder, or the vocabularies differ.
         InputError: `attention` is neither of the two, or `device` is none of this machine.
     """
     if attention not in get_args(Attention):
@@ -100,21 +94,7 @@ def load_pair(
     folders = {"target": Path(target), "draft": Path(draft)}
     models, tokenizers = {}, {}
     for role, folder in folders.items():
-        if not (folder / "config.json").is_file():
-            raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
-        with _loading(role, folder):
-            config = AutoConfig.from_pretrained(folder, local_files_only=True)
-        if reason := _undecodable(config):
-            raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
-        with _loading(role, folder):
-            model, loading = _load(folder, dtype, attention)
-            models[role] = model.to(device).eval().requires_grad_(False)
-            tokenizers[role] = AutoTokenizer.from_pretrained(folder, local_files_only=True)
-        absent = sorted(loading["missing_keys"])
-        if absent:
-            raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
-        if "position_ids" not in signature(model.forward).parameters:
-            raise PairError(f"{role} {folder} takes no position_ids, so that siblings cannot share a position in it")
+        models[role], tokenizers[role] = load_folder(role, folder, device, dtype, attention)
     vocabularies = {role: tokenizer.get_vocab() for role, tokenizer in tokenizers.items()}
     if vocabularies["target"] != vocabularies["draft"]:
         raise PairError(
@@ -137,38 +117,3 @@ def _require_device(device: str | torch.device) -> None:
         raise InputError(
             f"device must be one of this machine, such as cpu, got {str(device)!r}: {reason:.100}"
         ) from error
-
-
-@contextmanager
-def _loading(role: str, folder: Path) -> Iterator[None]:
-    """What transformers raises, as a PairError."""
-    try:
-        yield
-    except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
-        if "scaled_dot_product_attention" in reason:
-            raise PairError(
-                f"{role} {folder} has no SDPA: load_pair(..., attention='eager') or --attention eager takes it"
-            ) from error
-        raise PairError(
-            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
-        ) from error
-
-
-def _load(folder: Path, dtype: torch.dtype, attention: Attention) -> tuple[Any, dict[str, Any]]:
-    """The model, and what transformers says of its weights."""
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        folder, dtype=dtype, attn_implementation=attention, local_files_only=True, output_loading_info=True
-    )
-    return loaded
-
-
-def _undecodable(config: Any) -> str | None:
-    """Why a model cannot read a tree: it attends to less than the whole past, or counts rows in place of positions."""
-    if getattr(config, "alibi", False):
-        return "counts distances in rows (ALiBi)"
-    kinds = getattr(config, "layer_types", None)
-    window = bool(getattr(config, "sliding_window", None)) and getattr(config, "use_sliding_window", True)
-    if any(kind != "full_attention" for kind in kinds) if kinds else window:
-        return "has layers without full attention"
-    return None

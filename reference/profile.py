@@ -7,11 +7,11 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import PreTrainedModel
 
 from reference.cached import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
+from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -42,6 +42,7 @@ def profile(
     repeats its sizes, so weights and code are warm. The overheads are those of `overheads` at `temperature`.
 
     Raises:
+        LogitsError: a model gives logits that are no distribution.
         InputError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
     _check(pair, tokens, contexts, rounds)
@@ -49,7 +50,7 @@ def profile(
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
-        models = [_filled(model, pair.vocab_size, context, rng) for model in (pair.target, pair.draft)]
+        models = [_filled(pair, role, context, rng) for role in ("target", "draft")]
         for turn in range(rounds):
             for n in rng.permutation(len(tokens)):
                 for _ in range(2):
@@ -88,9 +89,11 @@ def _random(model: CachedModel, tokens: int, rng: np.random.Generator) -> Tensor
 
 
 @torch.inference_mode()
-def _filled(model: PreTrainedModel, vocab_size: int, context: int, rng: np.random.Generator) -> CachedModel:
-    cached = CachedModel(model, vocab_size)
+def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> CachedModel:
+    name = pair.names[role == "draft"]
+    cached = CachedModel(getattr(pair, role), pair.vocab_size, f"{role} {name}")
     cached.forward(_random(cached, context, rng))
+    settle(cached.peaks)
     return cached
 
 
@@ -109,6 +112,7 @@ def _forwards(
                 rows.hang(range(-1, tokens - 1))
                 model.forward_tree(drawn, context, rows)
             model.keep(context, [])
+    settle(*(model.peaks for model in models))
     return meter.since(0)
 
 

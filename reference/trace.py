@@ -23,6 +23,7 @@ from transformers import DynamicCache, PreTrainedModel
 
 from reference.candidates import candidates
 from reference.handed import handed
+from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
@@ -84,6 +85,7 @@ def record(
     Raises:
         InputError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings,
             prompts or weights.
+        LogitsError: a model gives logits that are no distribution.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
@@ -113,11 +115,12 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     uniforms = Uniforms(draft_rng)
     sampling, scale = Sampling(settings.temperature), settings.temperature or 1.0
     rule = DrawRule.TOP_K if sampling.greedy else DrawRule.NO_REPLACEMENT
-    target, draft = (_Stream(model, pair.vocab_size) for model in (pair.target, pair.draft))
+    target, draft = (_Stream(pair, role, first) for role in ("target", "draft"))
     tokens = torch.tensor(prompts, device=pair.device)
     running = list(range(len(prompts)))
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
+        settle(target.peaks, draft.peaks)
         q = sampling.draft_law(offered)
         offers = torch.as_tensor(candidates(handed(q), settings.top_k, rule, uniforms))
         emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
@@ -125,8 +128,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
         for row in running:
             place = {"request_id": first + row, "pos": step, "ctx_len": len(prompts[row]) + step}
             yield place | {name: values[row] for name, values in columns.items()}
-        ended = emitted.tolist()
-        running = [row for row in running if ended[row] not in pair.stop_tokens]
+        running = [row for row in running if columns["target_token"][row] not in pair.stop_tokens]
         tokens = emitted[:, None]
 
 
@@ -148,17 +150,22 @@ def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -
 
 
 class _Stream:
-    """A batch of sequences of equal length in one model."""
+    """A batch of sequences of equal length in one model, `first` the request of the first of them."""
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int) -> None:
-        self.model = model
-        self.vocab_size = vocab_size
+    def __init__(self, pair: Pair, role: str, first: int) -> None:
+        self.model: PreTrainedModel = getattr(pair, role)
+        self.vocab_size = pair.vocab_size
         self.cache = DynamicCache()
+        self.first = first
+        name = pair.names[role == "draft"]
+        self.peaks = Peaks(f"{role} {name}", self.model.dtype)
 
     def next(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (B, n); logits (B, V) of what follows, float32."""
         out = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
-        return out.logits[:, -1, : self.vocab_size].float()
+        logits, length = out.logits[:, -1, : self.vocab_size].float(), self.cache.get_seq_length()
+        self.peaks.see(logits, lambda row: f"after token {length} of request {self.first + row}")
+        return logits
 
 
 def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:

@@ -19,10 +19,10 @@ from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
-from spectheory.report import accepted_distribution, compare, figures, terminal
 from spectheory.report.calibration import calibration_page
 from spectheory.report.page import Run, html_page
 from spectheory.results.calibration import Calibrated, Calibration
+from spectheory.results.comparison import accepted_distribution, compare, figures, terminal
 
 HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
 COUNTED = Acceptance.from_counts(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -55,6 +56,10 @@ class _CheckedDrafting(Drafting):
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read."""
         self.drafting.read(prompt, logits)
+
+    def peaks(self) -> list[Peaks]:
+        """See Drafting.peaks."""
+        return self.drafting.peaks()
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """See Drafting.commit."""

@@ -64,7 +64,7 @@ class SuffixArray:
     @classmethod
     def load(cls, file: Path) -> SuffixArray:
         """Read what `save` wrote."""
-        with np.load(file) as arrays:
+        with np.load(file, allow_pickle=False) as arrays:
             return cls(arrays["tokens"], arrays["order"])
 
     def __repr__(self) -> str:

@@ -6,6 +6,7 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
+from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -29,6 +30,10 @@ class Drafting(ABC):
     @abstractmethod
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """A draft below the last committed token, at most `room` deep; `tokens` a tensor (n + 1,), nothing checked."""
+
+    def peaks(self) -> list[Peaks]:
+        """Those of the models that draft, which the decoder checks together with the target's."""
+        return []
 
 
 class Drafter(ABC):

@@ -12,6 +12,7 @@ from reference.candidates import largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting, TokenPath
 from reference.handed import fetched, handed
+from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -64,6 +65,8 @@ class SearchedDrafting(PathDrafting):
         """See spectheory.search.DraftModel.expand; below the last node that fits the context nothing is probable."""
         law = handed(self.sampling.draft_law(self.logits(paths)))
         tokens, probabilities = map(fetched, largest(law, min(self.search.budget, law.shape[1])))
+        if np.isnan(probabilities[:, 0]).any():
+            settle(self.model.peaks)
         if max(map(len, paths)) >= self.room:
             probabilities[[len(path) >= self.room for path in paths]] = 0
         return tokens, probabilities

@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reference.cached import CachedModel
 from reference.drafters.drafter import Drafting
+from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
 
@@ -21,7 +22,7 @@ class ModelDrafting(Drafting):
     """A text in the draft model. `pending` are committed tokens that it has not seen, the root last."""
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
-        self.model = CachedModel(pair.draft, pair.vocab_size)
+        self.model = CachedModel(pair.draft, pair.vocab_size, f"draft {pair.names[1]}")
         self.sampling = sampling
         self.pending: list[int] = []
         self.committed = 0
@@ -29,6 +30,10 @@ class ModelDrafting(Drafting):
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read."""
         self.model.forward(torch.tensor([prompt], device=self.model.device))
+
+    def peaks(self) -> list[Peaks]:
+        """See Drafting.peaks."""
+        return [self.model.peaks]
 
     def fed(self, tokens: Sequence[int]) -> Tensor:
         """(1, n) as the model takes them; NumPy reads a list in less time than torch."""

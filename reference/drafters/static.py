@@ -139,7 +139,11 @@ class StaticDrafting(ModelDrafting):
         self.keep([self.offset[node] for node in planned if node in self.offset], emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. The tokens are good until the next draft."""
+        """See Drafting.grow. The tokens are good until the next draft.
+
+        Where a device finds no token to draw the law was no number, of which the host hears at the end of the cycle:
+        until then token 0 stands there, since models take no -1.
+        """
         self.root[0], laws = self.pending[-1], []
         for level in self.levels[:room]:
             logits = self._logits(level)
@@ -148,6 +152,8 @@ class StaticDrafting(ModelDrafting):
             else:
                 law = handed(self.sampling.law(logits))
                 draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
+                if self.rule is DrawRule.IID and not logits.is_cpu:
+                    level.found.clamp_min_(0)
                 laws.extend(law)
         tree, tokens = self.tree, self.memory if self.places is None else self.memory.take(self.places)
         if room < tree.max_depth:

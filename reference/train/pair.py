@@ -56,7 +56,7 @@ def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Co
         partial = work / "tokens.partial.npz"
         np.savez(partial, train=encode(tokenizer, train), held_out=encode(tokenizer, held_out))
         partial.replace(tokens_file)
-    tokens = np.load(tokens_file)
+    tokens = np.load(tokens_file, allow_pickle=False)
     return Corpus(
         Tokenizer.from_file(str(tokenizer_file)),
         tokens["train"],

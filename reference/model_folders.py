@@ -1,0 +1,194 @@
+"""Hugging Face model folders: the one place that loads them. Nothing in a folder is ever run.
+
+transformers runs a folder's own Python where a user agrees, and unpickles weights, which can run anything. Here only
+architectures and tokenizers of transformers itself are loaded, and only weights in safetensors. A folder that needs
+more is refused before anything of it is loaded. An `auto_map` beside an architecture or a tokenizer that transformers
+has is ignored.
+"""
+
+from __future__ import annotations
+
+import json
+import os.path
+from collections.abc import Iterator
+from contextlib import contextmanager
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import torch
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    TOKENIZER_MAPPING,
+    AutoConfig,
+    AutoModelForCausalLM,
+    AutoTokenizer,
+    PreTrainedModel,
+    PreTrainedTokenizerBase,
+    dynamic_module_utils,
+)
+from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
+
+from spectheory.core.errors import InputError
+
+WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
+PICKLED_WEIGHTS = (".bin", ".bin.index.json", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
+"""Endings of files that can run code when they are loaded."""
+PICKLED_TOKENIZERS = ("tokenizer*.p*kl*", "vocab*.p*kl*", "tokenizer*.pt", "vocab*.pt", "tokenizer*.bin", "vocab*.bin")
+TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "tekken.json", "*.model", "*.tiktoken")
+
+
+class PairError(InputError):
+    """A model folder is missing or foreign, or the two models do not fit each other."""
+
+
+def load_folder(
+    role: str, folder: Path, device: str | torch.device, dtype: torch.dtype, attention: str
+) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+    """The causal model of a local folder, in evaluation mode, and its tokenizer.
+
+    Raises:
+        PairError: the folder is missing, damaged, holds no causal model that can read a tree, or would run code.
+    """
+    if not (folder / "config.json").is_file():
+        raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
+    with _loading(role, folder):
+        reason = _runs_code(folder)
+    if reason:
+        raise PairError(f"{role} folder {folder} {reason}")
+    with _loading(role, folder):
+        config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    if reason := _undecodable(config):
+        raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
+    with _loading(role, folder):
+        model, loading = _load(folder, dtype, attention)
+        model = model.to(device).eval().requires_grad_(False)
+        tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+    absent = sorted(loading["missing_keys"])
+    if absent:
+        raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
+    if "position_ids" not in signature(model.forward).parameters:
+        raise PairError(f"{role} {folder} takes no position_ids, so that siblings cannot share a position in it")
+    return model, tokenizer
+
+
+@contextmanager
+def _loading(role: str, folder: Path) -> Iterator[None]:
+    """What transformers raises, as a PairError. It never asks whether to run a folder's code, but refuses."""
+    before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
+    dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
+    try:
+        yield
+    except Exception as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        if "scaled_dot_product_attention" in reason:
+            raise PairError(
+                f"{role} {folder} has no SDPA: load_pair(..., attention='eager') or --attention eager takes it"
+            ) from error
+        raise PairError(
+            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
+        ) from error
+    finally:
+        dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
+
+
+def _load(folder: Path, dtype: torch.dtype, attention: str) -> tuple[Any, dict[str, Any]]:
+    """The model, and what transformers says of its weights."""
+    loaded: Any = AutoModelForCausalLM.from_pretrained(
+        folder,
+        dtype=dtype,
+        attn_implementation=attention,
+        local_files_only=True,
+        output_loading_info=True,
+        trust_remote_code=False,
+        use_safetensors=True,
+    )
+    return loaded
+
+
+def _runs_code(folder: Path) -> str | None:
+    """Why a folder cannot be loaded without running code of it, and the repair."""
+    config, tokenizer = _settings(folder / "config.json"), _settings(folder / "tokenizer_config.json")
+    return _needs_python(config, tokenizer) or _pickled_tokenizer(folder) or _pickled_weights(folder, config)
+
+
+def _needs_python(config: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
+    kind = str(config.get("model_type"))
+    ours = None
+    if kind in CONFIG_MAPPING:
+        ours = CONFIG_MAPPING[kind]
+    if config.get("auto_map") and (ours is None or ours not in MODEL_FOR_CAUSAL_LM_MAPPING):
+        return (
+            f"needs Python code of its own for {kind!r} (auto_map in config.json), which is never run: "
+            "use a model whose architecture transformers itself has"
+        )
+    name = tokenizer.get("tokenizer_class")
+    known = ours is not None and ours in TOKENIZER_MAPPING
+    known = known or (isinstance(name, str) and tokenizer_class_from_name(name) is not None)
+    if tokenizer.get("auto_map") and not known:
+        return (
+            f"needs Python code of its own for its tokenizer {name!r} (auto_map in tokenizer_config.json), which is "
+            "never run: save the tokenizer as a tokenizer.json, with tokenizer_class PreTrainedTokenizerFast"
+        )
+    return None
+
+
+def _pickled_tokenizer(folder: Path) -> str | None:
+    pickled = sorted(file.name for pattern in PICKLED_TOKENIZERS for file in folder.glob(pattern))
+    if pickled and not any(file for pattern in TOKENIZERS for file in folder.glob(pattern)):
+        return (
+            f"has its tokenizer as a pickle alone ({pickled[0]}), which can run code and is never loaded: "
+            "save the tokenizer as a tokenizer.json"
+        )
+    return None
+
+
+def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
+    if (folder / "adapter_config.json").exists():
+        return (
+            "holds an adapter (adapter_config.json), which is not loaded: merge it into its model, with peft's "
+            "model.merge_and_unload().save_pretrained(...)"
+        )
+    convert = "convert them, where you trust them, with model.save_pretrained(...), which writes safetensors"
+    named = config.get("transformers_weights")
+    found = [named] if named else [name for name in (WEIGHTS, INDEX) if (folder / name).is_file()][:1]
+    if not found:
+        pickled = sorted(file.name for file in folder.iterdir() if file.name.endswith(PICKLED_WEIGHTS))
+        if pickled:
+            return (
+                f"has its weights as pickles alone ({pickled[0]}), which can run code and are never loaded: {convert}"
+            )
+        return None
+    if found[0].endswith(".index.json") and _inside(found[0]):
+        found += sorted(set(_settings(folder / found[0])["weight_map"].values()))
+    for name in found:
+        if not _inside(name):
+            return f"names weights outside of itself ({name!r}), which are not loaded: put them into the folder"
+        if not name.endswith((".safetensors", ".safetensors.index.json")):
+            return (
+                f"names weights that are no safetensors ({name!r}), which can run code and are never loaded: {convert}"
+            )
+    return None
+
+
+def _inside(name: str) -> bool:
+    """Whether a file's name stays in its folder; symbolic links may lead anywhere, as in the cache of the Hub."""
+    path = Path(os.path.normpath(name))
+    return not path.is_absolute() and os.pardir not in path.parts
+
+
+def _settings(file: Path) -> dict[str, Any]:
+    """The JSON object in a file; empty where there is none."""
+    return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
+
+
+def _undecodable(config: Any) -> str | None:
+    """Why a model cannot read a tree: it attends to less than the whole past, or counts rows in place of positions."""
+    if getattr(config, "alibi", False):
+        return "counts distances in rows (ALiBi)"
+    kinds = getattr(config, "layer_types", None)
+    window = bool(getattr(config, "sliding_window", None)) and getattr(config, "use_sliding_window", True)
+    if any(kind != "full_attention" for kind in kinds) if kinds else window:
+        return "has layers without full attention"
+    return None

@@ -1,0 +1,313 @@
+"""Model folders whose Python or pickles would write a marker: refused or ignored, and the marker is never there."""
+
+from __future__ import annotations
+
+import ast
+import io
+import json
+import pickle
+import shutil
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import (
+    CONFIG_MAPPING,
+    MODEL_FOR_CAUSAL_LM_MAPPING,
+    TOKENIZER_MAPPING,
+    AutoTokenizer,
+    dynamic_module_utils,
+)
+
+from reference.model_folders import _loading
+from reference.models import PairError, load_pair
+from reference.train import loop
+
+ROOT = Path(__file__).parents[2]
+
+
+class Bomb:
+    """Writes a file when it is unpickled."""
+
+    def __init__(self, marker: Path) -> None:
+        self.marker = marker
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Path.touch, (self.marker,)
+
+
+@pytest.fixture
+def marker(tmp_path: Path) -> Iterator[Path]:
+    """What the folder's code would write; it must not be there after the test."""
+    file = tmp_path / "marker"
+    yield file
+    assert not file.exists()
+
+
+@pytest.fixture
+def folder(tiny_folders: Path, tmp_path: Path, marker: Path) -> Path:
+    """A sound target folder with Python files beside it that would write the marker, as modules and as functions."""
+    made = tmp_path / "hostile"
+    shutil.copytree(tiny_folders / "target", made)
+    code = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n"
+    code += "from transformers import LlamaConfig as C, LlamaForCausalLM as M, PreTrainedTokenizerFast as T\n"
+    for name in ("evil.py", "custom_generate/generate.py", "generator_tokenizer/evil.py"):
+        (made / name).parent.mkdir(exist_ok=True)
+        (made / name).write_text(code)
+    return made
+
+
+@pytest.fixture(params=["closed", "y"], autouse=True)
+def answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input: closed, or somebody who says yes to everything."""
+    stdin = io.StringIO("y\n" * 100)
+    if request.param == "closed":
+        stdin.close()
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+
+def write(file: Path, **changes: Any) -> None:
+    """Change fields of a JSON file; it is made if it is not there."""
+    before = json.loads(file.read_text()) if file.exists() else {}
+    file.write_text(json.dumps(before | changes))
+
+
+MODEL = {"AutoConfig": "evil.C", "AutoModelForCausalLM": "evil.M"}
+TOKENIZER = {"AutoTokenizer": ["evil.T", "evil.T"]}
+
+
+def own_model(folder: Path) -> None:
+    write(folder / "config.json", model_type="evil", architectures=["M"], auto_map=MODEL)
+
+
+def own_model_elsewhere(folder: Path) -> None:
+    write(folder / "config.json", model_type="evil", auto_map={"AutoConfig": "evil/repository--evil.C"})
+
+
+def own_model_of_a_known_type_without_text(folder: Path) -> None:
+    write(folder / "config.json", model_type="vit", auto_map={"AutoModelForCausalLM": "evil.M"})
+
+
+def pickles(*names: str, tokenizer: bool = False) -> Callable[[Path], None]:
+    """The weights, or the tokenizer, are pickles that write the marker, under these names."""
+
+    def change(folder: Path) -> None:
+        for file in folder.glob("tokenizer.json" if tokenizer else "model.safetensors"):
+            file.unlink()
+        for name in names:
+            (folder / name).write_bytes(pickle.dumps(Bomb(folder.parent / "marker")))
+
+    return change
+
+
+def shards(name: str) -> Callable[[Path], None]:
+    """The weights are in one shard, by a safetensors index."""
+
+    def change(folder: Path) -> None:
+        names = list(load_file(folder / "model.safetensors"))
+        pickles()(folder)
+        (folder / "model.safetensors.index.json").write_text(
+            json.dumps({"metadata": {}, "weight_map": dict.fromkeys(names, name)})
+        )
+        place = folder / name
+        if not place.name.endswith(".safetensors"):
+            place.write_bytes(pickle.dumps(Bomb(folder.parent / "marker")))
+
+    return change
+
+
+def named(name: str) -> Callable[[Path], None]:
+    """config.json names the file of the weights, a pickle."""
+
+    def change(folder: Path) -> None:
+        pickles(*([] if ".." in name or name.startswith("/") else [name]))(folder)
+        write(folder / "config.json", transformers_weights=name)
+
+    return change
+
+
+def adapter(folder: Path) -> None:
+    pickles("adapter_model.bin")(folder)
+    (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "evil/repository"}))
+
+
+REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
+    "model": (own_model, r"needs Python code of its own for 'evil' \(auto_map in config.json\).*: use a model whose"),
+    "model elsewhere": (own_model_elsewhere, "needs Python code of its own for 'evil'"),
+    "no causal model": (own_model_of_a_known_type_without_text, "needs Python code of its own for 'vit'"),
+    "pytorch_model.bin": (
+        pickles("pytorch_model.bin"),
+        r"has its weights as pickles alone \(pytorch_model.bin\).*: convert them, where .* with model.save_pretrained",
+    ),
+    "shards": (
+        pickles("pytorch_model-00001-of-00001.bin", "pytorch_model.bin.index.json"),
+        "has its weights as pickles alone .pytorch_model-00001-of-00001.bin",
+    ),
+    **{
+        name: (pickles(name), f"has its weights as pickles alone .{name}")
+        for name in ("weights.pt", "weights.pth", "last.ckpt", "m.pkl", "consolidated.00.pth")
+    },
+    "index of pickles": (shards("pytorch_model.bin"), "names weights that are no safetensors .'pytorch_model.bin'"),
+    "index outside": (shards("../target.safetensors"), "names weights outside of itself .'../target.safetensors'"),
+    "index deep outside": (shards("a/../../x.safetensors"), "names weights outside of itself"),
+    "index absolute": (shards("/x.safetensors"), "names weights outside of itself .'/x.safetensors'"),
+    "weights named": (named("adapter_model.bin"), "names weights that are no safetensors .'adapter_model.bin'"),
+    "weights named outside": (named("../model.safetensors"), "names weights outside of itself"),
+    "adapter": (adapter, "holds an adapter .*: merge it"),
+    "pickled tokenizer": (
+        pickles("tokenizer.pkl", tokenizer=True),
+        r"has its tokenizer as a pickle alone \(tokenizer.pkl\)",
+    ),
+    "pickled vocabulary": (
+        pickles("vocab.pickle", tokenizer=True),
+        r"has its tokenizer as a pickle alone \(vocab.pickle\)",
+    ),
+}
+
+
+@pytest.mark.parametrize("role", ["target", "draft"])
+@pytest.mark.parametrize("case", REFUSED)
+def test_folders_that_would_run_code_are_refused_by_name(
+    folder: Path, tiny_folders: Path, case: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before transformers sees any of it."""
+    change, message = REFUSED[case]
+    change(folder)
+    if role == "target":
+        for auto in ("AutoConfig", "AutoTokenizer", "AutoModelForCausalLM"):
+            monkeypatch.delattr(f"reference.model_folders.{auto}")
+    with pytest.raises(PairError, match=f"{role} folder .*hostile {message}"):
+        load_pair(*(folder if role == one else tiny_folders / one for one in ("target", "draft")))
+
+
+def without_tokenizer() -> str:
+    """A type of causal model for which transformers has no tokenizer of its own."""
+    return next(kind for kind in CONFIG_MAPPING if has_model_only(kind))
+
+
+def has_model_only(kind: str) -> bool:
+    config = CONFIG_MAPPING[kind]
+    return config in MODEL_FOR_CAUSAL_LM_MAPPING and config not in TOKENIZER_MAPPING
+
+
+def own_tokenizer(folder: Path) -> None:
+    write(folder / "config.json", model_type=without_tokenizer())
+    write(folder / "tokenizer_config.json", tokenizer_class="Evil", auto_map=TOKENIZER)
+
+
+def test_a_tokenizer_that_needs_python_is_refused(folder: Path, tiny_folders: Path) -> None:
+    """transformers has no such tokenizer, neither by its class nor for the model."""
+    own_tokenizer(folder)
+    with pytest.raises(PairError, match=r"of its own for its tokenizer 'Evil' \(auto_map in tokenizer_config.json\)"):
+        load_pair(folder, tiny_folders / "draft")
+
+
+def known_model(folder: Path) -> None:
+    write(folder / "config.json", auto_map=MODEL)
+
+
+def known_tokenizer(folder: Path) -> None:
+    write(folder / "tokenizer_config.json", auto_map=TOKENIZER)
+
+
+def other_settings(folder: Path) -> None:
+    for name in ("generation_config", "processor_config", "preprocessor_config"):
+        write(folder / f"{name}.json", auto_map={"AutoProcessor": "evil.T"}, custom_generate="evil")
+
+
+def told_to_trust(folder: Path) -> None:
+    for name in ("config", "tokenizer_config", "generation_config"):
+        write(folder / f"{name}.json", trust_remote_code=True, auto_map=MODEL | TOKENIZER)
+
+
+def pickles_beside(folder: Path) -> None:
+    for name in ("pytorch_model.bin", "training_args.bin", "tokenizer.pkl", "optimizer.pt"):
+        (folder / name).write_bytes(pickle.dumps(Bomb(folder.parent / "marker")))
+
+
+def linked(folder: Path) -> None:
+    (folder / "model.safetensors").rename(folder.parent / "blob")
+    (folder / "model.safetensors").symlink_to(folder.parent / "blob")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [known_model, known_tokenizer, other_settings, told_to_trust, pickles_beside, linked],
+    ids=lambda f: f.__name__,
+)
+def test_what_transformers_has_is_loaded_without_the_folders_code(
+    folder: Path, tiny_folders: Path, change: Callable[[Path], None]
+) -> None:
+    """The weights are those of the sound folder, and the classes are transformers' own."""
+    change(folder)
+    pair = load_pair(folder, tiny_folders / "draft")
+    wanted = load_pair(tiny_folders / "target", tiny_folders / "draft")
+    assert pair.fingerprint == wanted.fingerprint
+    assert all(type(part).__module__.startswith("transformers.") for part in (pair.target, pair.tokenizer))
+
+
+def test_nobody_is_asked_by_a_loader_inside_a_loader(folder: Path) -> None:
+    """Some classes of transformers load parts themselves and do not hand trust_remote_code on, such as RagTokenizer."""
+    own_tokenizer(folder)
+    with pytest.raises(PairError, match="hostile cannot be loaded .* custom code"), _loading("target", folder):
+        AutoTokenizer.from_pretrained(folder)
+    assert dynamic_module_utils.TIME_OUT_REMOTE_CODE > 0
+
+
+def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path) -> None:
+    torch.save({"step": Bomb(marker)}, tmp_path / "model.pt")
+    model = torch.nn.Linear(2, 2)
+    with pytest.raises(ValueError, match="model.pt is damaged: remove it"):
+        loop.fit(model, lambda step: torch.zeros(()), loop.Schedule(1), tmp_path / "model.pt", "test")
+
+
+SAFE = {"torch": ("weights_only", True), "np": ("allow_pickle", False), "numpy": ("allow_pickle", False)}
+UNSAFE = {"pickle", "cPickle", "dill", "cloudpickle", "joblib", "shelve", "marshal", "jinja2"}
+SOURCES = [
+    file
+    for room in ("spectheory", "simulate", "reference", "proofs_check", "benchmarks", "examples", "docs", "notebooks")
+    for file in sorted((ROOT / room).rglob("*.py"))
+]
+
+
+def calls(tree: ast.AST) -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Of each call: what is before the last dot, the name behind it, and the keywords that are constants."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            owner, name = "", node.func
+            if isinstance(node.func, ast.Attribute):
+                owner, name = ast.unparse(node.func.value), node.func.attr
+            keywords = {k.arg: k.value.value for k in node.keywords if k.arg and isinstance(k.value, ast.Constant)}
+            yield owner, name if isinstance(name, str) else ast.unparse(name), keywords
+
+
+@pytest.mark.parametrize("file", SOURCES, ids=lambda file: str(file.relative_to(ROOT)))
+def test_no_source_reads_files_that_can_run_code(file: Path) -> None:
+    """One module calls from_pretrained; checkpoints and arrays are read without pickles; nothing is evaluated."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    names = {
+        name.split(".")[0]
+        for node in ast.walk(tree)
+        for name in (
+            [alias.name for alias in node.names]
+            if isinstance(node, ast.Import)
+            else [node.module or ""]
+            if isinstance(node, ast.ImportFrom) and not node.level
+            else []
+        )
+    }
+    assert not names & (UNSAFE - {"joblib"} if file.parent.name == "notebooks" else UNSAFE)
+    for owner, name, keywords in calls(tree):
+        if name == "from_pretrained" or (owner, name) == ("transformers", "pipeline"):
+            assert file == ROOT / "reference" / "model_folders.py"
+            assert keywords["trust_remote_code"] is False
+            assert keywords["local_files_only"] is True
+            assert "Model" not in owner or keywords["use_safetensors"] is True
+        if name == "load" and owner in SAFE:
+            keyword, value = SAFE[owner]
+            assert keywords.get(keyword) is value, f"{owner}.load without {keyword}={value}"
+        assert (owner, name) not in {("", "eval"), ("", "exec"), ("yaml", "load"), ("yaml", "unsafe_load")}

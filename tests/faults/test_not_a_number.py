@@ -1,0 +1,275 @@
+"""Models whose logits are no distribution: named by every way to use them, with the position and the repair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import nullcontext
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+import spectheory as st
+from reference import hugging_face
+from reference.clock import ClockSettings, clock, entrants
+from reference.decode import Decoder
+from reference.drafters import Checked, Drafter, Drawn, Goose, Lookahead, PlannedTree, Searched, SuffixArray
+from reference.logits import LogitsError, Peaks, fetch, settle
+from reference.matrix import Matrix, MatrixSettings, Texts
+from reference.measure import measure
+from reference.models import Pair, load_pair
+from reference.profile import profile
+from reference.sampling import Sampling
+from reference.streams import streams
+from reference.trace import TraceSettings, record
+from spectheory import Eagle2, SpecExec, Tree
+from spectheory.core.world import Levels
+from spectheory.otlp import NSS, RRS, Naive
+from spectheory.verify import TopDown, Verifier
+from tests.played import gpu
+
+PROMPTS = [[10 * i + j for j in range(8)] for i in range(4)]
+FROM = 15
+"""Tokens that a broken model reads before it breaks."""
+PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
+ROLES = ["target", "draft"]
+ROWS = {"nan": torch.nan, "inf": torch.inf, "-inf": -torch.inf}
+
+
+class Broken:
+    """A model's forward whose logits are `value` from position `FROM` on: at one token, or for -inf at all."""
+
+    def __init__(self, model: Any, value: float) -> None:
+        self.forward, self.value = model.forward, value
+        self.__signature__ = signature(model.forward)
+
+    def __call__(self, *inputs: Tensor, **options: Any) -> Any:
+        tokens = inputs[0] if inputs else options["input_ids"]
+        before = options["past_key_values"].get_seq_length() if options.get("past_key_values") is not None else 0
+        positions = options.get("position_ids")
+        out = self.forward(*inputs, **options)
+        if positions is None:
+            positions = torch.arange(before, before + tokens.shape[1], device=tokens.device)[None]
+        late = (positions >= FROM)[:, -out.logits.shape[1] :, None]
+        broken = torch.full_like(out.logits, self.value)
+        if self.value > -torch.inf or self.value != self.value:
+            broken = torch.cat([broken[..., :1], out.logits[..., 1:]], -1)
+        out.logits = torch.where(late, broken, out.logits)
+        return out
+
+
+@pytest.fixture(params=ROWS)
+def value(request: pytest.FixtureRequest) -> float:
+    return ROWS[request.param]
+
+
+@pytest.fixture(params=ROLES)
+def role(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+@pytest.fixture
+def broken(tiny_folders: Path, role: str, value: float) -> Pair:
+    """A pair of which one model breaks in the middle of a text."""
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
+    model = getattr(pair, role)
+    model.forward = Broken(model, value)
+    return pair
+
+
+DECODERS: list[tuple[Drafter, Verifier, Sampling]] = [
+    (PlannedTree(Tree.chain(3)), TopDown(NSS()), Sampling()),
+    (PlannedTree(Tree.k_ary(2, 2)), TopDown(NSS()), Sampling()),
+    (Searched(Eagle2(2, 3, 6)), TopDown(NSS()), Sampling()),
+    (Checked(Searched(SpecExec(4))), TopDown(NSS()), Sampling(1.0)),
+    (PlannedTree(Tree.chain(3)), TopDown(Naive()), Sampling(1.0)),
+    (PlannedTree(Tree.k_ary(2, 2)), TopDown(RRS()), Sampling(0.7, top_k=20, top_p=0.9)),
+    (Drawn(Levels((2, 1))), TopDown(RRS()), Sampling(1.0)),
+]
+"""One of each way to draft with a model."""
+MODEL_FREE: list[Drafter] = [PlannedTree(Tree.chain(0)), Goose(), Lookahead()]
+
+
+@pytest.fixture(params=["cpu", "cuda"])
+def device(request: pytest.FixtureRequest) -> Iterator[str]:
+    """The GPU, where there is none, is played."""
+    with gpu() if request.param == "cuda" else nullcontext():
+        yield request.param
+
+
+def refused(role: str, value: float, folder: Path, where: str) -> Any:
+    what = {"nan": "(NaN)", "inf": "(infinity)", "-inf": "(-infinity for every token)"}[str(value)]
+    message = (
+        rf"^{role} {folder / role} in float32 gives no probabilities {where} \{what[:-1]}\): its weights are damaged"
+    )
+    return pytest.raises(LogitsError, match=message)
+
+
+@pytest.mark.parametrize(("drafter", "verifier", "sampling"), DECODERS, ids=repr)
+def test_decoding_names_the_model_and_the_position(
+    tiny_folders: Path, role: str, value: float, device: str, drafter: Drafter, verifier: Verifier, sampling: Sampling
+) -> None:
+    """Position 16 is the first behind FROM, or a later node of the tree that reaches it."""
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
+    model = getattr(pair, role)
+    model.forward = Broken(model, value)
+    with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
+        Decoder(pair, drafter, sampling, verifier).generate(PROMPTS[0], 20, *streams(pair, 0))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+@pytest.mark.parametrize("drafter", MODEL_FREE, ids=lambda drafter: type(drafter).__name__)
+def test_only_a_model_that_is_used_is_refused(
+    broken: Pair, tiny_folders: Path, role: str, value: float, drafter: Drafter, temperature: float
+) -> None:
+    decoder = Decoder(broken, drafter, Sampling(temperature))
+    with refused(role, value, tiny_folders, "after token 16") if role == "target" else nullcontext():
+        assert len(decoder.generate(PROMPTS[0], 20, *streams(broken, 0)).tokens) == 20
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_prompt_may_break_a_model(
+    tiny_folders: Path, role: str, value: float, device: str, temperature: float
+) -> None:
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
+    model = getattr(pair, role)
+    model.forward = Broken(model, value)
+    decoder = Decoder(pair, PlannedTree(Tree.chain(1)), Sampling(temperature))
+    with refused(role, value, tiny_folders, f"after token {FROM + 1}"):
+        decoder.generate(list(range(20)), 2, *streams(pair, 0))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_a_trace_names_the_request(
+    tiny_folders: Path, tmp_path: Path, role: str, value: float, device: str, temperature: float
+) -> None:
+    """And writes no part, so that no rates come of it."""
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
+    model = getattr(pair, role)
+    model.forward = Broken(model, value)
+    settings = TraceSettings(*pair.names, "test", temperature=temperature, new_tokens=20, batch=2)
+    with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
+        record(pair, PROMPTS, settings, tmp_path / "trace")
+    assert not list((tmp_path / "trace").glob("part-*"))
+
+
+@pytest.mark.parametrize("temperature", [0.0, 1.0])
+def test_what_measures_by_decoding_says_so(
+    broken: Pair, tiny_folders: Path, tmp_path: Path, role: str, value: float, temperature: float
+) -> None:
+    """compare's tallies, the matrix, the profile, and the clock of our decoders."""
+    settings = ClockSettings(new_tokens=12, temperature=temperature, rounds=1)
+    corpus = SuffixArray.build(PROMPTS)
+    ours = [one for one in entrants(broken, PLAN, settings, corpus) if one.family in ("chain", "static tree")]
+    texts = Texts(PROMPTS[:2], PROMPTS[2:], PROMPTS)
+    ways: list[Callable[[], object]] = [
+        lambda: list(measure(broken, Tree.k_ary(2, 2), PROMPTS[:1], new_tokens=20, temperature=temperature, seed=0)),
+        lambda: Matrix(tmp_path / "matrix", broken, texts, MatrixSettings("test", 20)).combinations([temperature]),
+        lambda: profile(broken, tokens=(1, 2), contexts=(32,), rounds=1, temperature=temperature),
+        lambda: list(clock(broken, PROMPTS[:1], PLAN, ours, settings)),
+    ]
+    for way in ways:
+        with refused(role, value, tiny_folders, "after token [0-9]+.*"):
+            way()
+
+
+@pytest.mark.parametrize("chain", [None, 2])
+def test_sampling_by_transformers_says_so(broken: Pair, role: str, chain: int | None) -> None:
+    """Its own error names neither the model nor a repair."""
+    if role == "draft" and chain is None:
+        return
+    names = f"target {broken.names[0]}" + (f" or draft {broken.names[1]}" if chain else "")
+    with pytest.raises(LogitsError, match=f"^{names} in float32 gives no probabilities after token 1[0-9]: "):
+        hugging_face.generate(broken, PROMPTS[0], 20, Sampling(1.0), chain=chain)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "repair"),
+    [
+        (
+            torch.float16,
+            "float16 gives no probabilities after token 1 .*load it with --dtype bfloat16 or --dtype float32$",
+        ),
+        (
+            torch.bfloat16,
+            "bfloat16 gives no probabilities after token 1 .*load it with --dtype float32; if that gives the",
+        ),
+        (torch.float32, "float32 gives no probabilities after token 1 .*its weights are damaged, or too large"),
+    ],
+    ids=str,
+)
+def test_weights_that_are_no_numbers(tiny_folders: Path, role: str, dtype: torch.dtype, repair: str) -> None:
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=dtype)
+    getattr(pair, role).model.layers[1].mlp.down_proj.weight.data[0, 0] = torch.nan
+    with pytest.raises(LogitsError, match=f"^{role} .* in {repair}"):
+        Decoder(pair, PlannedTree(Tree.chain(2))).generate(PROMPTS[0], 4)
+
+
+def test_float16_overflows_where_wider_types_do_not(tiny_folders: Path, role: str) -> None:
+    """Weights that float16 holds, whose products it does not."""
+    texts = {}
+    for dtype in (torch.float16, torch.bfloat16, torch.float32):
+        pair = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=dtype)
+        mlp = getattr(pair, role).model.layers[0].mlp
+        for layer in (mlp.up_proj, mlp.gate_proj, mlp.down_proj):
+            layer.weight.data *= 300
+        decoder = Decoder(pair, PlannedTree(Tree.chain(2)))
+        if dtype is torch.float16:
+            with pytest.raises(LogitsError, match=f"^{role} .*numbers above 65504 overflow in float16: load it with"):
+                decoder.generate(PROMPTS[0], 4)
+        else:
+            texts[dtype] = decoder.generate(PROMPTS[0], 4).tokens
+    assert set(map(len, texts.values())) == {4}
+
+
+def masked(forward: Callable[..., Any]) -> Callable[..., Any]:
+    def call(*args: Any, **options: Any) -> Any:
+        out = forward(*args, **options)
+        out.logits[..., ::2] = -torch.inf
+        return out
+
+    return call
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=repr)
+def test_minus_infinity_for_some_tokens_is_a_distribution(
+    tiny_folders: Path, tmp_path: Path, sampling: Sampling
+) -> None:
+    pair = load_pair(tiny_folders / "target", tiny_folders / "draft")
+    for model in (pair.target, pair.draft):
+        model.forward = masked(model.forward)  # type: ignore[method-assign]
+    text = Decoder(
+        pair, PlannedTree(Tree.k_ary(2, 2)), sampling, TopDown(RRS()) if sampling.temperature else TopDown(NSS())
+    )
+    assert all(token % 2 for token in text.generate(PROMPTS[0], 20, *streams(pair, 0)).tokens)
+    record(pair, PROMPTS, TraceSettings(*pair.names, "test", sampling.temperature, new_tokens=4), tmp_path / "trace")
+
+
+@pytest.mark.parametrize("place", [(0, 0), (2, 3), (4, 6)])
+def test_every_row_and_column_is_looked_at(
+    value: float, place: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the host at once, on a device when tokens are fetched, which come back whole, or when the models settle."""
+    logits = torch.randn(5, 7)
+    logits[place if value != -torch.inf else place[0]] = value
+    match = f"^some model in bfloat16 gives no probabilities at {place[0]}: load it with|at {place[0]} "
+    with pytest.raises(LogitsError, match=match):
+        Peaks("some model", torch.bfloat16).see(logits, lambda row: f"at {row}")
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
+    sound, other = Peaks("other", torch.float32), Peaks("some model", torch.bfloat16)
+    for look in (lambda: settle(sound, other), lambda: fetch(torch.tensor([3]), [sound, other])):
+        sound.see(torch.randn(3, 7), str)
+        other.see(logits, lambda row: f"at {row}")
+        with pytest.raises(LogitsError, match=match):
+            look()
+        assert fetch(torch.tensor([2**40, 0]), [sound, other]) == [2**40, 0]
+    sound.see(torch.full((3, 7), 3e38), str)
+    assert fetch(torch.tensor([2**40, 5]), [sound, other]) == [2**40, 5]
+
+
+def test_large_finite_logits_are_a_distribution() -> None:
+    Peaks("some model", torch.float32).see(torch.full((100, 7), np.finfo(np.float32).max.item()), str)
