@@ -8,7 +8,6 @@ python docs/generate_results.py build/results
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,7 +28,7 @@ def summary(folder: Path) -> str:
 
 
 def _compared(file: Path) -> Iterator[str]:
-    found = Calibration.from_dict(json.loads(file.read_text(encoding="utf-8")))
+    found = Calibration.load(file)
     yield "### Predicted against measured"
     yield _where(found.provenance)
     yield from calibration_words(found)
@@ -39,9 +38,9 @@ def _compared(file: Path) -> Iterator[str]:
 def _clocked(files: list[Path]) -> Iterator[str]:
     for file in files:
         record = WallClock.load(file)
-        details = record.provenance.details
-        yield f"### Wall clock at temperature {float(details['temperature']):g}, threads: {details['threads']}"
-        yield _where(record.provenance)
+        stamp = record.provenance
+        yield f"### Wall clock at temperature {stamp.temperature:g}, threads: {stamp.settings['threads']}"
+        yield _where(stamp)
         yield from clock_words(record)
         yield markdown_table(clock_rows(record)).strip()
 

@@ -96,7 +96,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
         corpus: of the datastore drafter.
     """
     sampling = Sampling(settings.temperature)
-    chain = max(1, int(np.argmax(plan.chain_speedup)))
+    chain = max(1, int(np.argmax(plan.by_budget.chain_speedup)))
 
     def theirs(name: str, **options: int) -> Entrant:
         def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
@@ -111,7 +111,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
         theirs(f"HF assisted, {chain}", chain=chain),
         theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
         ours("plain", "plain", PlannedTree(Tree.chain(0))),
-        ours(f"chain of {chain}", "chain", PlannedTree(Tree.chain(chain)), float(plan.chain_speedup[chain])),
+        ours(f"chain of {chain}", "chain", PlannedTree(Tree.chain(chain)), float(plan.by_budget.chain_speedup[chain])),
     ]
     if plan.answer == "tree":
         found.append(ours(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), plan.speedup))
@@ -158,16 +158,19 @@ def stamp(
     return Provenance.now(
         "spectheory clock",
         packages=("torch", "transformers", "numpy"),
-        **vars(settings),
-        target=pair.names[0],
-        draft=pair.names[1],
-        weights=pair.fingerprint,
-        prompts=_hash(prompts),
-        plan=_hash(plan.to_dict()),
-        decoders=_hash([[entrant.name, entrant.settings] for entrant in running]),
-        **pair.placement,
-        threads=torch.get_num_threads(),
-        cpu=_cpu(),
+        seed=settings.seed,
+        temperature=settings.temperature,
+        **pair.stamp,
+        settings={
+            "new_tokens": settings.new_tokens,
+            "rounds": settings.rounds,
+            "weights": pair.fingerprint,
+            "prompts": _hash(prompts),
+            "plan": _hash(plan.to_dict()),
+            "decoders": _hash([[entrant.name, entrant.settings] for entrant in running]),
+            "threads": torch.get_num_threads(),
+            "cpu": _cpu(),
+        },
     )
 
 
@@ -200,7 +203,7 @@ def clock(
 
 def check_same(found: Provenance, here: Provenance) -> None:
     """Refuse to go on with a record that was begun elsewhere, or with other settings."""
-    theirs, ours = ({**p.details, "seed": p.seed, "machine": p.machine, **p.versions} for p in (found, here))
+    theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
     if differing := differences(theirs, ours):
         raise InputError(f"the record was begun with {differing}: name a new file or remove it")
 

@@ -97,15 +97,15 @@ class Matrix:
             raise InputError(f"need prompts to trace and to measure, got {len(texts.traced)} and {len(texts.measured)}")
         self.folder, self.pair, self.texts, self.settings = folder, pair, texts, settings
         prompts = hashlib.sha256(json.dumps([texts.traced, texts.measured]).encode()).hexdigest()[:16]
-        inputs = {"target": pair.names[0], "draft": pair.names[1], "weights": pair.fingerprint, "prompts": prompts}
-        self.stamp = claim(folder, "matrix", {**vars(settings), **inputs, **pair.placement})
+        inputs = {"dataset": settings.dataset, "new_tokens": settings.new_tokens, "weights": pair.fingerprint}
+        self.stamp = claim(folder, "matrix", seed=settings.seed, **pair.stamp, settings={**inputs, "prompts": prompts})
         self.positional = cache(self._traced)
 
     @property
     def temperatures(self) -> list[float]:
         """Those at which the folder holds a combination."""
-        traced = [float(stamp_of(file.parent).details["temperature"]) for file in self.folder.glob(f"trace-*/{STAMP}")]
-        return sorted(t for t in traced if any(self.folder.glob(f"*-temperature-{t:g}-*.parquet")))
+        traced = [stamp_of(file.parent).temperature for file in self.folder.glob(f"trace-*/{STAMP}")]
+        return sorted(t for t in traced if t is not None and any(self.folder.glob(f"*-temperature-{t:g}-*.parquet")))
 
     def combinations(
         self, temperatures: Sequence[float], done: Callable[[int, int], None] = lambda finished, total: None
@@ -154,7 +154,6 @@ class Matrix:
         """The traced prompts at a temperature."""
         folder = self.folder / f"trace-{sampling.temperature:g}"
         settings = trace.TraceSettings(
-            *self.pair.names,
             dataset=self.settings.dataset,
             temperature=sampling.temperature,
             new_tokens=self.settings.new_tokens,

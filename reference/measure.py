@@ -16,7 +16,6 @@ from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
-from spectheory.results.tally import fingerprint
 from spectheory.verify import Greedy, TopDown, Verifier
 
 
@@ -65,14 +64,12 @@ def measure(
         "spectheory decode",
         seed=seed,
         packages=("torch", "transformers"),
-        target=pair.names[0],
-        draft=pair.names[1],
+        **pair.stamp,
         temperature=temperature,
-        new_tokens=new_tokens,
-        tree=fingerprint(tree),
-        verifier=verifier,
+        tree=tree.identity,
+        verifier=str(verifier),
         requests=len(prompts),
-        **pair.placement,
+        settings={"new_tokens": new_tokens},
     )
     for decoder in (plain, speculative):
         decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))

@@ -63,10 +63,12 @@ class Pair:
         return self.target.device
 
     @property
-    def placement(self) -> dict[str, Any]:
-        """How the models run, for records: the same weights elsewhere take other times, and round otherwise."""
+    def stamp(self) -> dict[str, Any]:
+        """What a provenance says of a pair: its models, and how they run, on which times and rounding depend."""
         attention = self.target.config._attn_implementation
-        return {"device": self.device, "dtype": self.target.dtype, "attention": attention}
+        target, draft = self.names
+        placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
+        return {"target": target, "draft": draft, **placement}
 
 
 def load_pair(

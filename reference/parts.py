@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +12,8 @@ import pyarrow.parquet as pq
 
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import read_text, write_whole
+from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
 """In the folder: its settings, versions and date."""
@@ -26,20 +25,23 @@ class ForeignFolderError(InputError):
     """The folder holds parts of other models, prompts, settings or versions."""
 
 
-def claim(folder: Path, what: str, settings: dict[str, Any]) -> Provenance:
-    """Make `folder` that of `what` with these settings and versions, and give its stamp; refuse one of others."""
+def claim(folder: Path, what: str, **fields: Any) -> Provenance:
+    """Reserve `folder` for `what` with these fields of a provenance, which is returned.
+
+    Raises:
+        ForeignFolderError: the folder belongs to something else, or to other fields or versions.
+    """
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
-    here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **settings)
+    here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
-        write_whole(folder / STAMP, json.dumps(asdict(here), indent=1) + "\n")
+        write_whole(folder / STAMP, to_json(here.to_dict()))
         return here
     found = stamp_of(folder)
     if found.source != here.source:
         held = found.source.removeprefix("spectheory ")
         raise ForeignFolderError(f"{folder} holds a {held}, not a {what}: name another folder")
-    theirs, ours = ({**stamp.details, **stamp.versions, "seed": stamp.seed} for stamp in (found, here))
-    if differing := differences(theirs, ours):
+    if differing := differences(found.identity, here.identity):
         raise ForeignFolderError(f"{folder} holds a {what} with {differing}: name an empty folder or remove this one")
     return found
 
@@ -65,8 +67,8 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 def stamp_of(folder: Path) -> Provenance:
     """What `claim` wrote."""
     try:
-        return Provenance(**json.loads((folder / STAMP).read_text()))
-    except (ValueError, TypeError) as error:
+        return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
+    except InputError as error:
         raise InputError(f"{folder / STAMP} is damaged: remove the folder and record again") from error
 
 

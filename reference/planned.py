@@ -31,7 +31,7 @@ def measured_plan(
     prompts, then the finished rounds of the profile.
     """
     settings = trace.TraceSettings(
-        *pair.names, dataset="prompts before those clocked", temperature=temperature, new_tokens=new_tokens, seed=seed
+        dataset="prompts before those clocked", temperature=temperature, new_tokens=new_tokens, seed=seed
     )
     with TemporaryDirectory() as name:
         folder = Path(name)

@@ -73,12 +73,9 @@ def profile(
             "spectheory profile",
             seed=seed,
             packages=("torch", "transformers"),
-            target=pair.names[0],
-            draft=pair.names[1],
-            **pair.placement,
-            threads=torch.get_num_threads(),
-            rounds=rounds,
+            **pair.stamp,
             temperature=temperature,
+            settings={"threads": torch.get_num_threads(), "rounds": rounds},
         ),
     )
 

@@ -54,8 +54,6 @@ COLUMNS = pa.schema(
 class TraceSettings:
     """What decides a trace, beside the pair and the prompts."""
 
-    target: str
-    drafter: str
     dataset: str
     temperature: float = 0.0
     top_k: int = 16
@@ -68,6 +66,12 @@ class TraceSettings:
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
         Sampling(self.temperature)
+
+    def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
+        """The fields of a provenance that identify a trace of `pair`; `inputs` are hashes by name."""
+        settings = {**asdict(self), **inputs}
+        own = {name: settings.pop(name) for name in ("temperature", "seed")}
+        return {**pair.stamp, **own, "settings": settings}
 
 
 def record(
@@ -98,7 +102,7 @@ def record(
     if settings.top_k > pair.vocab_size:
         raise InputError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
-    claim(folder, "trace", {**asdict(settings), **inputs, **pair.placement})
+    claim(folder, "trace", **settings.provenance(pair, inputs))
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
         rows = prompts[first : first + settings.batch]
@@ -198,11 +202,14 @@ def acceptance(
     texts, stamp = ranks(folder, top=top), stamp_of(folder)
     return Acceptance.from_ranks(
         texts,
-        ranks=int(stamp.details["top_k"]),
+        ranks=int(str(stamp.settings["top_k"])),
         max_depth=max_depth,
         min_trials=min_trials,
         policy=policy,
-        provenance=stamp.noting(counted="at every position" if policy is None else f"where cycles of {policy} start"),
+        provenance=stamp.replace(
+            settings=stamp.settings
+            | {"counted": "at every position" if policy is None else f"where cycles of {policy} start"}
+        ),
     )
 
 

@@ -6,7 +6,6 @@ import numpy as np
 
 from spectheory import Acceptance, Plan, Provenance, Tally, Tree
 from spectheory.core.errors import InputError
-from spectheory.results.tally import fingerprint
 
 
 def run(
@@ -36,7 +35,7 @@ def run(
         emitted=by_request.sum(1) + per_request,
         cycles=np.full(requests, per_request),
         accepted_histogram=np.bincount(accepted, minlength=plan.tree.max_depth + 1),
-        provenance=Provenance.now("simulate.run", seed=seed, cycles=len(accepted), tree=fingerprint(plan.tree)),
+        provenance=Provenance.now("simulate.run", seed=seed, tree=plan.tree.identity, requests=requests),
     )
 
 

@@ -129,15 +129,17 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
 
 def test_smoothing_says_what_it_changed() -> None:
     falling, rising = st.Acceptance.by_rank([0.5, 0.2]), st.Acceptance.by_rank([0.2, 0.5])
-    assert falling.smoothed().provenance.assumed == ()
-    assert rising.smoothed().provenance.assumed == ("rates are smoothed, so that none is below that of a later rank",)
+    assert falling.smoothed().provenance.assumptions == ()
+    assert rising.smoothed().provenance.assumptions == (
+        "rates are smoothed, so that none is below that of a later rank",
+    )
 
 
 @given(arrays(np.float64, (3, 5), elements=hs.floats(0, 0.2)))
-def test_smoothing_is_antitonic_keeps_the_sum_and_leaves_the_antitonic_alone(table: np.ndarray) -> None:
+def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_the_antitonic_alone(table: np.ndarray) -> None:
     rates = st.Acceptance.by_depth_and_rank(table)
     smooth = rates.smoothed()
-    assert smooth.is_antitonic
+    assert smooth.is_non_increasing
     np.testing.assert_allclose(smooth.table.sum(1), table.sum(1), atol=1e-12)
     np.testing.assert_allclose(smooth.smoothed().table, smooth.table, atol=1e-12)
     sorted_rates = st.Acceptance.by_depth_and_rank(-np.sort(-table, axis=1))

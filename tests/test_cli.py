@@ -142,10 +142,10 @@ def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: 
     assert status == 0
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     run("plan", "--acceptance", "trace/acceptance.json", "--latency", "latency.json", "--smooth", "--out", "plan.json")
-    assert st.Plan.load("plan.json").acceptance.provenance.details["smoothed"] == "antitonic in rank"
+    assert st.Plan.load("plan.json").acceptance.provenance.smoothed
     status, out, _ = run("decode", *pair, *few, "--skip", 1, "--plan", "plan.json", "--json")
     tally = st.Tally.from_dict(json.loads(out))
-    assert (status, tally.provenance.details["temperature"], tally.compared) == (0, "0.5", 0)
+    assert (status, tally.provenance.temperature, tally.compared) == (0, 0.5, 0)
     status, _, err = run("decode", *pair, *few, "--skip", 40, "--plan", "plan.json")
     assert (status, "skip must be between 0 and" in err) == (2, True)
 

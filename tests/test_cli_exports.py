@@ -195,7 +195,7 @@ def test_a_measured_plan_is_told_to_engines_under_the_name_that_was_measured(pla
     assert result.exit_code == 0, result.output
     chosen = st.Plan.load("plan.json")
     assert chosen.answer == "tree"
-    assert f"--draft-model models/small --num-draft-tokens {chosen.chain_speedup.argmax()}" in result.stdout
+    assert f"--draft-model models/small --num-draft-tokens {chosen.by_budget.chain_speedup.argmax()}" in result.stdout
     assert "STANDALONE --speculative-draft-model-path models/small" in result.stdout
     renamed = plan("--latency", "named.json", "--draft", "my/EAGLE-3-head", "--engine", "sglang", "--json")
     assert json.loads(renamed.stdout)["kind"] == "plan"
@@ -315,10 +315,6 @@ def test_a_measured_plan_is_for_the_batch_size_that_was_measured(plan: Run) -> N
     assert "note: for batch size 8, the fastest chains that vLLM verifies" in result.stdout
     assert "note: for batch size 8: predicted " in result.stdout
     assert "batch size 1" not in result.stdout.replace("batch size 128", "")
-    replace(st.Latency.load("latency.json"), provenance=st.Provenance.now("bench", batch="x")).save("odd.json")
-    refused(
-        plan("--latency", "odd.json"), "batch in the details of the latency must be a whole number from 1 on, got 'x'"
-    )
 
 
 def test_batch_sizes_that_were_not_planned_take_the_plan_of_the_next_smaller(plan: Run) -> None:
@@ -342,7 +338,7 @@ def test_smoothing_is_said(plan: Run) -> None:
 
 
 def test_rates_of_another_pair_are_said(plan: Run) -> None:
-    stamp = st.Provenance.now("spectheory trace", target="small", drafter="smaller")
+    stamp = st.Provenance.now("spectheory trace", target="small", draft="smaller")
     replace(st.Acceptance.by_rank([0.6]), provenance=stamp).save("other.json")
     said = "assumed: rates were measured on small with smaller and are taken for llama-3.1-8b with eagle3-llama-3.1-8b"
     assert said in " ".join(plan("--acceptance", "other.json", *HEAD).stdout.split())

@@ -63,8 +63,8 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
     assert result.stdout.endswith("wrote acceptance.json\n")
     provenance = st.Acceptance.load("acceptance.json").provenance
     assert provenance.source == "spectheory import vllm-metrics"
-    assert provenance.details["file"] == "metrics.txt"
-    assert provenance.details["assumed"].startswith("chain statistics give rank 0 only")
+    assert provenance.settings["files"] == "metrics.txt"
+    assert provenance.assumptions[0].startswith("chain statistics give rank 0 only")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     planned = run("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--out", "plan.json")
     assert planned.exit_code == 0
@@ -151,7 +151,7 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         assert made.table.shape == (1, 1)
         assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
         assert f"one rate, {rate:.4f}, is taken for every position: it gives tau 2.5 with 3" in result.stdout
-        assert made.provenance.assumed[-1].startswith("one rate, ")
+        assert made.provenance.assumptions[-1].startswith("one rate, ")
     for source, text, length, message in (
         ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vLLM prometheus gives rates by position"),
         ("sglang-bench", BENCH, 3, "--assume-constant is for a report of totals"),

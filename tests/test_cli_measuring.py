@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,7 +19,6 @@ from reference.decode import Decoder
 from reference.measure import measure
 from reference.models import Pair
 from reference.prompts import load_prompts
-from spectheory.results.tally import fingerprint
 from tests.test_cli import Run, pair, records, run
 from tests.test_clock import CORPUS
 
@@ -30,7 +30,7 @@ OTHER = "the plan's rates are of temperature 0, while decoding is at 1"
 
 def greedy_plan() -> st.Plan:
     """A plan, also in plan.json, whose rates are known to be of greedy text."""
-    stamp = st.Provenance("made here", details={"temperature": "0.0"})
+    stamp = st.Provenance("made here", temperature=0.0)
     rates = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp)
     found = st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=6)
     found.save("plan.json")
@@ -65,10 +65,10 @@ def test_a_clocking_at_another_temperature_is_said(
 
 def test_records_of_other_models_are_said_and_marked(run: Run, pair: list[object]) -> None:
     target, draft = pair[1], pair[3]
-    stamp = st.Provenance("made here", details={"target": str(target), "drafter": "elsewhere"})
+    stamp = st.Provenance("made here", target=str(target), draft="elsewhere")
     st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp).save("acceptance.json")
     times = st.Latency.constant(draft_seconds=0.1)
-    replace(times, provenance=stamp.noting(target="big", draft="small")).save("latency.json")
+    replace(times, provenance=stamp.replace(target="big", draft="small")).save("latency.json")
     plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
     status, _, err = run(*plan, "--out", "plan.json")
     said = f"the rates are of target {target} and draft elsewhere, while the times are of target big and draft small"
@@ -81,10 +81,10 @@ def test_records_of_other_models_are_said_and_marked(run: Run, pair: list[object
 
 
 def test_records_of_the_same_models_or_of_none_are_not_warned_of(run: Run, tmp_path: Path) -> None:
-    def warned(rates: dict[str, str], used: dict[str, str]) -> bool:
-        st.Acceptance(np.array([[0.6]]), provenance=st.Provenance("made here", details=rates)).save("a.json")
+    def warned(rates: dict[str, Any], used: dict[str, Any]) -> bool:
+        st.Acceptance(np.array([[0.6]]), provenance=st.Provenance("made here", **rates)).save("a.json")
         times = st.Latency.constant(draft_seconds=0.1)
-        replace(times, provenance=st.Provenance("made here", details=used)).save("l.json")
+        replace(times, provenance=st.Provenance("made here", **used)).save("l.json")
         status, _, err = run("plan", "--acceptance", "a.json", "--latency", "l.json", "--max-budget", 2)
         assert status == 0
         return "warning" in err
@@ -122,10 +122,10 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: lis
     status, out, _ = run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json", "--temperature", 1)
     assert status == 0
     assert "TopDown(solver=Naive())" in out
-    details = st.Tally.load("measured.json").provenance.details
-    assert details["verifier"] == "TopDown(solver=Naive())"
-    assert (details["requests"], details["skip"]) == ("2", "1")
-    assert details["tree"] == fingerprint(st.Plan.load("plan.json").tree) != fingerprint(st.Tree.chain(1))
+    stamp = st.Tally.load("measured.json").provenance
+    assert stamp.verifier == "TopDown(solver=Naive())"
+    assert (stamp.requests, stamp.settings["skip"]) == (2, 1)
+    assert stamp.tree == st.Plan.load("plan.json").tree.identity != st.Tree.chain(1).identity
     chain = st.plan(st.Acceptance.by_rank([0.9]), st.Latency.constant(draft_seconds=0.1), max_budget=2)
     chain.save("chain.json")
     status, _, err = run("compare", "--plan", "chain.json", "--measured", "measured.json")

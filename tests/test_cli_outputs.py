@@ -147,5 +147,5 @@ def test_models_are_found_by_folder_and_by_repository(plan: Run) -> None:
         )
     )
     assert named["speedup"] == folder["speedup"] == repository["speedup"]
-    assert repository["provenance"]["details"]["target"] == "llama-3.1-8b"
-    assert folder["provenance"]["details"]["draft"] == "my-head/config.json"
+    assert repository["provenance"]["target"] == "llama-3.1-8b"
+    assert folder["provenance"]["draft"] == "my-head/config.json"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -16,7 +17,7 @@ __all__ = ["pair", "run"]
 
 FEW = ("--prompt-tokens", 16, "--new-tokens", 40)
 COARSE = ("--dtype", "bfloat16", "--attention", "eager")
-WRITTEN = {"device": "cpu", "dtype": "torch.bfloat16", "attention": "eager"}
+WRITTEN: dict[str, Any] = {"device": "cpu", "dtype": "torch.bfloat16", "attention": "eager"}
 
 
 def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
@@ -24,9 +25,9 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
     assert run(*trace, *COARSE)[0] == 0
     profile = ("profile", *pair[:4], *COARSE, "--largest", 2, "--contexts", "8", "--rounds", 2, "--out", "latency.json")
     assert run(*profile)[0] == 0
-    found = [json.loads(Path("trace/provenance.json").read_text())["details"]]
-    found += [st.Acceptance.load("trace/acceptance.json").provenance.details]
-    found += [st.Latency.load("latency.json").provenance.details]
+    found = [json.loads(Path("trace/provenance.json").read_text())]
+    found += [st.Acceptance.load("trace/acceptance.json").provenance.facts]
+    found += [st.Latency.load("latency.json").provenance.facts]
     records(run)
     decode = (
         "decode",
@@ -43,7 +44,7 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
         "measured.json",
     )
     assert run(*decode)[0] == 0
-    found += [st.Tally.load("measured.json").provenance.details]
+    found += [st.Tally.load("measured.json").provenance.facts]
     for details in found:
         assert {name: details[name] for name in WRITTEN} == WRITTEN
     status, _, err = run(*trace)
@@ -54,7 +55,7 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
 def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
     """Rates of another placement are near enough; a plan of no known placement is not warned of."""
     rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
-    elsewhere = replace(times, provenance=st.Provenance("measured", details=WRITTEN))
+    elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
     st.plan(rates, elsewhere, max_budget=6).save("plan.json")
     said = "dtype torch.bfloat16, attention eager, while decoding is with dtype torch.float32, attention sdpa"
     decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")

@@ -46,7 +46,7 @@ def greedy(tiny: Pair) -> list[WallClock]:
 def test_every_decoder_writes_the_same_greedy_texts(tiny: Pair, greedy: list[WallClock]) -> None:
     assert [record.prompts for record in greedy] == [1, 2, 3]
     record = greedy[-1]
-    chain = int(PLAN.chain_speedup.argmax())
+    chain = int(PLAN.by_budget.chain_speedup.argmax())
     assert list(record.decoders) == [
         *("HF plain", f"HF assisted, {chain}", "HF prompt lookup", "plain", f"chain of {chain}"),
         *(f"tree of {PLAN.tree.budget}", "EAGLE-2", "OPT-Tree", "SpecExec", "SALF"),
@@ -60,7 +60,7 @@ def test_every_decoder_writes_the_same_greedy_texts(tiny: Pair, greedy: list[Wal
     assert (record.target_seconds > 0).all()
     assert (record.draft_seconds[:, [0, 2, 3]] == 0).all()
     assert (record.draft_seconds[:, 4:10] > 0).all()
-    assert record.predicted[4:6] == (PLAN.chain_speedup[chain], PLAN.speedup)
+    assert record.predicted[4:6] == (PLAN.by_budget.chain_speedup[chain], PLAN.speedup)
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -106,7 +106,7 @@ def test_a_record_comes_back_from_disk(greedy: list[WallClock], tmp_path: Path) 
     file, record = tmp_path / "clock.json", greedy[-1]
     record.save(file)
     assert WallClock.load(file).to_dict() == record.to_dict()
-    assert {"threads", "cpu", "device", "dtype", "attention"} <= set(record.provenance.details)
+    assert {"threads", "cpu", "device", "dtype", "attention"} <= set(record.provenance.facts)
     assert (record.seconds > record.decode_seconds).all(), "the prompt is read within one of them alone"
     damaged = record.to_dict() | {"cycles": [[1, 2]]}
     with pytest.raises(RecordError, match="cycles must have shape"):
@@ -192,7 +192,7 @@ def test_few_prompts_have_no_interval(prompts: int, said: str) -> None:
 
 
 def test_one_prompt_is_no_prompts() -> None:
-    greedy = st.Provenance("made here", details={"temperature": "0.0"})
+    greedy = st.Provenance("made here", temperature=0.0)
     words = [clock_words(replace(made_up(THREE[:n]), provenance=greedy))[-1] for n in (1, 2)]
     assert words == [f"Every decoder's text is that of HF plain on {which}." for which in ("1 prompt", "all 2 prompts")]
 

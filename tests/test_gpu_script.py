@@ -50,7 +50,7 @@ def as_if(tmp_path: Path) -> Path:
     grid = Grid(tokens=(1, 16, 64), batches=(1, 8), contexts=(512, 4096))
     for name in PAIR.values():
         data = json.loads(json.dumps({"kind": "gpu-profile", "model": name, "grid": vars(grid), "points": []}))
-        data["provenance"] = st.Provenance.now("by hand", seed=0, device=H100).__dict__
+        data["provenance"] = st.Provenance.now("by hand", seed=0, device=H100).to_dict()
         for batch, context, tokens in grid.points():
             computed = Roofline(gpu("h100_sxm"), batch=batch, context=context).forward_seconds(model(name), [tokens])[0]
             ways = {
@@ -98,8 +98,8 @@ def test_a_dry_profile_holds_every_point(profiled: Path) -> None:
     stamp = data["provenance"]
     assert stamp["seed"] == 0
     assert {"torch", "transformers"} <= set(stamp["versions"])
-    assert stamp["details"]["device"] == "dry run"
-    assert stamp["details"]["dtype"] == "torch.bfloat16"
+    assert stamp["device"] == "dry run"
+    assert stamp["settings"]["dtype"] == "torch.bfloat16"
     assert [(p["batch"], p["context"], p["tokens"]) for p in data["points"]] == list(DRY_GRID.points())
     for point in data["points"]:
         assert point["launched"]["median_seconds"] > 0
@@ -152,7 +152,7 @@ def test_dry_records_answer_for_no_gpu(profiled: Path, tmp_path: Path) -> None:
     latency = st.Latency.measured(gpu="dry run", **PAIR, batch=2, folder=tmp_path)
     assert latency.tokens.tolist() == [1, 3]
     assert latency.contexts.tolist() == [8, 16]
-    assert latency.provenance.details["target_roofline_error"] == "no such GPU is known"
+    assert latency.provenance.settings["target_roofline_error"] == "no such GPU is known"
 
 
 def test_records_state_the_rooflines_error(as_if: Path, tmp_path: Path) -> None:
@@ -166,12 +166,12 @@ def test_records_state_the_rooflines_error(as_if: Path, tmp_path: Path) -> None:
     assert eight.draft(1, 4096) == pytest.approx(1.25 * computed.draft(1, 4096))
     assert (one.tokens.tolist(), eight.tokens.tolist()) == ([1, 16, 64], [1, 16])  # 64 did not fit
     assert one.overhead_seconds == computed.overhead_seconds
-    details = one.provenance.details
-    assert details["target_roofline_error"].startswith("median -20.0%, worst -20.0% at ")
-    assert (details["batch"], details["graph_share"]) == ("1", "100% of the target's points")
+    facts = one.provenance.facts
+    assert str(facts["target_roofline_error"]).startswith("median -20.0%, worst -20.0% at ")
+    assert (facts["batch"], facts["graph_share"]) == (1, "100% of the target's points")
     one_target = read(file_of(as_if, PAIR["target"]))
     other = json.loads(json.dumps(one_target))
-    other["provenance"]["details"]["device"] = "NVIDIA H200"
+    other["provenance"]["device"] = "NVIDIA H200"
     with pytest.raises(ValueError, match="are of two device: NVIDIA H100 80GB HBM3 and NVIDIA H200"):
         list(reduce.of_pair(one_target, other))
 
@@ -191,8 +191,8 @@ def test_no_dry_record_ships() -> None:
     shipped = Path(st.__file__).parent / "data" / "latency"
     for path in shipped.rglob("*.json"):
         latency = st.Latency.load(path)
-        gpu(latency.provenance.details["device"])
-        assert "roofline_error" in " ".join(latency.provenance.details)
+        gpu(str(latency.provenance.device))
+        assert "roofline_error" in " ".join(latency.provenance.settings)
 
 
 def test_the_larger_pair_has_the_sizes_it_should() -> None:
@@ -215,7 +215,7 @@ def test_the_larger_pair_is_trained_compared_and_clocked(
         json.loads((out / f"{name}.json").read_text()) for name in ("train", "compare", "clock-1")
     )
     for record in (trained, compared, clocked):
-        assert record["provenance"]["details"]["device"] == "dry run"
+        assert record["provenance"]["device"] == "dry run"
         assert record["provenance"]["seed"] == 0
         assert {"torch", "transformers"} <= set(record["provenance"]["versions"])
     assert 0 < trained["held_out_overlap"] < 1

@@ -27,7 +27,7 @@ from reference.train.recipe import Shape
 from spectheory import DrawRule, Tally, Tree, block_efficiency
 from tests.conftest import TINY
 
-SETTINGS = trace.TraceSettings(target="tiny", drafter="tiny", dataset="numbers", top_k=4, new_tokens=40, batch=2)
+SETTINGS = trace.TraceSettings(dataset="numbers", top_k=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
 
 
@@ -53,7 +53,7 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
     assert acceptance.trials is not None
     assert acceptance.trials[0] == len(rows)
     assert acceptance.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
-    assert acceptance.provenance.details["dataset"] == "numbers"
+    assert acceptance.provenance.settings["dataset"] == "numbers"
 
 
 def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
@@ -127,7 +127,7 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
     assert latency.overhead(Tree.chain(2)) > 0
     assert latency.plain_overhead_seconds > 0
     assert seen[-1] == (6, 6)
-    assert latency.provenance.details["dtype"] == "torch.float64"
+    assert latency.provenance.dtype == "torch.float64"
     with pytest.raises(
         ValueError,
         match="contexts up to 1020 with 8 new tokens need 1028, these models have 1024.* or a smaller --largest",

@@ -75,11 +75,11 @@ def test_a_plan_adds_up() -> None:
     assert plan.block_efficiency == pytest.approx(st.block_efficiency(plan.tree, RATES))
     assert plan.cycle_seconds == pytest.approx(CURVE.cycle(plan.tree, 100))
     assert plan.speedup == pytest.approx(plan.block_efficiency * plan.plain_seconds / plan.cycle_seconds)
-    assert plan.speedup == max(*plan.tree_speedup, *plan.chain_speedup)
+    assert plan.speedup == max(*plan.by_budget.tree_speedup, *plan.by_budget.chain_speedup)
     assert plan.block_efficiency_low is None
     assert plan.reach.sum() == pytest.approx(plan.block_efficiency)
     chain = [st.block_efficiency(st.Tree.chain(n), RATES) for n in range(33)]
-    np.testing.assert_allclose(plan.chain_block_efficiency, chain)
+    np.testing.assert_allclose(plan.by_budget.chain_block_efficiency, chain)
 
 
 def all_trees(budget: int) -> list[st.Tree]:
@@ -127,7 +127,7 @@ def test_steep_drafts_lose_little_to_the_fastest_of_all_trees(
     speeds = [st.block_efficiency(tree, acceptance) / latency.cycle(tree, 0) for tree in all_trees(5)]
     found = st.plan(acceptance, latency, max_budget=5)
     assert found.speedup == pytest.approx(max(speeds) * latency.plain(0), rel=1e-9)
-    assert found.tree_speedup.max() == pytest.approx(max(found.speedup, 1), rel=1e-12)
+    assert found.by_budget.tree_speedup.max() == pytest.approx(max(found.speedup, 1), rel=1e-12)
 
 
 def test_a_narrow_tree_is_found_where_wide_levels_cost_much() -> None:
@@ -135,9 +135,9 @@ def test_a_narrow_tree_is_found_where_wide_levels_cost_much() -> None:
     tokens = np.arange(1, 7)
     latency = st.Latency(tokens, np.array([0]), np.ones((1, 6)), np.array([[0.01, 1, 1, 1, 1, 1]]))
     found = st.plan(st.Acceptance.by_rank([0.4, 0.35]), latency, max_budget=5)
-    assert found.tree_block_efficiency[5] == pytest.approx(2.19)
+    assert found.by_budget.tree_block_efficiency[5] == pytest.approx(2.19)
     assert (max(found.tree.level_widths()), found.block_efficiency) == (1, pytest.approx(2.114))
-    assert found.tree_speedup[5] == found.speedup == pytest.approx(2.114 * 1.0 / 1.03)
+    assert found.by_budget.tree_speedup[5] == found.speedup == pytest.approx(2.114 * 1.0 / 1.03)
 
 
 def test_every_level_is_charged_its_overhead() -> None:
@@ -145,8 +145,8 @@ def test_every_level_is_charged_its_overhead() -> None:
     plan = st.plan(RATES, latency, max_budget=16)
     assert plan.tree.max_depth > 1
     assert plan.speedup == pytest.approx(plan.block_efficiency * latency.plain(100) / latency.cycle(plan.tree, 100))
-    assert plan.chain_speedup[3] == pytest.approx(
-        plan.chain_block_efficiency[3] * latency.plain(100) / latency.cycle(st.Tree.chain(3), 100)
+    assert plan.by_budget.chain_speedup[3] == pytest.approx(
+        plan.by_budget.chain_block_efficiency[3] * latency.plain(100) / latency.cycle(st.Tree.chain(3), 100)
     )
 
 

@@ -32,10 +32,12 @@ def test_a_record_comes_back_from_disk_as_it_was(record: Record, tmp_path: Path)
 
 
 def test_every_record_says_where_it_came_from() -> None:
-    stamp = st.Provenance.now("test", seed=3, packages=("numpy", "no-such-package"), dtype="float32")
+    stamp = st.Provenance.now(
+        "test", seed=3, packages=("numpy", "no-such-package"), dtype="float32", settings={"rows": 3}
+    )
     assert stamp.versions["numpy"] == np.__version__
     assert stamp.versions["no-such-package"] == "not installed"
-    assert (stamp.seed, stamp.details) == (3, {"dtype": "float32"})
+    assert (stamp.seed, stamp.facts) == (3, {"dtype": "float32", "rows": 3})
 
 
 @pytest.mark.parametrize(

@@ -19,16 +19,17 @@ from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
+from spectheory.report import figures, terminal
 from spectheory.report.calibration import calibration_page
 from spectheory.report.page import Run, html_page
 from spectheory.results.calibration import Calibrated, Calibration
-from spectheory.results.comparison import accepted_distribution, compare, figures, terminal
+from spectheory.results.comparison import accepted_distribution, compare
 
 HOSTILE = """<script>alert(1)</script> & [bold]"x' $x_1$ $"""
 COUNTED = Acceptance.from_counts(
     np.array([[700, 150, 50, 0], [380, 90, 30, 20], [200, 60, 20, 10]]),
     np.array([1000, 700, 400]),
-    Provenance(HOSTILE, HOSTILE, 7, HOSTILE, {HOSTILE: HOSTILE}, {HOSTILE: HOSTILE}),
+    Provenance(HOSTILE, HOSTILE, 7, HOSTILE, {HOSTILE: HOSTILE}, target=HOSTILE, settings={HOSTILE: HOSTILE}),
 )
 FLAT = Latency(
     np.array([1, 2, 8, 64]),

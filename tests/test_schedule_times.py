@@ -50,9 +50,11 @@ def test_spans_of_batch_sizes() -> None:
 
 
 def test_stamps_are_merged_to_what_they_agree_on() -> None:
-    one = st.Provenance("a", "2026-01-01", 1, "x", {"numpy": "1"}, {"target": "t", "batch": "1"})
-    two = st.Provenance("b", "2026-01-02", 2, "x", {"scipy": "2"}, {"target": "t", "batch": "2"})
-    expected = st.Provenance("a and b", "2026-01-02", None, "x", {"numpy": "1", "scipy": "2"}, {"target": "t"})
+    one = st.Provenance("a", "2026-01-01", 1, "x", {"numpy": "1"}, target="t", batch=1, settings={"a": 1, "b": 2})
+    two = st.Provenance("b", "2026-01-02", 2, "x", {"scipy": "2"}, target="t", batch=2, settings={"a": 1, "b": 3})
+    expected = st.Provenance(
+        "a and b", "2026-01-02", None, "x", {"numpy": "1", "scipy": "2"}, target="t", settings={"a": 1}
+    )
     assert st.Provenance.merged([one, two, one]) == expected
     assert st.Provenance.merged([one]) == one
 

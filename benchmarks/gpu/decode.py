@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -115,7 +115,8 @@ def _read(file: Path) -> dict[str, Any]:
 
 def _saved(file: Path, record: dict[str, Any], stamp: Any) -> Path:
     """Write `record` with the device in its stamp."""
-    stamp = asdict(stamp)
-    stamp["details"] = record["provenance"]["details"] | stamp["details"]
+    stamp = stamp.to_dict()
+    own = record["provenance"]
+    stamp = own | stamp | {"settings": own.get("settings", {}) | stamp["settings"]}
     write_whole(file, json.dumps(record | {"provenance": stamp}, indent=1) + "\n")
     return file

@@ -45,15 +45,17 @@ class Place:
         """Whether nothing is measured."""
         return self.name == DRY_RUN
 
-    def stamp(self, part: str, seed: int, **details: object) -> Provenance:
+    def stamp(self, part: str, seed: int, **settings: object) -> Provenance:
         """The stamp of a record made here and now."""
         return Provenance.now(
             f"python -m benchmarks.gpu {part}",
             seed=seed,
             packages=("torch", "transformers"),
             device=self.name,
-            memory_gb=f"{self.memory_bytes / 1e9:.1f}",
-            cuda=torch.version.cuda,
-            checkout=spectheory.__version__,
-            **details,
+            settings={
+                "memory_gb": f"{self.memory_bytes / 1e9:.1f}",
+                "cuda": torch.version.cuda,
+                "checkout": spectheory.__version__,
+                **{name: str(value) for name, value in settings.items()},
+            },
         )

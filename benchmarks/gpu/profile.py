@@ -92,14 +92,15 @@ def read(file: Path) -> dict[str, Any]:
 def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[str, Any]:
     """What an earlier run left, or the beginning of a file."""
     settings = json.loads(json.dumps(asdict(grid)))
-    stamp = asdict(place.stamp("profile", seed, model=model, dtype=torch.bfloat16, weights="random"))
+    stamp = place.stamp("profile", seed, model=model, dtype=torch.bfloat16, weights="random").to_dict()
     if not file.exists():
         return {"kind": "gpu-profile", "model": model, "grid": settings, "provenance": stamp, "points": []}
     found = read(file)
     same = {
         "grid": found["grid"] == settings,
         "seed": found["provenance"]["seed"] == seed,
-        "device": found["provenance"]["details"] == stamp["details"],
+        "device": [found["provenance"].get(name) for name in ("device", "settings")]
+        == [stamp[name] for name in ("device", "settings")],
         "versions": found["provenance"]["versions"] == stamp["versions"],
     }
     if not all(same.values()):

@@ -75,16 +75,19 @@ def _latency(
     tokens: list[int],
 ) -> Latency:
     values = np.array([[[table[batch, c, n] for n in tokens] for c in contexts] for table in tables])
-    stamp = Provenance(**target["provenance"])
+    stamp = Provenance.from_dict(target["provenance"])
     names = target["model"], draft["model"]
-    stamp = stamp.noting(
-        measured="forwards; the time outside them is the roofline's",
+    stamp = stamp.replace(
         target=names[0],
         draft=names[1],
         batch=batch,
-        graph_share=f"{_graph_share(target, batch):.0%} of the target's points",
-        target_roofline_error=error_of(target, batch) or "no such GPU is known",
-        draft_roofline_error=error_of(draft, batch) or "no such GPU is known",
+        settings={
+            **stamp.settings,
+            "measured": "forwards; the time outside them is the roofline's",
+            "graph_share": f"{_graph_share(target, batch):.0%} of the target's points",
+            "target_roofline_error": str(error_of(target, batch) or "no such GPU is known"),
+            "draft_roofline_error": str(error_of(draft, batch) or "no such GPU is known"),
+        },
     )
     return Latency(
         tokens=np.array(tokens),
@@ -119,8 +122,8 @@ def write(folder: Path, to: Path) -> list[Path]:
     """Write the records of `folder` below `to`, as `Latency.measured` finds them; their paths."""
     written = []
     for latency in records(folder):
-        details = latency.provenance.details
-        place = path_of(details["device"], details["target"], details["draft"], int(details["batch"]))
+        stamp = latency.provenance
+        place = path_of(str(stamp.device), str(stamp.target), str(stamp.draft), latency.batch)
         latency.save(to / place)
         written.append(to / place)
     return written
@@ -128,12 +131,12 @@ def write(folder: Path, to: Path) -> list[Path]:
 
 def _what(profile: dict[str, Any]) -> dict[str, Any]:
     stamp = profile["provenance"]
-    return {"device": stamp["details"]["device"], "versions": stamp["versions"], "grid": profile["grid"]}
+    return {"device": stamp["device"], "versions": stamp["versions"], "grid": profile["grid"]}
 
 
 def _known(profile: dict[str, Any]) -> Gpu | None:
     try:
-        return gpu(profile["provenance"]["details"]["device"])
+        return gpu(profile["provenance"]["device"])
     except ValueError:
         return None
 

@@ -47,7 +47,7 @@ def _profiles(folder: Path) -> Iterator[str]:
             rows.append((str(batch), f"{len(ran)} of {len(points)}", *ways[:2], size, *ways[2:], str(error or "-")))
         one = f"1 behind {profile['grid']['contexts'][0]:,}"
         header = ("batch", "points", f"{one}: ms", "as a graph", "largest", "ms", "as a graph", "roofline's error")
-        yield _section(f"Forwards of {profile['model']}", Provenance(**profile["provenance"]), [])
+        yield _section(f"Forwards of {profile['model']}", Provenance.from_dict(profile["provenance"]), [])
         yield markdown_table(TextTable("", header, tuple(rows)))
 
 
@@ -55,12 +55,12 @@ def _latencies(folder: Path) -> Iterator[str]:
     """What 16 and 64 tokens cost in forwards of one, by pair and batch size."""
     rows = []
     for latency in records(folder):
-        details, context = latency.provenance.details, int(latency.contexts[0])
+        stamp, context = latency.provenance, int(latency.contexts[0])
         one, most = latency.target(1, context), int(latency.tokens[-1])
         ratios = [f"{latency.target(n, context) / one:.2f}" if n <= most else "-" for n in (16, 64)]
-        pair = f"{details['target']} with {details['draft']}"
+        pair = f"{stamp.target} with {stamp.draft}"
         ratios.append(f"{one / latency.draft(1, context):.1f}")
-        rows.append((pair, details["batch"], f"{context:,}", _ms(one), *ratios))
+        rows.append((pair, str(latency.batch), f"{context:,}", _ms(one), *ratios))
     if rows:
         header = ("pair", "batch", "context", "target ms", "x for 16", "x for 64", "target over draft")
         yield "### Latency records\n"
@@ -80,7 +80,7 @@ def _training(folder: Path) -> Iterator[str]:
         *(f"- {role}: {sizes[role] / 1e6:.1f} M parameters, held-out loss {losses[role]:.3f} nats" for role in sizes),
         f"- E[sum min(p, q)] on held-out text: {record['held_out_overlap']:.3f}",
     ]
-    yield _section("The larger pair", Provenance(**record["provenance"]), lines)
+    yield _section("The larger pair", Provenance.from_dict(record["provenance"]), lines)
 
 
 def _matrix(folder: Path) -> Iterator[str]:
@@ -97,14 +97,15 @@ def _matrix(folder: Path) -> Iterator[str]:
 def _clocks(folder: Path) -> Iterator[str]:
     for file in sorted(folder.glob("clock-*.json")):
         record = WallClock.load(file)
-        temperature = record.provenance.details["temperature"]
-        yield _section(f"Wall clock at temperature {float(temperature):g}", record.provenance, clock_words(record))
+        yield _section(
+            f"Wall clock at temperature {record.provenance.temperature:g}", record.provenance, clock_words(record)
+        )
         yield markdown_table(clock_rows(record))
 
 
 def _section(heading: str, stamp: Provenance, lines: list[str]) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in stamp.versions.items() if version != "not installed")
-    device = stamp.details["device"]
+    device = stamp.device
     where = "**Dry run on a CPU: the numbers mean nothing.**" if device == DRY_RUN else f"Measured on {device}."
     said = f"{where} {versions}, seed {stamp.seed}, {stamp.created[:10]}."
     return "\n\n".join([f"### {heading}", said, *lines]) + "\n"

@@ -83,7 +83,7 @@ def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callabl
     losses, overlap = on_text(pair, corpus.held_out, recipe.length)
     record = {
         "kind": "gpu-train",
-        "provenance": asdict(place.stamp("train", seed, dtype="bfloat16 autocast", weights=pair.fingerprint)),
+        "provenance": place.stamp("train", seed, dtype="bfloat16 autocast", weights=pair.fingerprint).to_dict(),
         "recipe": asdict(recipe),
         "parameters": {role: getattr(pair, role).num_parameters() for role in ("target", "draft")},
         "files": {side: len(names) for side, names in corpus.split.items()},

@@ -48,7 +48,7 @@ def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -
         steps=f"{recipe.target_steps:,} and {recipe.draft_steps:,} steps of {recipe.rows} x {recipe.length} tokens",
         seed=recipe.seed,
         context=int(latency.contexts[0]),
-        machine=f"{latency.provenance.machine}, {latency.provenance.details['threads']} threads",
+        machine=f"{latency.provenance.machine}, {latency.provenance.settings['threads']} threads",
         versions=", ".join(f"{name} {version}" for name, version in latency.provenance.versions.items()),
     )
 
@@ -72,8 +72,6 @@ def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperatu
     """Rates by rank on the target's continuations of all held-out prompts."""
     prompts = encode_prompts(pair, load_prompts(folder / "held_out.jsonl"), min(PROMPT_TOKENS, recipe.length // 2))
     settings = trace.TraceSettings(
-        target="target",
-        drafter="draft",
         dataset="held-out prompts",
         temperature=temperature,
         new_tokens=min(NEW_TOKENS, recipe.length // 2),

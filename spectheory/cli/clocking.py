@@ -83,7 +83,7 @@ def clock(
             record = longer
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
-    words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance.details)]
+    words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance)]
     show(record, text_table(clock_rows(record)), "", *words, as_json=as_json, out=out)
 
 

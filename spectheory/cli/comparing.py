@@ -57,7 +57,7 @@ def policies(
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
     with progress("policies") as tell:
         found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
-    notes = [ALIKE] if rates.is_antitonic else [ALIKE, RISING]
+    notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:
         from spectheory.report.policies_page import policy_page
 

@@ -75,8 +75,6 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
 
     prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
     traced = trace.TraceSettings(
-        target=pair.names[0],
-        drafter=pair.names[1],
         dataset="shipped held-out prompts",
         temperature=temperature,
         new_tokens=NEW_TOKENS,

@@ -104,7 +104,9 @@ def import_(
             raise InputError(f"--assume-constant is for a report of totals, {source} measures points")
         found = constant(found, assume_constant)
     if isinstance(found, Statistics) and found.acceptance is not None:
-        stamp = Provenance.now(f"spectheory import {source}", file=", ".join(files)).assuming(*found.assumed)
+        stamp = Provenance.now(
+            f"spectheory import {source}", settings={"files": ", ".join(files)}, assumptions=tuple(found.assumed)
+        )
         found = replace(found, acceptance=replace(found.acceptance, provenance=stamp))
     if out is not None:
         _save(found, source, out)

@@ -33,6 +33,7 @@ from spectheory.cli.output import (
 )
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 from spectheory.planning.planner import Plan
 from spectheory.results.tally import Tally
 
@@ -91,9 +92,7 @@ def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
     """A line on standard error for each thing that the plan's rates are known to be of and the decoding is not."""
     from spectheory.results.comparison import mismatches
 
-    target, draft = pair.names
-    placement = {name: str(value) for name, value in pair.placement.items()}
-    for said in mismatches(plan, {"target": target, "draft": draft, "temperature": str(temperature), **placement}):
+    for said in mismatches(plan, Provenance("decoding", temperature=temperature, **pair.stamp)):
         warn(said)
 
 
@@ -129,8 +128,6 @@ def trace(
         pair = load(target, draft, device, dtype, attention)
         rows = prompts_of(pair, prompts, skip, count, prompt_tokens)
         settings = tracing.TraceSettings(
-            target=pair.names[0],
-            drafter=pair.names[1],
             dataset=str(prompts or "shipped held-out prompts"),
             temperature=temperature,
             top_k=top_k,
@@ -249,7 +246,9 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     with progress("decode") as done:
         for tally in measure(pair, plan.tree, prompts, **settings, parted=say):
             if total is None:
-                total = replace(tally, provenance=tally.provenance.noting(skip=skip))
+                total = replace(
+                    tally, provenance=tally.provenance.replace(settings=tally.provenance.settings | {"skip": skip})
+                )
             else:
                 total += tally
             if out is not None:

@@ -105,14 +105,14 @@ def plan(
         raise InputError("--draft needs --gpu, or --engine to be told its name")
     seconds = Latency.load(latency)  # type: ignore[arg-type]
     seconds = seconds.smoothed() if smooth else seconds
-    if said := other_models(rates.provenance.details, seconds.provenance.details):
+    if said := other_models(rates.provenance, seconds.provenance):
         warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
     with progress("trees") as tell:
         chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
-    name = seconds.provenance.details.get("draft", "") if draft is None else draft
+    name = seconds.provenance.draft or "" if draft is None else draft
     exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
     written.require_free(exports)
-    notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumed]
+    notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the one of {latency}"))
     written.show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach))

@@ -75,7 +75,7 @@ class Deployment:
                 f"{self._names[1]} at --batch {span(self.batches[0], self.batches[-1])}, it has "
                 f"{known_in(self.measured)}: leave it out to compute times, or {MEASURE}"
             )
-        used = [batch for batch in there if not self.latency(batch).is_computed]
+        used = [batch for batch in there if not self.latency(batch).computed]
         if not used:
             raise InputError(
                 f"--context {self.context:,} is outside the contexts that {self.measured} was measured at: "
@@ -180,7 +180,7 @@ def show_schedule(
         write_whole(written.page.path, page)
     (batches, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {batches}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
-    notes = [Text(f"assumed: {sentence}") for sentence in planned.assumed]
+    notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
     written.show(planned, text_table(schedule_rows(planned, fastest)), *notes, *drawing)
     if written.page.path is not None and not written.as_json:
         console.print(f"wrote {written.page.path}", highlight=False)

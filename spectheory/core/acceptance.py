@@ -46,6 +46,7 @@ class Acceptance(Record):
     """
 
     kind: ClassVar[str] = "acceptance"
+    schema: ClassVar[int] = 2
 
     table: np.ndarray
     hits: np.ndarray | None = None
@@ -73,7 +74,7 @@ class Acceptance(Record):
             hits, trials = _counts(self.hits, self.trials)
             if hits.shape != table.shape:
                 raise InputError(f"hits must have the shape of the table, {table.shape}, got {hits.shape}")
-            _require_agreement(table, hits, trials, smoothed="smoothed" in self.provenance.details)
+            _require_agreement(table, hits, trials, smoothed=self.provenance.smoothed)
             object.__setattr__(self, "hits", hits)
             object.__setattr__(self, "trials", trials)
 
@@ -158,12 +159,11 @@ class Acceptance(Record):
 
     @property
     def temperature(self) -> float | None:
-        """That of the text which the rates were counted on, None where the provenance does not say."""
-        said = self.provenance.details.get("temperature")
-        return None if said is None else float(said)
+        """Temperature of the text on which the rates were counted; None where the provenance does not say."""
+        return self.provenance.temperature
 
     @property
-    def is_antitonic(self) -> bool:
+    def is_non_increasing(self) -> bool:
         """Whether no rate is below that of a later rank, so that best-first search is exact."""
         return bool((np.diff(self.table, axis=1) <= 0).all())
 
@@ -179,8 +179,8 @@ class Acceptance(Record):
         from scipy.optimize import isotonic_regression
 
         rows = [isotonic_regression(row, increasing=False).x for row in self.table]
-        stamp = self.provenance.noting(smoothed="antitonic in rank")
-        said = [] if self.is_antitonic else ["rates are smoothed, so that none is below that of a later rank"]
+        stamp = self.provenance.replace(smoothed=True)
+        said = [] if self.is_non_increasing else ["rates are smoothed, so that none is below that of a later rank"]
         return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:

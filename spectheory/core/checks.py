@@ -18,11 +18,11 @@ def check_whole(name: str, value: object, least: int, repair: str) -> None:
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
 
 
-def check_budget(budget: int) -> None:
+def check_budget(budget: int, name: str = "budget") -> None:
     """Refuse what is no number of drafted nodes."""
-    check_whole("budget", budget, 1, NO_SPECULATION)
+    check_whole(name, budget, 1, NO_SPECULATION)
     if budget >= LARGEST_TREE:
-        raise InputError(f"budget must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
+        raise InputError(f"{name} must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
 
 
 def check_not_negative(name: str, value: object, repair: str) -> None:

@@ -1,15 +1,159 @@
-"""Provenance: where a record came from."""
+"""Provenance: where a record came from, as typed fields."""
 
 from __future__ import annotations
 
 import dataclasses
+import math
 import os
 import platform
-from collections.abc import Sequence
+import typing
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
-from typing import Self
+from typing import Any, Self
+
+from spectheory.core.errors import InputError
+
+Setting = bool | int | float | str | None
+PLACEMENT = ("device", "dtype", "attention")
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a record came from. A field is None where the source does not say.
+
+    Attributes:
+        source: the command or the function that made it.
+        created: date and time (UTC, ISO 8601).
+        seed: of all random streams.
+        machine: operating system, processor and cores.
+        versions: of packages, by name.
+        target, draft: the models by name or folder.
+        temperature: of the text, 0 for greedy decoding.
+        batch: sequences that run together in a forward.
+        gpu, gpus: key of the GPU and how many share a forward.
+        device, dtype, attention: how the models ran.
+        tree: `Tree.identity` of the tree that every cycle drafted.
+        verifier: what verified.
+        requests: requests that were to be counted; more than there are after an interruption.
+        smoothed: whether measured values were replaced by the nearest monotone ones.
+        assumptions: what was assumed for want of a measurement, a sentence each.
+        settings: everything else that the run was set to. It is compared for equality when a run is resumed, and
+            shown; no other decision reads it.
+
+    Raises:
+        InputError: a field has a value of another type or out of its range.
+    """
+
+    source: str
+    created: str = ""
+    seed: int | None = None
+    machine: str = ""
+    versions: dict[str, str] = field(default_factory=dict)
+    target: str | None = None
+    draft: str | None = None
+    temperature: float | None = None
+    batch: int | None = None
+    gpu: str | None = None
+    gpus: int | None = None
+    device: str | None = None
+    dtype: str | None = None
+    attention: str | None = None
+    tree: str | None = None
+    verifier: str | None = None
+    requests: int | None = None
+    smoothed: bool = False
+    assumptions: tuple[str, ...] = ()
+    settings: dict[str, Setting] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name, hint in _HINTS.items():
+            _require_type(name, hint, getattr(self, name))
+        for name, least in {"seed": 0, "temperature": 0, "batch": 1, "gpus": 1, "requests": 0}.items():
+            value = getattr(self, name)
+            if value is not None and not least <= value < math.inf:
+                raise InputError(f"{name} of the provenance must be at least {least} and finite, got {value!r}")
+
+    @classmethod
+    def now(cls, source: str, *, packages: Iterable[str] = (), **fields: Any) -> Self:
+        """The provenance of a record that is made now; `packages` are listed with their versions, and spectheory."""
+        return cls(
+            source=source,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
+            versions={name: _installed(name) for name in ("spectheory", *packages)},
+            **fields,
+        )
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Self:
+        """What `to_dict` gave. Raises InputError for a field that is unknown, missing or of another type."""
+        if not isinstance(data, Mapping) or "source" not in data:
+            raise InputError(f"provenance must be an object with the field 'source', got {data!r:.80}")
+        if unknown := sorted(set(data) - set(_HINTS)):
+            raise InputError(f"provenance has the unknown fields {unknown}: remove them")
+        lists = {"assumptions": tuple(data["assumptions"])} if isinstance(data.get("assumptions"), list) else {}
+        return cls(**{**data, **lists})
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain JSON values; fields that say nothing are left out."""
+        values = {name: getattr(self, name) for name in _HINTS}
+        return {name: value for name, value in values.items() if value not in (None, "", (), {}, False)}
+
+    def replace(self, **fields: Any) -> Self:
+        """The same provenance with other values of these fields."""
+        return dataclasses.replace(self, **fields)
+
+    def assuming(self, *sentences: str) -> Self:
+        """The same provenance with more assumptions, each sentence once."""
+        return self.replace(assumptions=tuple(dict.fromkeys((*self.assumptions, *sentences))))
+
+    @property
+    def placement(self) -> dict[str, str]:
+        """Device, dtype and attention of the models, as far as they are known."""
+        return {name: value for name in PLACEMENT if (value := getattr(self, name)) is not None}
+
+    @property
+    def facts(self) -> dict[str, Setting]:
+        """Everything known beside source, date, seed, machine, versions and assumptions, by name."""
+        apart = ("source", "created", "seed", "machine", "versions", "assumptions", "settings")
+        return {**{name: value for name, value in self.to_dict().items() if name not in apart}, **self.settings}
+
+    @property
+    def identity(self) -> dict[str, Setting]:
+        """What decides the result of a run: models, settings, versions and seed, by name; not when and where."""
+        left_out = ("source", "created", "machine", "versions", "settings", "assumptions", "requests")
+        own = {name: getattr(self, name) for name in _HINTS if name not in left_out}
+        return {**self.versions, **self.settings, **{name: value for name, value in own.items() if value is not None}}
+
+    @classmethod
+    def merged(cls, stamps: Sequence[Self]) -> Self:
+        """One provenance for what was made of several: all sources, machines and versions, and what they agree on."""
+        first = stamps[0]
+        agreed = {
+            name: getattr(first, name)
+            for name in _HINTS
+            if name != "settings" and all(getattr(s, name) == getattr(first, name) for s in stamps)
+        }
+        return cls(
+            **agreed
+            | {
+                "source": " and ".join(dict.fromkeys(stamp.source for stamp in stamps)),
+                "created": max(stamp.created for stamp in stamps),
+                "machine": "; ".join(dict.fromkeys(stamp.machine for stamp in stamps if stamp.machine)),
+                "versions": {name: value for stamp in stamps for name, value in stamp.versions.items()},
+                "settings": {
+                    name: value
+                    for name, value in first.settings.items()
+                    if all(name in stamp.settings and stamp.settings[name] == value for stamp in stamps)
+                },
+            }
+        )
+
+
+_HINTS: dict[str, Any] = typing.get_type_hints(Provenance)
+UNKNOWN = Provenance(source="made by hand")
 
 
 def _installed(package: str) -> str:
@@ -19,62 +163,16 @@ def _installed(package: str) -> str:
         return "not installed"
 
 
-@dataclass(frozen=True)
-class Provenance:
-    """Where a record came from: what made it, with which versions and seed, on which machine, and when (UTC)."""
-
-    source: str
-    created: str = ""
-    seed: int | None = None
-    machine: str = ""
-    versions: dict[str, str] = field(default_factory=dict)
-    details: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def placement(self) -> dict[str, str]:
-        """Device, dtype and attention of the models, as far as they were noted."""
-        return {name: self.details[name] for name in ("device", "dtype", "attention") if name in self.details}
-
-    @classmethod
-    def now(cls, source: str, *, seed: int | None = None, packages: tuple[str, ...] = (), **details: object) -> Self:
-        """A stamp for a record made here and now; `packages` are named with their versions beside spectheory's."""
-        return cls(
-            source=source,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
-            seed=seed,
-            machine=f"{platform.system()} {platform.machine()}, {os.cpu_count()} cores",
-            versions={name: _installed(name) for name in ("spectheory", *packages)},
-            details={key: str(value) for key, value in details.items()},
-        )
-
-    def noting(self, **details: object) -> Self:
-        """The same stamp with more details."""
-        return dataclasses.replace(self, details=self.details | {key: str(value) for key, value in details.items()})
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """What was assumed, a sentence each, for want of a measurement."""
-        return tuple(filter(None, self.details.get("assumed", "").split("; ")))
-
-    def assuming(self, *sentences: str) -> Self:
-        """The same stamp with what was assumed beside, each sentence once."""
-        every = dict.fromkeys((*self.assumed, *sentences))
-        return self.noting(assumed="; ".join(every)) if every else self
-
-    @classmethod
-    def merged(cls, stamps: Sequence[Self]) -> Self:
-        """One stamp of what several went into: all sources, machines and versions, and the details they agree on."""
-        first, versions = stamps[0], {}
-        for stamp in stamps:
-            versions |= stamp.versions
-        return cls(
-            source=" and ".join(dict.fromkeys(stamp.source for stamp in stamps)),
-            created=max(stamp.created for stamp in stamps),
-            seed=first.seed if all(stamp.seed == first.seed for stamp in stamps) else None,
-            machine="; ".join(dict.fromkeys(stamp.machine for stamp in stamps if stamp.machine)),
-            versions=versions,
-            details=dict(item for item in first.details.items() if all(item in s.details.items() for s in stamps)),
-        )
-
-
-UNKNOWN = Provenance(source="made by hand")
+def _require_type(name: str, hint: Any, value: Any) -> None:
+    """Check a field of a provenance against its annotation."""
+    if hint == dict[str, Setting] or hint == dict[str, str]:
+        kinds = (str,) if hint == dict[str, str] else (bool, int, float, str, type(None))
+        good = isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, kinds) for k, v in value.items())
+    elif hint == tuple[str, ...]:
+        good = isinstance(value, tuple) and all(isinstance(item, str) for item in value)
+    else:
+        kinds = tuple(kind for kind in typing.get_args(hint) or (hint,))
+        kinds = (*kinds, int) if float in kinds else kinds
+        good = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
+    if not good:
+        raise InputError(f"{name} of the provenance must be {getattr(hint, '__name__', hint)}, got {value!r:.80}")

@@ -1,9 +1,10 @@
-"""What every record shares: a kind, a schema version, provenance, and JSON on disk that fails loudly."""
+"""Records: frozen data with a kind, a schema version and provenance, saved as JSON and checked when loaded."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
+import math
 import typing
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,82 +14,149 @@ from typing import Any, ClassVar, Self
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import read_text, write_whole
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 
+CLOSE = 1e-9
+"""Relative difference within which a saved value equals the one that is computed again."""
+
 
 class RecordError(InputError):
-    """A file is not the record that was asked for: damaged, of a newer schema, or of another kind."""
+    """A file is not the record that was asked for: damaged, of another schema version, or of another kind."""
 
 
 @dataclass(frozen=True, eq=False)
 class Record:
-    """A frozen record. Subclasses name their `kind` and `schema` and check their own fields when made."""
+    """A frozen record. A subclass names its `kind` and `schema` and checks its own fields when it is made.
+
+    `derived` names properties that follow from the fields. They are saved for people and other programs. When a record
+    is loaded they are computed again, and a file in which one of them differs is refused.
+    """
 
     kind: ClassVar[str]
     schema: ClassVar[int] = 1
+    derived: ClassVar[tuple[str, ...]] = ()
+    repair: ClassVar[str] = "make the record again"
+    """What to do with a file whose values contradict each other."""
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain JSON values, its kind and schema version first."""
-        values = {f.name: _plain(getattr(self, f.name)) for f in dataclasses.fields(self)}
-        return {"kind": self.kind, "schema": self.schema, **values}
+        """The record as plain JSON values: kind and schema version, the fields, then what is derived from them."""
+        names = [*(f.name for f in dataclasses.fields(self)), *self.derived]
+        return {"kind": self.kind, "schema": self.schema, **{name: _plain(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "the data") -> Self:
         """The record that `to_dict` gave. Raises RecordError, with `where` in the message."""
-        if not isinstance(data, dict) or "kind" not in data or not isinstance(data.get("schema"), int):
-            raise RecordError(f"{where} is not a spectheory record: it needs the fields 'kind' and 'schema'")
-        if data["kind"] != cls.kind:
-            raise RecordError(f"{where} holds a record of kind {data['kind']!r}, expected {cls.kind!r}")
-        if data["schema"] > cls.schema:
-            raise RecordError(
-                f"{where} has schema version {data['schema']}, this spectheory reads {cls.kind!r} "
-                f"up to version {cls.schema}: upgrade spectheory"
-            )
+        check_header(data, cls.kind, cls.schema, where)
         names = [f.name for f in dataclasses.fields(cls)]
         missing = [name for name in names if name not in data]
-        unknown = [name for name in data if name not in (*names, "kind", "schema")]
+        unknown = [name for name in data if name not in (*names, *cls.derived, "kind", "schema")]
         if missing or unknown:
             raise RecordError(f"{where} is damaged: missing fields {missing}, unknown fields {unknown}")
         hints = typing.get_type_hints(cls)
         try:
-            return cls(**{name: _typed(name, hints[name], data[name]) for name in names})
+            record = cls(**{name: _typed(name, hints[name], data[name]) for name in names})
         except RecordError:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"{where} is damaged: {error}") from error
+        record._require_derived(data, where)
+        return record
+
+    def _require_derived(self, data: dict[str, Any], where: str) -> None:
+        """Check that what `data` says of derived values is what the fields make them."""
+        for name in self.derived:
+            if name in data and not _same(data[name], computed := _plain(getattr(self, name))):
+                raise RecordError(
+                    f"{where} contradicts itself: {name} is {data[name]!r:.60}, but its other fields make it "
+                    f"{computed!r:.60}: {self.repair}"
+                )
 
     def save(self, path: str | Path) -> None:
         """Write JSON to `path`, whole or not at all."""
-        text = json.dumps(self.to_dict(), indent=1, allow_nan=False) + "\n"
-        write_whole(Path(path), text)
+        write_whole(Path(path), to_json(self.to_dict()))
 
     @classmethod
     def load(cls, path: str | Path) -> Self:
-        """Read a record of this kind. Raises RecordError for a file that is damaged, newer, or another kind."""
-        try:
-            text = Path(path).read_text(encoding="utf-8")
-        except FileNotFoundError:
-            raise RecordError(f"there is no file {path}") from None
-        except IsADirectoryError:
-            raise RecordError(f"{path} is a folder: name the record's file") from None
-        except UnicodeDecodeError as error:
-            raise RecordError(f"{path} is damaged: not JSON ({error})") from error
-        return cls.from_text(text, str(path))
+        """Read a record of this kind.
+
+        Raises:
+            InputError: the file is missing or cannot be read.
+            RecordError: it is damaged, contradicts itself, or holds another schema version or kind.
+        """
+        return cls.from_text(read_text(path), str(path))
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Self:
         """The record that JSON describes; `where` names it in messages. Raises RecordError as `load` does."""
-        try:
-            return cls.from_dict(json.loads(text), where)
-        except json.JSONDecodeError as error:
-            raise RecordError(f"{where} is damaged: not JSON ({error})") from error
+        return cls.from_dict(parse(text, where), where)
+
+
+def check_header(data: Any, kind: str, schema: int, where: str) -> None:
+    """Check that `data` is an object of this kind and schema version. Raises RecordError if not."""
+    version = data.get("schema") if isinstance(data, dict) else None
+    if not isinstance(data, dict) or "kind" not in data or not isinstance(version, int) or isinstance(version, bool):
+        raise RecordError(f"{where} is not a spectheory record: it needs the fields 'kind' and 'schema'")
+    if data["kind"] != kind:
+        raise RecordError(f"{where} holds a record of kind {data['kind']!r:.80}, expected {kind!r}")
+    if version != schema:
+        repair = "upgrade spectheory" if version > schema else "make the record again with this spectheory"
+        raise RecordError(f"{where} has schema version {version}, this spectheory reads version {schema}: {repair}")
+
+
+def parse(text: str, where: str) -> Any:
+    """The value that JSON describes, with neither NaN nor infinity nor two fields of one name. Raises RecordError."""
+    try:
+        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+    except (ValueError, RecursionError) as error:
+        raise RecordError(f"{where} is damaged: not JSON ({error})") from error
+
+
+def to_json(value: Any) -> str:
+    """`value` as indented JSON, a list of plain values in one line."""
+    return _lines(value, "") + "\n"
+
+
+def _lines(value: Any, indent: str) -> str:
+    inner = indent + " "
+    if isinstance(value, dict) and value:
+        rows = [f"{inner}{json.dumps(key)}: {_lines(item, inner)}" for key, item in value.items()]
+        return "{\n" + ",\n".join(rows) + f"\n{indent}}}"
+    if isinstance(value, list) and any(isinstance(item, dict | list) for item in value):
+        return "[\n" + ",\n".join(inner + _lines(item, inner) for item in value) + f"\n{indent}]"
+    return json.dumps(value, allow_nan=False)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no number of JSON")
+
+
+def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        names = [name for name, _ in pairs]
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r:.80} stands twice")
+    return found
+
+
+def _same(saved: Any, computed: Any) -> bool:
+    """Whether a saved JSON value is the computed one, numbers up to rounding."""
+    if isinstance(computed, list):
+        return (
+            isinstance(saved, list)
+            and len(saved) == len(computed)
+            and all(_same(a, b) for a, b in zip(saved, computed, strict=True))
+        )
+    if isinstance(computed, float):
+        is_number = isinstance(saved, int | float) and not isinstance(saved, bool)
+        return is_number and math.isclose(saved, computed, rel_tol=CLOSE, abs_tol=1e-300)
+    return type(saved) is type(computed) and saved == computed
 
 
 def _plain(value: Any) -> Any:
     """`value` as JSON holds it."""
-    if isinstance(value, Record):
+    if isinstance(value, Record | Provenance):
         return value.to_dict()
     if isinstance(value, Tree):
         return value.parent.tolist()
@@ -110,16 +178,41 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
             return None
         hint = next(option for option in typing.get_args(hint) if option is not type(None))
     if typing.get_origin(hint) is tuple:
+        if not isinstance(value, list):
+            raise InputError(f"{name} must be a list, got {value!r:.40}")
         return tuple(_typed(name, typing.get_args(hint)[0], item) for item in value)
-    if isinstance(hint, type) and issubclass(hint, Record):
-        return hint.from_dict(value, hint.kind)
     if hint is Tree:
         return Tree(value)
     if hint is Provenance:
-        return Provenance(**value)
+        return Provenance.from_dict(value)
     if hint is np.ndarray:
-        return np.asarray(value)
+        return _array(name, value)
+    if isinstance(hint, type) and issubclass(hint, Record):
+        return hint.from_dict(value, hint.kind)
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _dataclass(name, hint, value)
+    if typing.get_origin(hint) is dict:
+        key, item = typing.get_args(hint)
+        if not isinstance(value, dict):
+            raise InputError(f"{name} must be an object, got {value!r:.40}")
+        return {_typed(name, key, k): _typed(name, item, v) for k, v in value.items()}
     expected = (int, float) if hint is float else hint
-    if not isinstance(value, expected) or isinstance(value, bool):
+    if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{name} must be of type {hint.__name__}, got {value!r:.40}")
     return value
+
+
+def _array(name: str, value: Any) -> np.ndarray:
+    """A list of numbers, or of such lists of one length, or of booleans, as an array."""
+    array = np.asarray(value)
+    if not isinstance(value, list) or array.dtype.kind not in "iufb":
+        raise InputError(f"{name} must be a list of numbers, or of lists of numbers of one length, got {value!r:.40}")
+    return array
+
+
+def _dataclass(name: str, kind: type, value: Any) -> Any:
+    """An object as the dataclass of its fields."""
+    hints = typing.get_type_hints(kind)
+    if not isinstance(value, dict) or set(value) != set(hints):
+        raise InputError(f"{name} must be an object with the fields {list(hints)}, got {value!r:.40}")
+    return kind(**{field: _typed(f"{field} of {name}", hints[field], value[field]) for field in hints})

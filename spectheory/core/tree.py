@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
 from typing import Any
@@ -89,6 +90,11 @@ class Tree:
                 raise InputError(f"paths must use ranks 0..k-1 without gaps: {path} has no sibling of the rank before")
             index[path] = len(index)
         return cls([-1] + [index[path[:-1]] for path in rows])
+
+    @property
+    def identity(self) -> str:
+        """16 hexadecimal digits that equal trees share and others do not, for the provenance of what they drafted."""
+        return hashlib.sha256(str(self.parent.tolist()).encode()).hexdigest()[:16]
 
     @property
     def budget(self) -> int:

@@ -106,7 +106,7 @@ def from_positions(
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
             raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
-    provenance = Provenance.now(f"spectheory.engines.{engine}", kind=kind)
+    provenance = Provenance.now(f"spectheory.engines.{engine}", settings={"report": kind})
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
     sentences.append(f"the rate at depth {acceptance.depths} is taken for all deeper ones")

@@ -18,10 +18,7 @@ from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.library import MEASURE, device_key, find
 from spectheory.hardware.models import ModelConfig, require_pair
 from spectheory.hardware.models import model as model_of
-from spectheory.hardware.roofline import DERATES, SOURCE, TOKENS, Derates, Roofline
-
-CONSTANT = "spectheory.Latency.constant"
-"""What `Latency.constant` names as its source."""
+from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,9 +38,11 @@ class Latency(Record):
         overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, whatever its tree.
         level_overhead_seconds: seconds outside the forwards for each level that is drafted.
         plain_overhead_seconds: seconds of a plain decoding step outside its forward.
+        computed: whether the seconds come from `roofline` or `constant`, and not from a measurement.
     """
 
     kind: ClassVar[str] = "latency"
+    schema: ClassVar[int] = 2
 
     tokens: np.ndarray
     contexts: np.ndarray
@@ -54,6 +53,7 @@ class Latency(Record):
     overhead_seconds: float = 0.0
     level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
+    computed: bool = False
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
@@ -71,9 +71,10 @@ class Latency(Record):
             seconds = np.asarray(getattr(self, name), dtype=np.float64)
             if seconds.shape != shape:
                 raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
-            least = np.nextafter(0, 1) if name in ("target_seconds", "draft_seconds") else 0.0
+            least = np.nextafter(0, 1) if name == "target_seconds" else 0.0
             if not (np.isfinite(seconds) & (seconds >= least)).all():
-                raise InputError(f"{name} must be finite and above 0, got a smallest value of {seconds.min()}")
+                bound = "above 0" if least else "at least 0"
+                raise InputError(f"{name} must be finite and {bound}, got a smallest value of {seconds.min()}")
             object.__setattr__(self, name, seconds)
         for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds"):
             if not 0 <= getattr(self, name) < np.inf:
@@ -82,9 +83,17 @@ class Latency(Record):
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
         """Forwards whose time does not depend on their size: the usual assumption of theory."""
-        seconds = np.array([[target_seconds]]), np.array([[draft_seconds or 1e-300]])
-        stamp = Provenance(CONSTANT).assuming("a forward takes the same time whatever its size")
-        return cls(np.array([1]), np.array([0]), *seconds, provenance=stamp)
+        stamp = Provenance(
+            source="spectheory.Latency.constant", assumptions=("a forward takes the same time whatever its size",)
+        )
+        return cls(
+            np.array([1]),
+            np.array([0]),
+            np.array([[target_seconds]]),
+            np.array([[draft_seconds]]),
+            computed=True,
+            provenance=stamp,
+        )
 
     @classmethod
     def roofline(
@@ -124,6 +133,7 @@ class Latency(Record):
             overhead_seconds=derates.step_overhead_seconds,
             level_overhead_seconds=derates.level_overhead_seconds,
             plain_overhead_seconds=derates.step_overhead_seconds,
+            computed=True,
             provenance=place.provenance(*both),
         )
 
@@ -145,23 +155,15 @@ class Latency(Record):
         """
         text, where = find(gpu, target, draft, batch, folder)
         record = cls.from_text(text, where)
-        if record.is_computed:
+        if record.computed:
             raise InputError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove it")
-        _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=str(batch))
+        _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=batch)
         return record
-
-    @property
-    def is_computed(self) -> bool:
-        """Whether the seconds come from `roofline` or `constant`, and not from a measurement."""
-        return self.provenance.source in (SOURCE, CONSTANT)
 
     @property
     def batch(self) -> int:
         """Sequences that run together in a forward, by the provenance; 1 where it does not say."""
-        said = self.provenance.details.get("batch", "1")
-        if not said.isdecimal() or int(said) < 1:
-            raise InputError(f"batch in the details of the latency must be a whole number from 1 on, got {said!r:.40}")
-        return int(said)
+        return self.provenance.batch or 1
 
     def covers(self, context: int) -> bool:
         """Whether `context` is within the measured contexts."""
@@ -178,7 +180,7 @@ class Latency(Record):
             self,
             target_seconds=rising(self.target_seconds),
             draft_seconds=rising(self.draft_seconds),
-            provenance=self.provenance.noting(smoothed="rising in tokens").assuming(
+            provenance=self.provenance.replace(smoothed=True).assuming(
                 "forward times are smoothed, so that none falls as tokens are added"
             ),
         )
@@ -241,10 +243,10 @@ class Latency(Record):
         return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
 
 
-def _require_place(stamp: Provenance, where: str, **asked: str) -> None:
-    """Check that what a record says of its measurement, where it does, is what it lies under."""
-    device = stamp.details.get("gpu") or stamp.details.get("device", "")
-    named = device and not device.startswith(("cuda", "cpu"))  # as torch calls them, whatever GPU it is
-    for name, there in (stamp.details | {"gpu": device_key(device) if named else asked["gpu"]}).items():
-        if there != asked.get(name, there):
+def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
+    """Check that what a record says of its measurement is what it is filed under, as far as it says."""
+    on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
+    found = {"gpu": on_gpu and device_key(on_gpu), "target": stamp.target, "draft": stamp.draft, "batch": stamp.batch}
+    for name, there in found.items():
+        if there is not None and there != asked[name]:
             raise InputError(f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs")

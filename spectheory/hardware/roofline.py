@@ -29,10 +29,6 @@ TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 
 is exactly linear; a mixture of experts is above the line by up to 0.7 % of a forward."""
 
 
-SOURCE = "spectheory.roofline"
-"""What records of computed times name as their source."""
-
-
 @dataclass(frozen=True)
 class Derates:
     """How far from the maker's numbers an engine stays, and what it adds.
@@ -139,16 +135,13 @@ class Roofline:
     def provenance(self, target: ModelConfig, draft: ModelConfig) -> Provenance:
         """Says that nothing was measured, and all that was assumed."""
         stamp = Provenance.now(
-            SOURCE,
-            measured="no: computed from peak rates and derates",
+            "spectheory.Latency.roofline",
             gpu=self.gpu.name,
-            gpu_sources="; ".join(self.gpu.sources),
             gpus=self.gpus,
             target=target.name,
             draft=draft.name,
             batch=self.batch,
-            context=self.context,
-            **asdict(self.derates),
+            settings={"gpu_sources": "; ".join(self.gpu.sources), "context": self.context, **asdict(self.derates)},
         )
         level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
         between = ["what GPUs say to each other is not counted: times are lower bounds"] if self.gpus > 1 else []

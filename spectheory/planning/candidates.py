@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.checks import check_budget, check_whole
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -21,6 +23,32 @@ Progress = Callable[[int, int], None]
 
 def unwatched(finished: int, total: int) -> None:
     """Nobody is told."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Limits of a search.
+
+    Attributes:
+        max_budget: most drafted nodes, at least 1.
+        max_depth: depth of the deepest node, at least 1; None sets no limit.
+        max_fanout: most children of a node, at least 1; None sets no limit.
+    """
+
+    max_budget: int = 64
+    max_depth: int | None = None
+    max_fanout: int | None = None
+
+    def __post_init__(self) -> None:
+        check_budget(self.max_budget, "max_budget")
+        for name in ("max_depth", "max_fanout"):
+            if (value := getattr(self, name)) is not None:
+                check_whole(name, value, 1, ": None sets no limit")
+
+    @property
+    def longest_chain(self) -> int:
+        """Tokens of the longest chain within the limits."""
+        return min(self.max_budget, self.max_depth or self.max_budget)
 
 
 TREES_BYTES = 80
@@ -47,34 +75,28 @@ class Candidates:
         chains: (max_budget + 1,) for each budget its chain; the deepest allowed where that is shorter.
     """
 
-    def __init__(
-        self,
-        acceptance: Acceptance,
-        max_budget: int,
-        max_depth: int | None = None,
-        max_fanout: int | None = None,
-        progress: Progress = unwatched,
-    ) -> None:
+    def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = unwatched) -> None:
+        max_budget, max_depth, max_fanout = limits.max_budget, limits.max_depth, limits.max_fanout
         free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
-        limits, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
+        depths, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
         if not chains_only:
-            require_memory(lambda n: TREES_BYTES * (len(limits) + 1) * n * n, max_budget)
+            require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
         limited = []
-        for limit in () if chains_only else limits:
-            progress(limit - 1, len(limits) + len(WIDTHS))
+        for limit in () if chains_only else depths:
+            progress(limit - 1, len(depths) + len(WIDTHS))
             limited.append(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout))
         number: dict[Tree, int] = {}
         self.free, self.chains, *rows = (
             np.array([number.setdefault(tree, len(number)) for tree in row]) for row in (free, chains, *limited)
         )
         if chains_only:  # those of a depth limit are among the free ones
-            rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in limits]
+            rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in depths]
         self._by_budget = np.array([self.free, *rows])
         found = [(t.parent, block_efficiency(t, acceptance), t.max_depth, t.level_widths()) for t in number]
         narrower = _narrow(acceptance, max_budget, max_depth or max_budget, max_fanout or max_budget)
         for tried, narrow in enumerate(() if chains_only else narrower):
-            progress(len(limits) + min(tried, len(WIDTHS)), len(limits) + len(WIDTHS))
+            progress(len(depths) + min(tried, len(WIDTHS)), len(depths) + len(WIDTHS))
             found += narrow
         self._parents, tau, depth, widths = zip(*found, strict=True)
         self.block_efficiency, self._depth = np.array(tau), np.array(depth)
@@ -119,7 +141,7 @@ def _narrow(
     A list for each fan-out and width.
     """
     most, scores = min(acceptance.ranks, max_fanout, max_budget), draft_scores(acceptance)
-    for fanout in [most] if acceptance.is_antitonic else range(1, most + 1):
+    for fanout in [most] if acceptance.is_non_increasing else range(1, most + 1):
         rates = acceptance.table[:, :fanout], scores[:, :fanout]
         for before, width in pairwise((0, *WIDTHS)):
             reached, found = False, []
@@ -127,7 +149,7 @@ def _narrow(
                 parents, tau = grown.parents(), grown.yields()
                 new = (parents.max(1) > before) & (np.maximum.accumulate(grown.depth) == levels)
                 reached |= bool(new.any())
-                if not acceptance.is_antitonic:
+                if not acceptance.is_non_increasing:
                     new &= np.maximum.accumulate(grown.rank) == fanout - 1
                 found += [(grown.parent[: n + 1], tau[n], levels, parents[n]) for n in np.flatnonzero(new)]
             yield found

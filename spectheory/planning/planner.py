@@ -4,77 +4,149 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import ClassVar
+from functools import cached_property
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import Candidates, Progress, unwatched
-from spectheory.yields import block_efficiency_interval, reach
+from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
+from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
 
-@dataclass(frozen=True, eq=False)
-class Plan(Record):
-    """A tree to verify and what it is predicted to do. `Tree.chain(0)` means no speculation.
+class BudgetCurves(NamedTuple):
+    """What each budget can give, entry 0 being no speculation. Each array has shape (max_budget + 1,).
 
     Attributes:
-        tree: the chosen tree.
-        acceptance: the rates that the prediction rests on.
-        context: tokens in the KV cache for which it was planned.
-        block_efficiency: predicted tau, tokens per target call.
-        block_efficiency_low, block_efficiency_high: 95% interval from the counts behind the rates, or None.
-        draft_seconds, target_seconds, overhead_seconds: the predicted parts of one cycle.
-        plain_seconds: predicted seconds per token of plain decoding.
-        speedup: predicted seconds per token of plain decoding over those of this plan.
-        tree_block_efficiency: (max_budget + 1,) the highest of each budget; entry 0 is no tree.
-        tree_speedup: (max_budget + 1,) that of the fastest tree of each budget, which may be shallower or narrower.
-        chain_block_efficiency, chain_speedup: (max_budget + 1,) the chain of each budget.
+        tree_block_efficiency: the highest of any tree.
+        tree_speedup: the speedup of the fastest tree, which may be shallower or narrower.
+        chain_block_efficiency, chain_speedup: of the chain.
     """
 
-    kind: ClassVar[str] = "plan"
-
-    tree: Tree
-    acceptance: Acceptance
-    context: int
-    block_efficiency: float
-    block_efficiency_low: float | None
-    block_efficiency_high: float | None
-    draft_seconds: float
-    target_seconds: float
-    overhead_seconds: float
-    plain_seconds: float
-    speedup: float
     tree_block_efficiency: np.ndarray
     tree_speedup: np.ndarray
     chain_block_efficiency: np.ndarray
     chain_speedup: np.ndarray
+
+
+@dataclass(frozen=True, eq=False)
+class Plan(Record):
+    """A tree to verify, with the rates and times that predict what it does. `Tree.chain(0)` means no speculation.
+
+    Every prediction is computed from these fields. Make one with `plan`, or from a tree of your own with `evaluate`.
+
+    Attributes:
+        tree: the chosen tree.
+        acceptance: the rates that the prediction rests on.
+        latency: the times that it rests on.
+        context: tokens in the KV cache for which it was planned.
+        limits: of the search that chose it.
+    """
+
+    kind: ClassVar[str] = "plan"
+    schema: ClassVar[int] = 2
+    derived: ClassVar[tuple[str, ...]] = (
+        "answer",
+        "block_efficiency",
+        "block_efficiency_low",
+        "block_efficiency_high",
+        "draft_seconds",
+        "target_seconds",
+        "overhead_seconds",
+        "plain_seconds",
+        "speedup",
+    )
+    repair: ClassVar[str] = "for a plan of a tree of your own use `spectheory plan --tree` or `spectheory.evaluate`"
+
+    tree: Tree
+    acceptance: Acceptance
+    latency: Latency
+    context: int
+    limits: Limits
     provenance: Provenance
 
     def __post_init__(self) -> None:
-        for name in ("tree_block_efficiency", "tree_speedup", "chain_block_efficiency", "chain_speedup"):
-            object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
+        self.latency.context_of(self.context)
+        if self.tree.budget > self.limits.max_budget:
+            raise InputError(
+                f"limits.max_budget must be at least the tree's {self.tree.budget} nodes, got {self.limits.max_budget}"
+            )
 
     @property
     def answer(self) -> str:
         """`off`, `chain` or `tree`."""
         return answer_of(self.tree)
 
+    @cached_property
+    def block_efficiency(self) -> float:
+        """Predicted tau, tokens per target call."""
+        return float(block_efficiency(self.tree, self.acceptance))
+
+    @cached_property
+    def block_efficiency_interval(self) -> tuple[float, float] | None:
+        """95% interval of the predicted tau from the counts the rates come from; None for rates without counts."""
+        if self.acceptance.trials is None:
+            return None
+        return block_efficiency_interval(self.tree, self.acceptance)
+
     @property
-    def reach(self) -> np.ndarray:
-        """(budget + 1,) predicted probability that each node is accepted."""
-        return reach(self.tree, self.acceptance)
+    def block_efficiency_low(self) -> float | None:
+        """Lower end of `block_efficiency_interval`."""
+        return None if self.block_efficiency_interval is None else float(self.block_efficiency_interval[0])
+
+    @property
+    def block_efficiency_high(self) -> float | None:
+        """Upper end of `block_efficiency_interval`."""
+        return None if self.block_efficiency_interval is None else float(self.block_efficiency_interval[1])
+
+    @property
+    def draft_seconds(self) -> float:
+        """Predicted seconds of a cycle in forwards of the draft."""
+        return self.latency.draft_levels(self.tree, self.context)
+
+    @property
+    def target_seconds(self) -> float:
+        """Predicted seconds of a cycle in the forward of the target."""
+        return self.latency.target(self.tree.budget + 1, self.context)
+
+    @property
+    def overhead_seconds(self) -> float:
+        """Predicted seconds of a cycle outside the forwards."""
+        return self.latency.overhead(self.tree)
 
     @property
     def cycle_seconds(self) -> float:
         """Predicted seconds of one cycle."""
         return self.draft_seconds + self.target_seconds + self.overhead_seconds
 
+    @property
+    def plain_seconds(self) -> float:
+        """Predicted seconds per token of plain decoding."""
+        return self.latency.plain(self.context)
 
-def assumed_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
+    @property
+    def speedup(self) -> float:
+        """Predicted seconds per token of plain decoding over those of this plan."""
+        return self.block_efficiency * self.plain_seconds / self.cycle_seconds
+
+    @property
+    def reach(self) -> np.ndarray:
+        """(budget + 1,) predicted probability that each node is accepted."""
+        return reach(self.tree, self.acceptance)
+
+    @cached_property
+    def by_budget(self) -> BudgetCurves:
+        """What every budget within the limits can give; a loaded plan searches again for it."""
+        candidates = Candidates(self.acceptance, self.limits)
+        return _curves(candidates, candidates.speedups(self.latency, self.context))
+
+
+def assumptions_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
     """What the prediction for `trees` takes for granted, a sentence each: of the rates, of the times."""
     latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
     deeper = (
@@ -87,15 +159,14 @@ def assumed_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterabl
     )
     measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
     other = [f"rates were measured on {measured} and are taken for {planned}"] if measured and planned else []
-    times = (sentence for latency in latencies for sentence in latency.provenance.assumed)
-    every = (*acceptance.provenance.assumed, *other * (measured != planned), *deeper, *times)
+    times = (sentence for latency in latencies for sentence in latency.provenance.assumptions)
+    every = (*acceptance.provenance.assumptions, *other * (measured != planned), *deeper, *times)
     return tuple(dict.fromkeys(every))
 
 
 def _pair_of(stamp: Provenance) -> str | None:
     """`target with draft` as a record of rates or times names them; None where it does not."""
-    names = stamp.details.get("target"), stamp.details.get("draft", stamp.details.get("drafter"))
-    return f"{names[0]} with {names[1]}" if all(names) else None
+    return f"{stamp.target} with {stamp.draft}" if stamp.target and stamp.draft else None
 
 
 def answer_of(tree: Tree) -> str:
@@ -126,33 +197,46 @@ def plan(
             `context` is outside the measured ones.
     """
     context = latency.context_of(context)
-    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout, progress)
-    return fastest_plan(candidates, acceptance, latency, context)
-
-
-def fastest_plan(candidates: Candidates, acceptance: Acceptance, latency: Latency, context: int) -> Plan:
-    """The fastest of `candidates`, which come from `acceptance`, as a plan."""
+    limits = Limits(max_budget, max_depth, max_fanout)
+    candidates = Candidates(acceptance, limits, progress)
     speedups = candidates.speedups(latency, context)
-    best = candidates.fastest(speedups)
-    tree = candidates.tree(best)
-    low, high = (None, None) if acceptance.trials is None else block_efficiency_interval(tree, acceptance)
-    return Plan(
-        tree=tree,
-        acceptance=acceptance,
-        context=context,
-        block_efficiency=float(candidates.block_efficiency[best]),
-        block_efficiency_low=low,
-        block_efficiency_high=high,
-        draft_seconds=latency.draft_levels(tree, context),
-        target_seconds=latency.target(tree.budget + 1, context),
-        overhead_seconds=latency.overhead(tree),
-        plain_seconds=latency.plain(context),
-        speedup=float(speedups[best]),
-        tree_block_efficiency=candidates.block_efficiency[candidates.free],
-        tree_speedup=candidates.fastest_by_budget(speedups),
-        chain_block_efficiency=candidates.block_efficiency[candidates.chains],
-        chain_speedup=speedups[candidates.chains],
-        provenance=Provenance.now("spectheory.plan", max_budget=len(candidates.free) - 1)
-        .noting(**latency.provenance.placement)
-        .assuming(*assumed_of(acceptance, [tree], [latency])),
+    tree = candidates.tree(candidates.fastest(speedups))
+    chosen = _plan(tree, acceptance, latency, context, limits, "spectheory.plan")
+    vars(chosen)["by_budget"] = _curves(candidates, speedups)  # which would search again
+    return chosen
+
+
+def evaluate(tree: Tree, acceptance: Acceptance, latency: Latency, *, context: int | None = None) -> Plan:
+    """A plan with a tree of your own: what it is predicted to do, without a search.
+
+    Args:
+        tree: what every cycle drafts; `Tree.chain(0)` is no speculation.
+        acceptance: rates by depth and rank.
+        latency: seconds of forwards.
+        context: tokens in the KV cache, default the middle of the measured contexts.
+
+    Raises:
+        InputError: `context` is outside the measured contexts.
+
+    >>> rates, times = Acceptance.by_rank([0.6, 0.2]), Latency.constant(draft_seconds=0.1)
+    >>> round(evaluate(Tree.chain(2), rates, times).speedup, 3)
+    1.633
+    """
+    limits = Limits(max(1, tree.budget))
+    return _plan(tree, acceptance, latency, latency.context_of(context), limits, "spectheory.evaluate")
+
+
+def _curves(candidates: Candidates, speedups: np.ndarray) -> BudgetCurves:
+    return BudgetCurves(
+        candidates.block_efficiency[candidates.free],
+        candidates.fastest_by_budget(speedups),
+        candidates.block_efficiency[candidates.chains],
+        speedups[candidates.chains],
     )
+
+
+def _plan(tree: Tree, acceptance: Acceptance, latency: Latency, context: int, limits: Limits, source: str) -> Plan:
+    times = latency.provenance
+    stamp = Provenance.now(source, target=times.target, draft=times.draft, batch=times.batch, **times.placement)
+    stamp = stamp.assuming(*assumptions_of(acceptance, [tree], [latency]))
+    return Plan(tree, acceptance, latency, context, limits, stamp)

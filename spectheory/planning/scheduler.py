@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
@@ -15,9 +16,9 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import Candidates, Progress, unwatched
-from spectheory.planning.planner import answer_of, assumed_of
-from spectheory.yields import block_efficiency_interval
+from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
+from spectheory.planning.planner import answer_of, assumptions_of
+from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
 """Batch sizes of one schedule at most: each is timed with every candidate."""
@@ -29,45 +30,131 @@ class Schedule(Record):
 
     Fastest of the trees of highest block efficiency for each budget, depth and width of a level: see `plan.Candidates`.
 
+    Every prediction is computed from these fields.
+
     Attributes:
         acceptance: the rates that the predictions rest on.
         context: tokens in the KV cache of each sequence.
         batches: (B,) batch sizes, increasing.
+        latencies: the times that the predictions rest on, one for each batch size.
         trees: the trees that are fastest somewhere, or the fastest chain somewhere.
         choice: (B,) index of the fastest tree.
         chain_choice: (B,) index of the fastest chain, no speculation among them.
-        block_efficiency: (T,) predicted tau of each tree.
-        block_efficiency_low, block_efficiency_high: (T,) 95% interval from the counts behind the rates, or None.
-        speedup, chain_speedup: (B,) seconds per token of plain decoding over those of the choice.
-        computed: (B,) whether the seconds come from a roofline, not from a measurement.
-        plain_seconds: (B,) of one plain step, one token for each sequence.
-        draft_seconds, target_seconds, overhead_seconds: (B,) the parts of a cycle of the choice.
+        limits: of the search.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
+    derived: ClassVar[tuple[str, ...]] = (
+        "block_efficiency",
+        "block_efficiency_low",
+        "block_efficiency_high",
+        "speedup",
+        "chain_speedup",
+        "computed",
+        "plain_seconds",
+        "draft_seconds",
+        "target_seconds",
+        "overhead_seconds",
+    )
+    repair: ClassVar[str] = "make the schedule again with `spectheory schedule` or `spectheory.schedule`"
 
     acceptance: Acceptance
     context: int
     batches: np.ndarray
+    latencies: tuple[Latency, ...]
     trees: tuple[Tree, ...]
     choice: np.ndarray
     chain_choice: np.ndarray
-    block_efficiency: np.ndarray
-    block_efficiency_low: np.ndarray | None
-    block_efficiency_high: np.ndarray | None
-    speedup: np.ndarray
-    chain_speedup: np.ndarray
-    computed: np.ndarray
-    plain_seconds: np.ndarray
-    draft_seconds: np.ndarray
-    target_seconds: np.ndarray
-    overhead_seconds: np.ndarray
+    limits: Limits
     provenance: Provenance
+
+    def __post_init__(self) -> None:
+        check_batches(self.batches)
+        if len(self.latencies) != len(self.batches):
+            raise InputError(f"latencies must have one a batch, {len(self.batches)}, got {len(self.latencies)}")
+        for latency in self.latencies:
+            latency.context_of(self.context)
+        for name in ("choice", "chain_choice"):
+            index = getattr(self, name)
+            within = np.shape(index) == (len(self.batches),) and index.dtype.kind in "iu" and len(self.trees)
+            if not within or index.min() < 0 or index.max() >= len(self.trees):
+                raise InputError(
+                    f"{name} must name one of the {len(self.trees)} trees for each of {len(self.batches)} batches, got "
+                    f"{np.asarray(index).tolist()!s:.60}"
+                )
+        if not all(self.trees[i].is_chain for i in self.chain_choice):
+            raise InputError("chain_choice must name chains, got a tree with siblings")
 
     def answer(self, row: int) -> str:
         """`off`, `chain` or `tree` at batches[row]."""
         return answer_of(self.trees[self.choice[row]])
+
+    @cached_property
+    def block_efficiency(self) -> np.ndarray:
+        """(T,) predicted tau of each tree."""
+        return np.array([block_efficiency(tree, self.acceptance) for tree in self.trees])
+
+    @cached_property
+    def block_efficiency_interval(self) -> np.ndarray | None:
+        """(T, 2) 95% interval of each tau from the counts the rates come from; None for rates without counts."""
+        if self.acceptance.trials is None:
+            return None
+        return np.array([block_efficiency_interval(tree, self.acceptance) for tree in self.trees])
+
+    @property
+    def block_efficiency_low(self) -> np.ndarray | None:
+        """(T,) lower ends of `block_efficiency_interval`."""
+        return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 0]
+
+    @property
+    def block_efficiency_high(self) -> np.ndarray | None:
+        """(T,) upper ends of `block_efficiency_interval`."""
+        return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
+
+    @property
+    def speedup(self) -> np.ndarray:
+        """(B,) seconds per token of plain decoding over those of the choice."""
+        return self.speedup_of(self.choice)
+
+    @property
+    def chain_speedup(self) -> np.ndarray:
+        """(B,) seconds per token of plain decoding over those of the fastest chain."""
+        return self.speedup_of(self.chain_choice)
+
+    def speedup_of(self, choice: np.ndarray) -> np.ndarray:
+        """(B,) predicted where each batch size verifies the tree of its number in `choice`, (B,)."""
+        cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
+        return self.block_efficiency[choice] * self.plain_seconds / cycle
+
+    @cached_property
+    def computed(self) -> np.ndarray:
+        """(B,) whether the seconds are computed, and not measured."""
+        return np.array([latency.computed for latency in self.latencies])
+
+    @cached_property
+    def plain_seconds(self) -> np.ndarray:
+        """(B,) of one plain step, one token for each sequence."""
+        return np.array([latency.plain(self.context) for latency in self.latencies])
+
+    @property
+    def draft_seconds(self) -> np.ndarray:
+        """(B,) of a cycle of the choice in forwards of the draft."""
+        return np.array([at.draft_levels(tree, self.context) for at, tree in self._chosen])
+
+    @property
+    def target_seconds(self) -> np.ndarray:
+        """(B,) of a cycle of the choice in the forward of the target."""
+        return np.array([at.target(tree.budget + 1, self.context) for at, tree in self._chosen])
+
+    @property
+    def overhead_seconds(self) -> np.ndarray:
+        """(B,) of a cycle of the choice outside the forwards."""
+        return np.array([at.overhead(tree) for at, tree in self._chosen])
+
+    @property
+    def _chosen(self) -> list[tuple[Latency, Tree]]:
+        return [(at, self.trees[i]) for at, i in zip(self.latencies, self.choice, strict=True)]
 
     @property
     def tokens_per_second(self) -> np.ndarray:
@@ -86,11 +173,6 @@ class Schedule(Record):
     def is_sparse(self) -> bool:
         """Whether batch sizes between the first and the last were left out."""
         return bool((np.diff(self.batches) > 1).any())
-
-    @property
-    def assumed(self) -> tuple[str, ...]:
-        """What the predictions take for granted, a sentence each."""
-        return self.provenance.assumed
 
     @property
     def break_even(self) -> int | None:
@@ -166,6 +248,25 @@ def schedule(
         InputError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
             is outside the measured ones, or a limit is below 1.
     """
+    check_batches(batches)
+    limits = Limits(max_budget, max_depth, max_fanout)
+    candidates = Candidates(acceptance, limits, progress)
+    latencies = tuple(latency_at(int(batch)) for batch in batches)
+    for latency in latencies:
+        latency.context_of(context)
+    speedups = [candidates.speedups(latency, context) for latency in latencies]
+    chains = np.unique(candidates.chains)
+    best = [candidates.fastest(row) for row in speedups]
+    best_chain = [candidates.fastest(row, chains) for row in speedups]
+    used, index = np.unique([best, best_chain], return_inverse=True)
+    choice, chain_choice = index.reshape(2, -1)
+    trees = tuple(candidates.tree(i) for i in used)
+    stamp = _provenance(acceptance, trees, latencies, np.array(batches))
+    return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
+
+
+def check_batches(batches: Sequence[int] | np.ndarray) -> None:
+    """Refuse what is not increasing batch sizes from 1 on, or too many of them."""
     if len(batches) > MOST_BATCHES:
         raise InputError(
             f"batches must be at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
@@ -174,60 +275,16 @@ def schedule(
     whole = np.asarray(batches).dtype.kind in "iu"
     if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
         raise InputError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
-    candidates = Candidates(acceptance, max_budget, max_depth, max_fanout, progress)
-    latencies = [latency_at(int(batch)) for batch in batches]
-    for latency in latencies:
-        latency.context_of(context)
-    speedups = np.array([candidates.speedups(latency, context) for latency in latencies])
-    chains = np.unique(candidates.chains)
-    best = np.array([candidates.fastest(row) for row in speedups])
-    best_chain = np.array([candidates.fastest(row, chains) for row in speedups])
-    used, index = np.unique([best, best_chain], return_inverse=True)
-    choice, chain_choice = index.reshape(2, -1)
-    trees = tuple(candidates.tree(i) for i in used)
-    low, high = _intervals(trees, acceptance)
-    rows, chosen = np.arange(len(batches)), [trees[i] for i in choice]
-    return Schedule(
-        acceptance=acceptance,
-        context=context,
-        batches=np.array(batches),
-        trees=trees,
-        choice=choice,
-        chain_choice=chain_choice,
-        block_efficiency=candidates.block_efficiency[used],
-        block_efficiency_low=low,
-        block_efficiency_high=high,
-        speedup=speedups[rows, best],
-        chain_speedup=speedups[rows, best_chain],
-        computed=np.array([latency.is_computed for latency in latencies]),
-        plain_seconds=np.array([latency.plain(context) for latency in latencies]),
-        draft_seconds=np.array([at.draft_levels(tree, context) for at, tree in zip(latencies, chosen, strict=True)]),
-        target_seconds=np.array([at.target(t.budget + 1, context) for at, t in zip(latencies, chosen, strict=True)]),
-        overhead_seconds=np.array([at.overhead(tree) for at, tree in zip(latencies, chosen, strict=True)]),
-        provenance=_provenance(acceptance, trees, latencies, np.array(batches)).noting(max_budget=max_budget),
-    )
 
 
 def _provenance(
     acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray
 ) -> Provenance:
-    """What the latencies agree on; what only some of them take for granted, with the batch sizes of those."""
-    computed = np.array([latency.is_computed for latency in latencies])
+    """What the latencies agree on; what only some of them assume, with the batch sizes of those."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
-    details = {key: value for key, value in stamp.details.items() if key != "assumed"}
-    if computed.any() and not computed.all():
-        details["measured"] = f"at batch {spans(batches, ~computed)}, computed at batch {spans(batches, computed)}"
     said = []
-    for sentence in assumed_of(acceptance, trees, latencies):
-        holds = np.array([sentence in latency.provenance.assumed for latency in latencies])
-        partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumed
+    for sentence in assumptions_of(acceptance, trees, latencies):
+        holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
+        partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumptions
         said.append(f"at batch {spans(batches, holds)}: {sentence}" if partly else sentence)
-    planned = f"batches {batches[0]} to {batches[-1]}" if len(batches) > 1 else f"batch {batches[0]}"
-    return replace(stamp, details=details).noting(planned=planned).assuming(*said)
-
-
-def _intervals(trees: Sequence[Tree], acceptance: Acceptance) -> tuple[np.ndarray | None, np.ndarray | None]:
-    if acceptance.trials is None:
-        return None, None
-    low, high = np.array([block_efficiency_interval(tree, acceptance) for tree in trees]).T
-    return low, high
+    return stamp.replace(assumptions=tuple(dict.fromkeys(said)))

@@ -89,5 +89,5 @@ def calibration_page(title: str, calibration: Calibration) -> str:
         drawn(calibration_figure(calibration)),
         *(numbers(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
         f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
-        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.details).items()))}</footer>",
+        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
     )

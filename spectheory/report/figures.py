@@ -134,8 +134,8 @@ def yield_figure(plan: Plan) -> str:
     """Predicted block efficiency and speedup of the best tree and chain of each budget, the chosen one marked."""
     figure, (tau, speed) = panels(rows=2, height_inches=4.6)
     for panel, tree, chain in (
-        (tau, plan.tree_block_efficiency, plan.chain_block_efficiency),
-        (speed, plan.tree_speedup, plan.chain_speedup),
+        (tau, plan.by_budget.tree_block_efficiency, plan.by_budget.chain_block_efficiency),
+        (speed, plan.by_budget.tree_speedup, plan.by_budget.chain_speedup),
     ):
         label = "best tree of any depth" if panel is tau else "tree"
         panel.plot(np.arange(len(tree)), tree, color=BLUE, label=label)

@@ -190,6 +190,6 @@ def _stamp(name: str, stamp: Provenance) -> str:
         ", ".join(f"{package} {version}" for package, version in stamp.versions.items()),
     ]
     said = "<br>".join(escape(str(fact)) for fact in facts if fact)
-    details = "<br>".join(escape(f"{key.replace('_', ' ')}: {value}") for key, value in stamp.details.items())
+    details = "<br>".join(escape(f"{key.replace('_', ' ')}: {value}") for key, value in stamp.facts.items())
     folded = f"<details><summary>Details</summary>{details}</details>" if details else ""
     return f'<tr><th scope="row">{escape(name)}</th><td>{said}{folded}</td></tr>'

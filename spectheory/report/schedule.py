@@ -165,7 +165,7 @@ def schedule_page(title: str, schedule: Schedule, envelopes: Sequence[EnvelopePl
     return shell(
         title,
         f'<p class="lead">{escape(_lead(schedule))}</p>',
-        *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.assumed),
+        *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.provenance.assumptions),
         drawn(speedup_figure(schedule)),
         numbers(schedule_rows(schedule, envelopes)),
         drawn(budget),

@@ -38,7 +38,7 @@ def plan_sentence(plan: Plan) -> str:
     behind = f"behind {plan.context:,} tokens of context"
     tree = plan.tree
     if plan.answer == "off":
-        best = np.max([*plan.tree_speedup[1:], *plan.chain_speedup[1:]], initial=0.0)
+        best = np.max([*plan.by_budget.tree_speedup[1:], *plan.by_budget.chain_speedup[1:]], initial=0.0)
         return f"Do not speculate: {behind} the best draft is predicted to run at {best:.2f}x the plain speed."
     what = (
         f"chain of {tree.budget}" if plan.answer == "chain" else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
@@ -143,7 +143,7 @@ def comparison_rows(comparison: Comparison) -> TextTable:
     sections.add(len(rows))
     add("requests", _requests)
     add("cycles", lambda a: f"{a.cycles:,}" if a.cycles else MISSING)
-    add("verifier", lambda a: a.provenance.details.get("verifier", MISSING))
+    add("verifier", lambda a: a.provenance.verifier or MISSING)
     add("repeated 4-grams in text", lambda a: _or_missing(a.repeated_share, "{:.0%}"))
     add("text equal to plain", lambda a: f"{a.identical:,} of {a.compared:,}" if a.compared else MISSING)
     title = "Prediction against measurement" if comparison.measurement else "Prediction"

@@ -36,11 +36,11 @@ def clock_rows(record: WallClock) -> TextTable:
             )
         )
     families = record.families
-    details = record.provenance.details
+    stamp, settings = record.provenance, record.provenance.settings
     return TextTable(
-        title=f"Wall clock at temperature {details.get('temperature', '?')}: {_prompts(record)} x "
-        f"{details.get('new_tokens', '?')} tokens, threads: {details.get('threads', '?')}, {details.get('cpu', '?')}, "
-        + ", ".join(record.provenance.placement.values()),
+        title=f"Wall clock at temperature {stamp.temperature}: {_prompts(record)} x {settings.get('new_tokens', '?')} "
+        f"tokens, threads: {settings.get('threads', '?')}, {settings.get('cpu', '?')}, "
+        + ", ".join(stamp.placement.values()),
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
@@ -88,7 +88,7 @@ def _allowed(record: WallClock, theirs: int) -> str:
 def _partings(record: WallClock) -> list[str]:
     found = np.argwhere(record.parted != SAME)
     if not len(found):
-        greedy = record.provenance.details.get("temperature") in ("0", "0.0")
+        greedy = record.provenance.temperature == 0
         every = "all " * (record.prompts > 1) + _prompts(record)
         same = f"Every decoder's text is that of {record.decoders[BASELINE]} on {every}."
         return [same] if greedy else []

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
-from typing import Any, Self
+from dataclasses import dataclass
+from typing import ClassVar
 
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.record import Record
 
 BOUND = 4.0
 """Within which every z of correct predictions belongs."""
@@ -52,15 +53,33 @@ class Calibrated:
     identical: int
     widest_parting: float | None
 
+    def __post_init__(self) -> None:
+        for name in ("requests", "cycles", "compared", "identical"):
+            if getattr(self, name) < 0:
+                raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
+        for name in ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high"):
+            value = getattr(self, name)
+            if value is not None and not 1 <= value < math.inf:
+                raise InputError(f"{name} must be finite and at least 1, got {value}")
+        if not self.identical <= self.compared <= self.requests:
+            raise InputError(
+                f"identical must be at most compared, and that at most requests, got {self.identical}, "
+                f"{self.compared} and {self.requests}"
+            )
+
     @property
     def error_percent(self) -> float | None:
         """Positional over measured tau, less one, in percent."""
         return None if self.positional is None else 100 * (self.positional / self.tau - 1)
 
 
-@dataclass(frozen=True)
-class Calibration:
+@dataclass(frozen=True, eq=False)
+class Calibration(Record):
     """All combinations that were measured, and why verifiers were left out, by name."""
+
+    kind: ClassVar[str] = "calibration"
+    schema: ClassVar[int] = 2
+    derived: ClassVar[tuple[str, ...]] = ("widest_z", "level")
 
     rows: tuple[Calibrated, ...]
     left_out: dict[str, str]
@@ -75,22 +94,3 @@ class Calibration:
     def level(self) -> float:
         """Correct predictions leave the bound somewhere with at most this probability: normal tails, added up."""
         return math.erfc(BOUND / math.sqrt(2)) * sum(row.z is not None for row in self.rows)
-
-    @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> Self:
-        """From what `to_dict` gave."""
-        names = [field.name for field in fields(Calibrated)]
-        rows = tuple(Calibrated(**{name: row[name] for name in names}) for row in data["rows"])
-        return cls(rows, data["left_out"], Provenance(**data["provenance"]))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "kind": "calibration",
-            "schema": 1,
-            "rows": [asdict(row) | {"error_percent": row.error_percent} for row in self.rows],
-            "widest_z": self.widest_z,
-            "level": self.level,
-            "left_out": self.left_out,
-            "provenance": asdict(self.provenance),
-        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.planning.planner import Plan
-from spectheory.results.tally import Tally, fingerprint
+from spectheory.results.tally import Tally
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,7 +88,7 @@ class Comparison:
         """What speaks against laying the measurement beside the prediction, a sentence each."""
         if self.measurement is None:
             return ()
-        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance.details)]
+        found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
         if self.measurement.requests < self.measurement.wanted:
             done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
             found.append(f"The decode was interrupted: {done} are counted.")
@@ -142,9 +141,8 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     Raises:
         InputError: a tally has no cycle, or says that it was counted with another tree.
     """
-    drafted = fingerprint(plan.tree)
     for name, tally in (("simulated", simulated), ("measured", measured)):
-        if tally is not None and tally.provenance.details.get("tree", drafted) != drafted:
+        if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
             raise InputError(f"the {name} tally was counted with another tree than this plan's: name the plan it is of")
     return Comparison(
         plan=plan,
@@ -154,37 +152,32 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     )
 
 
-def mismatches(plan: Plan, decoding: Mapping[str, str]) -> list[str]:
-    """What is to say where `plan` is known to be of another temperature, pair, device or dtype than the decoding.
-
-    `decoding` is what the provenance of that has for details.
-    """
-    found, planned, temperature = [], plan.acceptance.temperature, decoding.get("temperature")
-    if planned is not None and temperature is not None and planned != float(temperature):
-        found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {float(temperature):g}")
-    if said := other_models(plan.acceptance.provenance.details, decoding):
+def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
+    """A clause for each of temperature, pair, device and dtype in which `plan` is known to differ from the decoding."""
+    found, planned, temperature = [], plan.acceptance.temperature, decoding.temperature
+    if planned is not None and temperature is not None and planned != temperature:
+        found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {temperature:g}")
+    if said := other_models(plan.acceptance.provenance, decoding):
         found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
-    timed = plan.provenance.placement
-    if differing := [name for name in timed if decoding.get(name, timed[name]) != timed[name]]:
-        times, here = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, decoding))
-        found.append(f"the plan's forward times are of {times}, while decoding is with {here}")
+    timed, here = plan.latency.provenance.placement, decoding.placement
+    if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
+        times, now = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, here))
+        found.append(f"the plan's forward times are of {times}, while decoding is with {now}")
     return found
 
 
-def other_models(rates: Mapping[str, str], used: Mapping[str, str]) -> tuple[str, str] | None:
-    """What target or draft or both the details of two records name, in words, where these are known to differ."""
-    known, here = _models(rates), _models(used)
-    differing = [role for role in known if role in here and Path(known[role]).resolve() != Path(here[role]).resolve()]
+def other_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
+    """The target, the draft or both in which two records are known to differ, in words for each record."""
+    known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
+    differing = [role for role in known if _other(known[role], here[role])]
     if not differing:
         return None
     first, second = (" and ".join(f"{role} {names[role]}" for role in differing) for names in (known, here))
     return first, second
 
 
-def _models(details: Mapping[str, str]) -> dict[str, str]:
-    """The target and the draft as the details of a record name them; a trace calls the draft its drafter."""
-    found = {"target": details.get("target"), "draft": details.get("draft", details.get("drafter"))}
-    return {role: name for role, name in found.items() if name}
+def _other(one: str | None, another: str | None) -> bool:
+    return bool(one and another) and Path(str(one)).resolve() != Path(str(another)).resolve()
 
 
 def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:

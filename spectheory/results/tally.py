@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-import hashlib
+import math
 from dataclasses import dataclass
-from typing import ClassVar, Self
+from typing import ClassVar, Literal, Self
 
 import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.core.tree import Tree
+
+ROUNDING = 1e-9
+"""By what share times may add up to more than their whole through rounding."""
+IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
+"""Fields of the provenance in which tallies that are added must agree."""
 
 
 @dataclass(frozen=True, eq=False)
 class Tally(Record):
-    """Counts of draft-and-verify cycles, by request; two tallies of the same plan can be added.
+    """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
 
     Attributes:
         emitted: (requests,) tokens emitted by verified cycles: accepted plus one for each cycle.
@@ -31,6 +35,7 @@ class Tally(Record):
     """
 
     kind: ClassVar[str] = "tally"
+    schema: ClassVar[int] = 2
 
     emitted: np.ndarray
     cycles: np.ndarray
@@ -61,11 +66,26 @@ class Tally(Record):
             raise InputError(
                 f"emitted must be accepted + cycles, got {self.emitted.sum()} with {accepted} accepted, {cycles} cycles"
             )
+        for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
+            if not getattr(self, name) >= 0:
+                raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
+        for name in ("seconds", "target_seconds", "draft_seconds", "plain_seconds"):
+            if not 0 <= getattr(self, name) < math.inf:
+                raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
+        bounds = {
+            "target_seconds + draft_seconds": (self.target_seconds + self.draft_seconds, "seconds", self.seconds),
+            "repeated_fourgrams": (self.repeated_fourgrams, "fourgrams", self.fourgrams),
+            "identical": (self.identical, "compared", self.compared),
+            "compared": (self.compared, "requests", len(self.cycles)),
+        }
+        for name, (value, other, most) in bounds.items():
+            if value > most * (1 + ROUNDING):
+                raise InputError(f"{name} must be at most {other}, {most}, got {value}")
 
     @property
     def wanted(self) -> int:
         """Requests that were to be counted, as the provenance says: more than there are after an interruption."""
-        return max(len(self.cycles), int(self.provenance.details.get("requests", 0)))
+        return max(len(self.cycles), self.provenance.requests or 0)
 
     @property
     def tau(self) -> float:
@@ -110,7 +130,17 @@ class Tally(Record):
         return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
 
     def __add__(self, other: Tally) -> Self:
-        """Both tallies together. The provenance is this one's."""
+        """Both tallies together; `sum` adds several. The provenance is this one's.
+
+        Raises:
+            InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
+        """
+        if not isinstance(other, Tally):
+            return NotImplemented
+        for name in IDENTITY:
+            mine, theirs = getattr(self.provenance, name), getattr(other.provenance, name)
+            if mine != theirs:
+                raise InputError(f"tallies with different {name} cannot be added: {mine} and {theirs}")
         length = max(len(self.accepted_histogram), len(other.accepted_histogram))
 
         def padded(counts: np.ndarray) -> np.ndarray:
@@ -133,7 +163,6 @@ class Tally(Record):
             provenance=self.provenance,
         )
 
-
-def fingerprint(tree: Tree) -> str:
-    """By what the provenance of a tally names the `tree` that every cycle drafted."""
-    return hashlib.sha256(str(tree.parent.tolist()).encode()).hexdigest()[:16]
+    def __radd__(self, other: Literal[0]) -> Self:
+        """For `sum`, which starts from 0."""
+        return self

@@ -11,6 +11,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.planning.planner import Plan
+from spectheory.results.tally import ROUNDING
 
 SAME = -1
 """In `parted`: the text is that of the baseline, or was not compared."""
@@ -41,6 +42,7 @@ class WallClock(Record):
     """
 
     kind: ClassVar[str] = "wallclock"
+    schema: ClassVar[int] = 2
 
     decoders: tuple[str, ...]
     families: tuple[str, ...]
@@ -73,6 +75,14 @@ class WallClock(Record):
             object.__setattr__(self, name, values)
         if not (self.seconds > 0).all() or not (self.tokens > 0).all():
             raise InputError("seconds and tokens must be above 0")
+        if (self.decode_seconds > self.seconds * (1 + ROUNDING)).any():
+            raise InputError("decode_seconds must be at most seconds, of which it is a part")
+        if (self.target_seconds + self.draft_seconds > self.decode_seconds * (1 + ROUNDING)).any():
+            raise InputError("target_seconds + draft_seconds must be at most decode_seconds, of which they are parts")
+        if (self.repeated_fourgrams > self.fourgrams).any() or (self.cycles > self.emitted).any():
+            raise InputError("repeated_fourgrams must be at most fourgrams, and cycles at most emitted")
+        if any(not 0 < value < np.inf for value in self.predicted if value is not None):
+            raise InputError(f"predicted must be finite and above 0, or None, got {self.predicted}")
 
     @classmethod
     def empty(

@@ -45,7 +45,7 @@ class Grown(NamedTuple):
 
 def draft_scores(acceptance: Acceptance) -> np.ndarray:
     """(D, R) the rates by which a draft would order its tokens: non-increasing in rank and at most 1."""
-    table = acceptance.table if acceptance.is_antitonic else acceptance.smoothed().table
+    table = acceptance.table if acceptance.is_non_increasing else acceptance.smoothed().table
     return np.minimum.accumulate(np.minimum(table, 1), axis=1)
 
 

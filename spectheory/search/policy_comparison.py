@@ -151,7 +151,7 @@ def compare_policies(
 
     seconds = {}
     if latency is not None:
-        context = context_of(latency, context)
+        context = latency.context_of(context)
         seconds = {
             "cycle_seconds": table(_clock(latency, context)),
             "plain_seconds": latency.plain(context),
@@ -166,14 +166,9 @@ def compare_policies(
         draft_tokens=table(lambda _, widths: sum(widths)),
         expected=table(lambda drafted, _: drafted.expected),
         optimum=np.array([[best(d, drafted.budget) for d, (drafted, _) in enumerate(row)] for row in grown]),
-        provenance=Provenance.now("spectheory.compare_policies", drafts=len(asked)),
+        provenance=Provenance.now("spectheory.compare_policies"),
         **seconds,
     )
-
-
-def context_of(latency: Latency, context: int | None) -> int:
-    """`context`, or the middle one of the latency."""
-    return int(latency.contexts[len(latency.contexts) // 2]) if context is None else context
 
 
 class _Observed:

@@ -13,7 +13,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.search.draft_models import DraftModel
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
-from spectheory.search.policy_comparison import Policy, context_of
+from spectheory.search.policy_comparison import Policy
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static import MeanDraft, StaticTree
@@ -66,7 +66,7 @@ def standard_policies(
     }
     if latency is None:
         return policies
-    at = context_of(latency, context)
+    at = latency.context_of(context)
     layer = latency.draft(budget, at) + latency.level_overhead_seconds
     ratio = layer / (latency.target(budget + 1, at) + latency.overhead_seconds)
     by_depth = [Eagle2(budget, depth, budget).grow(mean) for depth in range(1, max(best.max_depth, 1) + 1)]

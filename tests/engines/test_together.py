@@ -30,8 +30,8 @@ def test_counts_of_several_files_are_added(run: Run) -> None:
     assert set(both["assumed"]) == {*one["assumed"], SAID}
     assert both["assumed"][-2:] == [SAID, labels], "what each report assumes is kept"
     stamp = Acceptance.load("both.json").provenance
-    assert stamp.details["file"] == "a, b"
-    assert SAID in stamp.assumed
+    assert stamp.settings["files"] == "a, b"
+    assert SAID in stamp.assumptions
 
 
 def test_the_least_trials_are_those_of_all_reports_together(run: Run) -> None:

@@ -151,7 +151,7 @@ def test_a_trace_names_the_request(
     pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
     model = getattr(pair, role)
     model.forward = Broken(model, value)
-    settings = TraceSettings(*pair.names, "test", temperature=temperature, new_tokens=20, batch=2)
+    settings = TraceSettings("test", temperature=temperature, new_tokens=20, batch=2)
     with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
         record(pair, PROMPTS, settings, tmp_path / "trace")
     assert not list((tmp_path / "trace").glob("part-*"))
@@ -246,7 +246,7 @@ def test_minus_infinity_for_some_tokens_is_a_distribution(
         pair, PlannedTree(Tree.k_ary(2, 2)), sampling, TopDown(RRS()) if sampling.temperature else TopDown(NSS())
     )
     assert all(token % 2 for token in text.generate(PROMPTS[0], 20, *streams(pair, 0)).tokens)
-    record(pair, PROMPTS, TraceSettings(*pair.names, "test", sampling.temperature, new_tokens=4), tmp_path / "trace")
+    record(pair, PROMPTS, TraceSettings("test", sampling.temperature, new_tokens=4), tmp_path / "trace")
 
 
 @pytest.mark.parametrize("place", [(0, 0), (2, 3), (4, 6)])
