@@ -28,7 +28,7 @@ from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig
 from spectheory.otlp import Solver, optimal_acceptance
-from spectheory.planning.planner import Plan, plan
+from spectheory.planning.planner import Plan, evaluate, plan
 from spectheory.planning.scheduler import Schedule, schedule
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
@@ -113,6 +113,7 @@ __all__ = [
     "delayed_seconds",
     "delayed_throughput",
     "engines",
+    "evaluate",
     "expected_block_efficiency",
     "goose",
     "gto",

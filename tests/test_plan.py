@@ -51,7 +51,7 @@ def test_smoothed_latency_does_not_fall() -> None:
         ({"tokens": np.array([1, 4, 4, 64])}, "tokens must be increasing whole numbers"),
         ({"contexts": np.array([])}, "contexts must be increasing whole numbers"),
         ({"target_seconds": np.ones((1, 3))}, r"target_seconds must have shape \(contexts, tokens\) = \(1, 4\)"),
-        ({"draft_seconds": np.array([[1, 1, 0, 1]])}, "draft_seconds must be finite and above 0"),
+        ({"draft_seconds": np.array([[1, 1, -1, 1]])}, "draft_seconds must be finite and at least 0"),
         ({"target_seconds": np.array([[1, 1, np.nan, 1]])}, "target_seconds must be finite and above 0"),
         ({"overhead_seconds": -1.0}, "overhead_seconds must be finite and at least 0, got -1.0"),
     ],

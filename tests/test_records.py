@@ -44,7 +44,9 @@ def test_every_record_says_where_it_came_from() -> None:
     ("damage", "message"),
     [
         (lambda d: d.update(kind="latency"), "holds a record of kind 'latency', expected 'acceptance'"),
-        (lambda d: d.update(schema=99), r"has schema version 99, .* reads 'acceptance' up to version 1: upgrade"),
+        (lambda d: d.update(schema=1), r"has schema version 1, .* reads version 2: make the record again"),
+        (lambda d: d.update(schema=True), "is not a spectheory record"),
+        (lambda d: d.update(schema=99), r"has schema version 99, .* reads version 2: upgrade spectheory"),
         (lambda d: d.pop("table"), r"is damaged: missing fields \['table'\]"),
         (lambda d: d.update(tables=1), r"is damaged: .*unknown fields \['tables'\]"),
         (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged"),
@@ -66,12 +68,12 @@ def test_a_file_that_is_not_the_record_is_refused(damage, message: str, tmp_path
 def test_a_file_that_is_not_json_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "plan.json"
     path.write_bytes(content)
-    with pytest.raises(st.RecordError, match="plan.json"):
+    with pytest.raises(st.InputError, match="plan.json"):
         st.Plan.load(path)
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(st.RecordError, match=r"there is no file .*absent\.json"):
+    with pytest.raises(st.InputError, match=r"there is no file .*absent\.json"):
         st.Plan.load(tmp_path / "absent.json")
 
 
@@ -87,7 +89,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("record", "field", "value", "message"),
     [
-        (PLAN, "block_efficiency", "x", "block_efficiency must be of type float, got 'x'"),
+        (PLAN, "provenance", {"source": "x", "seed": "one"}, "seed of the provenance must be int | None, got 'one'"),
         (PLAN, "context", None, "context must be of type int, got None"),
         (PLAN, "tree", [-1, 5], "parent must be topological"),
         (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),

@@ -153,7 +153,6 @@ class Provenance:
 
 
 _HINTS: dict[str, Any] = typing.get_type_hints(Provenance)
-UNKNOWN = Provenance(source="made by hand")
 
 
 def _installed(package: str) -> str:
@@ -176,3 +175,6 @@ def _require_type(name: str, hint: Any, value: Any) -> None:
         good = isinstance(value, kinds) and (bool in kinds or not isinstance(value, bool))
     if not good:
         raise InputError(f"{name} of the provenance must be {getattr(hint, '__name__', hint)}, got {value!r:.80}")
+
+
+UNKNOWN = Provenance("made by hand")

@@ -182,7 +182,7 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
             raise InputError(f"{name} must be a list, got {value!r:.40}")
         return tuple(_typed(name, typing.get_args(hint)[0], item) for item in value)
     if hint is Tree:
-        return Tree(value)
+        return Tree(_array(name, value))
     if hint is Provenance:
         return Provenance.from_dict(value)
     if hint is np.ndarray:
@@ -204,10 +204,14 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
 
 def _array(name: str, value: Any) -> np.ndarray:
     """A list of numbers, or of such lists of one length, or of booleans, as an array."""
-    array = np.asarray(value)
-    if not isinstance(value, list) or array.dtype.kind not in "iufb":
+    array = np.asarray(value) if isinstance(value, list) else np.array(None)
+    if array.dtype.kind not in "iufb" or (array.dtype.kind != "b" and _holds_bool(value)):
         raise InputError(f"{name} must be a list of numbers, or of lists of numbers of one length, got {value!r:.40}")
     return array
+
+
+def _holds_bool(value: Any) -> bool:
+    return any(map(_holds_bool, value)) if isinstance(value, list) else isinstance(value, bool)
 
 
 def _dataclass(name: str, kind: type, value: Any) -> Any:

@@ -17,6 +17,8 @@ SAME = -1
 """In `parted`: the text is that of the baseline, or was not compared."""
 COUNTS = ("tokens", "cycles", "emitted", "fourgrams", "repeated_fourgrams", "parted")
 SECONDS = ("seconds", "decode_seconds", "target_seconds", "draft_seconds")
+LARGEST_COUNT = 2.0**53
+"""From which float64 no longer holds every whole number."""
 BASELINE = 0
 """The decoder that all others are laid beside, and whose greedy texts theirs should be."""
 RESAMPLES = 2000
@@ -66,12 +68,16 @@ class WallClock(Record):
         if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.predicted)} != {wide}:
             raise InputError(f"decoders must have different names, each a family and a prediction, got {self.decoders}")
         for name in (*COUNTS, *SECONDS, "margin"):
-            values = np.asarray(getattr(self, name), np.int64 if name in COUNTS else np.float64)
+            values = np.asarray(getattr(self, name), np.float64)
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
             if not (np.isfinite(values) & (values >= (SAME if name == "parted" else 0))).all():
                 raise InputError(f"{name} must be finite and at least 0, got {values.tolist()!s:.80}")
+            if name in COUNTS:
+                if (values != values.round()).any() or (values >= LARGEST_COUNT).any():
+                    raise InputError(f"{name} must be counts, got {values.tolist()!s:.80}")
+                values = values.astype(np.int64)
             object.__setattr__(self, name, values)
         if not (self.seconds > 0).all() or not (self.tokens > 0).all():
             raise InputError("seconds and tokens must be above 0")

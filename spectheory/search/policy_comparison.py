@@ -18,6 +18,9 @@ from spectheory.search.drafted import Drafted
 from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static import listed
 
+SLACK = 1e-9
+"""Tokens by which rounding may raise what a tree is worth."""
+
 
 class Policy(Protocol):
     """What grows a tree on a draft."""
@@ -73,6 +76,17 @@ class PolicyComparison(Record):
                 raise InputError(f"{name} must have shape (policies, drafts), {shape}, got {np.shape(values)}")
         if (self.cycle_seconds is None) != (self.plain_seconds is None):
             raise InputError("cycle_seconds and plain_seconds must be given together")
+        for name in ("budget", "nodes", "depth", "draft_calls", "draft_tokens"):
+            counts = np.asarray(getattr(self, name))
+            if counts.dtype.kind not in "iu" or (counts < 0).any():
+                raise InputError(f"{name} must be counts >= 0, got {counts.tolist()!s:.60}")
+        for name in ("expected", "optimum", "cycle_seconds", "plain_seconds"):
+            values = getattr(self, name)
+            least = 0 if "seconds" in name else 1 - SLACK
+            if values is not None and not (np.isfinite(values) & (np.asarray(values) >= least)).all():
+                raise InputError(f"{name} must be finite and at least {round(least)}, got {np.min(values)}")
+        if (np.asarray(self.expected) > np.asarray(self.optimum) + SLACK).any():
+            raise InputError("expected must be at most optimum, the most that a tree of its budget can give")
 
     @property
     def distance(self) -> np.ndarray:

@@ -1,0 +1,163 @@
+"""A record that was edited by hand is refused, or says what its fields make it: it never contradicts itself."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.core.record import Record
+from spectheory.results.calibration import Calibrated
+
+RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
+LATENCY = st.Latency(
+    tokens=np.array([1, 4, 16]),
+    contexts=np.array([64, 256]),
+    target_seconds=np.array([[5e-3, 6e-3, 7e-3], [6e-3, 7e-3, 8e-3]]),
+    draft_seconds=np.array([[5e-4, 5e-4, 6e-4], [6e-4, 6e-4, 7e-4]]),
+    overhead_seconds=3e-4,
+    provenance=st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3}),
+)
+PLAN = st.plan(RATES, LATENCY, max_budget=8)
+ONE = np.ones((1, 1))
+CALIBRATED = Calibrated("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4, 0.1, 3, 3, None)
+RECORDS: list[Record] = [
+    RATES,
+    LATENCY,
+    PLAN,
+    st.schedule(RATES, lambda batch: LATENCY, [1, 4], context=64, max_budget=6),
+    st.Tally(
+        np.array([5, 4]), np.array([2, 2]), np.array([1, 1, 2]), 7, 2.0, 1.0, 0.5, 7, 3.0, 10, 2, 2, 1, PLAN.provenance
+    ),
+    st.WallClock(
+        ("HF", "ours"),
+        ("HF", "plain"),
+        (None, 1.0),
+        PLAN,
+        tokens=2 * ONE.repeat(2, 1),
+        seconds=3 * ONE.repeat(2, 1),
+        decode_seconds=2 * ONE.repeat(2, 1),
+        target_seconds=ONE.repeat(2, 1),
+        draft_seconds=0.5 * ONE.repeat(2, 1),
+        cycles=ONE.repeat(2, 1),
+        emitted=2 * ONE.repeat(2, 1),
+        fourgrams=4 * ONE.repeat(2, 1),
+        repeated_fourgrams=ONE.repeat(2, 1),
+        parted=-ONE.repeat(2, 1),
+        margin=0 * ONE.repeat(2, 1),
+    ),
+    st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
+    st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
+]
+VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, [], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
+NOT_NUMBERS = ["NaN", "Infinity", "-Infinity"]
+
+
+def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Every place in a JSON value."""
+    if path:
+        yield path
+    inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inner:
+        yield from leaves(item, (*path, key))
+
+
+def edited(data: Any, path: tuple[Any, ...], value: Any) -> Any:
+    changed = copy.deepcopy(data)
+    place = changed
+    for key in path[:-1]:
+        place = place[key]
+    place[path[-1]] = value
+    return changed
+
+
+def within(saved: Any, loaded: Any) -> bool:
+    """Whether everything that a file says is what the record loaded from it says."""
+    if loaded is None:
+        return saved in ("", False, None, {}, [])
+    if isinstance(saved, dict):
+        return isinstance(loaded, dict) and all(within(saved[key], loaded.get(key)) for key in saved)
+    if isinstance(saved, list):
+        return isinstance(loaded, list) and len(saved) == len(loaded) and all(map(within, saved, loaded))
+    if isinstance(saved, bool) or isinstance(loaded, bool):
+        return saved is loaded
+    if isinstance(saved, int | float) and isinstance(loaded, int | float):
+        return saved == pytest.approx(loaded, rel=1e-8, abs=1e-300)
+    return saved == loaded
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+def test_one_changed_value_is_refused_or_true(record: Record) -> None:
+    """Whatever is accepted says the same when it is saved again, all derived values included."""
+    data = json.loads(json.dumps(record.to_dict()))
+    tried = 0
+    for path in leaves(data):
+        for value in VALUES:
+            changed = edited(data, path, value)
+            tried += 1
+            try:
+                loaded = type(record).from_dict(changed)
+            except st.RecordError:
+                continue
+            assert within(changed, json.loads(json.dumps(loaded.to_dict(), allow_nan=False))), (path, value)
+    assert tried > 100
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+@pytest.mark.parametrize("number", NOT_NUMBERS)
+def test_what_is_no_number_is_refused(record: Record, number: str) -> None:
+    data = json.loads(json.dumps(record.to_dict()))
+    for path in leaves(data):
+        text = json.dumps(edited(data, path, "\0")).replace('"\\u0000"', number)
+        with pytest.raises(st.RecordError, match=f"not JSON .*{number}"):
+            type(record).from_text(text, "record.json")
+
+
+@pytest.mark.parametrize("record", RECORDS, ids=lambda record: record.kind)
+def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record) -> None:
+    data = json.loads(json.dumps(record.to_dict()))
+    for name in data:
+        without = {key: value for key, value in data.items() if key != name}
+        if name not in record.derived:
+            with pytest.raises(st.RecordError):
+                type(record).from_dict(without)
+        twice = json.dumps(data)[:-1] + f', "{name}": {json.dumps(data[name])}}}'
+        with pytest.raises(st.RecordError, match=f"the field '{name}' stands twice"):
+            type(record).from_text(twice, "record.json")
+    with pytest.raises(st.RecordError, match=r"unknown fields \['sauce'\]"):
+        type(record).from_dict({**data, "sauce": 1})
+
+
+def test_a_plan_whose_tree_was_replaced_is_refused_and_says_how_to_plan_a_tree(tmp_path: Path) -> None:
+    data = PLAN.to_dict()
+    data["tree"] = st.Tree.chain(1).parent.tolist()
+    (tmp_path / "plan.json").write_text(json.dumps(data))
+    with pytest.raises(st.RecordError, match=r"contradicts itself: .*`spectheory plan --tree`"):
+        st.Plan.load(tmp_path / "plan.json")
+    own = st.evaluate(st.Tree.chain(1), RATES, LATENCY)
+    assert own.block_efficiency == st.block_efficiency(st.Tree.chain(1), RATES)
+    assert own.speedup == own.block_efficiency * LATENCY.plain(own.context) / LATENCY.cycle(own.tree, own.context)
+    assert st.Plan.from_dict(own.to_dict()).to_dict() == own.to_dict()
+
+
+def test_json_nested_too_deeply_and_numbers_too_long_are_refused() -> None:
+    for text in ("[" * 100_000, '{"kind": ' * 50_000, f'{{"schema": {"9" * 6000}}}'):
+        with pytest.raises(st.RecordError, match=r"plan.json is damaged: not JSON"):
+            st.Plan.from_text(text, "plan.json")
+
+
+def test_tallies_of_different_runs_cannot_be_added() -> None:
+    tally = RECORDS[4]
+    assert isinstance(tally, st.Tally)
+    assert sum([tally, tally]).tau == tally.tau
+    others = {"tree": "0" * 16, "verifier": "Block()", "temperature": 1.0, "target": "big", "draft": "small"}
+    for name, value in others.items():
+        other = st.Tally.from_dict({**tally.to_dict(), "provenance": {**tally.provenance.to_dict(), name: value}})
+        with pytest.raises(st.InputError, match=f"tallies with different {name} cannot be added"):
+            sum([tally, other])
