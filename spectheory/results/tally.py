@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Self
 
 import numpy as np
 
@@ -163,6 +163,8 @@ class Tally(Record):
             provenance=self.provenance,
         )
 
-    def __radd__(self, other: Literal[0]) -> Self:
+    def __radd__(self, other: int) -> Self:
         """For `sum`, which starts from 0."""
+        if other != 0:
+            raise InputError(f"a tally can be added to another one only, got {other}")
         return self
