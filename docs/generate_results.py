@@ -1,6 +1,6 @@
 """Write what was measured on the shipped pair into docs/results.md.
 
-spectheory compare --out build/matrix --json > build/results/compare.json
+spectheory matrix --out build/matrix --json > build/results/compare.json
 OMP_NUM_THREADS=2 spectheory clock --out build/results/clock-0-threads-2.json
 OMP_NUM_THREADS=2 spectheory clock --temperature 1 --out build/results/clock-1-threads-2.json
 python docs/generate_results.py build/results

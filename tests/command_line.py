@@ -29,11 +29,16 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def plan(run: Run) -> Run:
-    """Plan with rates for which a tree is best, within 16 nodes."""
+    """Plan, or schedule where a GPU is named, with rates for which a tree is best, within 16 nodes."""
     st.Acceptance.by_rank([0.6, 0.15, 0.06]).save("acceptance.json")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     st.Latency.constant(draft_seconds=9.0).save("slow.json")
-    return lambda *arguments: run("plan", "--acceptance", "acceptance.json", "--max-budget", 16, *arguments)
+
+    def call(*arguments: object) -> Result:
+        command = "schedule" if "--gpu" in arguments else "plan"
+        return run(command, "--acceptance", "acceptance.json", "--max-budget", 16, *arguments)
+
+    return call
 
 
 def refused(result: Result, *messages: str) -> None:

@@ -73,7 +73,7 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     assert "theory" in out
     status, out, _ = run(*arguments, "--json")
     assert json.loads(out)["measurement"]["tau"] == st.Tally.load("measured.json").tau
-    status, out, _ = run("decode", *pair[:4], "--plan", "plan.json", "--text", "import json", "--new-tokens", 8)
+    status, out, _ = run("generate", "import json", *pair[:4], "--plan", "plan.json", "--new-tokens", 8)
     assert status == 0
     assert out.startswith("import json")
 
@@ -121,8 +121,11 @@ def test_a_plan_keeps_the_old_file_when_it_fails(run: Run) -> None:
         (["plan", "--acceptance", "plan.json", "--latency", "latency.json"], "expected 'acceptance'"),
         (["compare", "--plan", "plan.json", "--measured", "plan.json"], "expected 'tally'"),
         (["decode", "--plan", "plan.json", "--target", "nowhere"], "target folder nowhere holds no config.json"),
-        (["profile", "--out", "x", "--contexts", "64,many"], "contexts must be whole numbers with commas between them"),
-        (["profile", "--out", "x", "--largest", "0"], "largest must be at least 1, got 0"),
+        (
+            ["profile", "--out", "x", "--contexts", "64,many"],
+            "--contexts must be whole numbers with commas between them",
+        ),
+        (["profile", "--out", "x", "--largest", "0"], "--largest must be at least 1, got 0"),
     ],
 )
 def test_bad_input_is_one_line_and_status_2(run: Run, arguments: list[str], message: str) -> None:

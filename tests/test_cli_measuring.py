@@ -144,8 +144,8 @@ def test_both_modes_of_decode_sample_with_one_verifier(
         return generate(self, *given, **settings)  # type: ignore[arg-type]
 
     monkeypatch.setattr(Decoder, "generate", watched)
-    text = ("--text", "import json", "--new-tokens", 8, "--temperature", 1)
-    assert run("decode", *pair[:4], "--plan", "plan.json", *text)[0] == 0
+    sampled = ("--new-tokens", 8, "--temperature", 1)
+    assert run("generate", "import json", *pair[:4], "--plan", "plan.json", *sampled)[0] == 0
     next(measure(tiny, st.Tree.chain(2), [[1, 2, 3]], new_tokens=4, temperature=1.0))
     assert set(seen) == {"TopDown(solver=Naive())"}
     assert "TopDown(Naive())" in run("decode", "--help")[1]
@@ -175,20 +175,13 @@ def test_an_interrupted_decode_is_shown_as_a_part(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            [*("decode", "--plan", "plan.json", "--text", "a", "--out", "z", "--count", 3, "--json"), "--skip", 0],
-            "--skip, --count, --out, --json would mean nothing with --text",
-        ),
-        (["decode", "--plan", "plan.json", "--text", "a", "--prompts", "p"], "--prompts would mean nothing with"),
-        (["decode", "--plan", "plan.json", "--text", ""], "--text is empty"),
-        (["compare", "--plan", "plan.json", "--only", "x"], "--only would mean nothing with --plan"),
-        (["compare", "--plan", "plan.json", "--count", 3, "--seed", 1], "--count, --seed would mean nothing with"),
+        (["generate", "", "--plan", "plan.json"], "TEXT is empty"),
         (
             ["trace", "--out", "t", "--count", 2, "--new-tokens", 8],
             "can have 16 positions at most, 100 are needed to count rates from: raise --count or --new-tokens",
         ),
         (
-            ["compare", "--out", "m", "--skip", 2, "--new-tokens", 8],
+            ["matrix", "--out", "m", "--skip", 2, "--new-tokens", 8],
             "can have 16 positions at most, 30 are needed to count rates from: raise --skip or --new-tokens",
         ),
         (
@@ -196,7 +189,7 @@ def test_an_interrupted_decode_is_shown_as_a_part(
             "new_tokens must be at least 2, got 1",
         ),
         (["clock", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
-        (["compare", "--out", "m", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
+        (["matrix", "--out", "m", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
         (["clock", "--skip", 0], "--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan"),
     ],
 )
@@ -240,7 +233,7 @@ def test_a_file_of_few_prompts_names_what_there_is(run: Run, pair: list[object])
         (("decode", *short, "--plan", "plan.json"), "give --skip 0 --count 3"),
         (("clock", *short, "--plan", "plan.json"), "give --skip 0 --count 3"),
         (("clock", *short), "give --skip 1 --count 2"),
-        (("compare", *short, "--out", "matrix"), "give --skip 1 --count 2"),
+        (("matrix", *short, "--out", "matrix"), "give --skip 1 --count 2"),
         (("trace", *short, "--out", "trace"), "give --count 3"),
     ):
         status, _, err = run(*command)
@@ -258,5 +251,4 @@ def test_a_folder_and_an_empty_file_hold_no_prompts(tmp_path: Path) -> None:
 
 def test_a_finished_trace_is_all_that_is_not_recorded_anew(run: Run) -> None:
     said = " ".join(run("trace", "--help")[1].replace("│", " ").split())
-    assert "A finished trace is not recorded anew" in said
-    assert "nothing is recorded anew" not in said
+    assert "a finished trace is not recorded again" in said

@@ -120,7 +120,7 @@ def test_rates_may_come_on_standard_input(run: Run) -> None:
         (("--batch", "1:2:3"), "--batch must be like 1:256 or 1,8,64, got '1:2:3'"),
         (("--batch", "1:1000000000"), "GB are missing; batch up to 398 fits, or a larger GPU"),
         (("--batch", "1:20000", "--gpus", 8, "--context", 1), "--batch must name at most 10,000 sizes, got 20,000"),
-        (("--measured", "empty"), "--measured empty has no record for --gpu h100_sxm --target llama-3.1-8b --draft"),
+        (("--measured", "empty"), "empty has no record for gpu h100_sxm, target llama-3.1-8b, draft"),
     ],
 )
 def test_a_plan_is_refused_in_the_words_of_the_command_line(

@@ -71,9 +71,9 @@ COMMANDS = [
     ("trace", "--out", "out"),
     ("profile", "--out", "out.json"),
     ("decode", "--plan", "plan.json"),
-    ("decode", "--plan", "plan.json", "--text", "def "),
+    ("generate", "def ", "--plan", "plan.json"),
     ("clock", "--plan", "plan.json"),
-    ("compare", "--out", "out"),
+    ("matrix", "--out", "out"),
     ("demo", "--out", "out"),
 ]
 
@@ -81,7 +81,7 @@ COMMANDS = [
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_every_command_places_the_models(run: Run, command: tuple[str, ...], monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object, **placement: object) -> None:
-        raise ValueError(f"asked for {placement}")
+        raise st.InputError(f"asked for {placement}")
 
     records(run)
     monkeypatch.setattr("reference.models.load_pair", refuse)

@@ -230,7 +230,7 @@ def test_the_command(
     prompts.write_text("".join(json.dumps({"text": file.text[-400:]}) + "\n" for file in files))
 
     def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["spectheory", "compare", *map(str, arguments)])
+        monkeypatch.setattr("sys.argv", ["spectheory", "matrix", *map(str, arguments)])
         with pytest.raises(SystemExit) as ended:
             app()
         captured = capsys.readouterr()
@@ -251,10 +251,10 @@ def test_the_command(
     assert found == [("SpecExec", "Greedy"), ("chain of 5", "Block"), ("SpecExec", "NSS")]
     assert len(pq.read_table(out / "matrix.parquet")) == 3
     for arguments, message in (
-        ([], "give either --plan, to lay its records side by side, or --out"),
-        (["--plan", "p.json", "--out", out], "give either --plan"),
-        (["--out", out, "--measured", "m.json"], "--simulated and --measured only with --plan"),
-        (["--out", out, "--temperatures", "cold"], "temperatures must be numbers with commas between them, got 'cold'"),
+        (
+            ["--out", out, "--temperatures", "cold"],
+            "--temperatures must be numbers with commas between them, got 'cold'",
+        ),
         ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains 'nobody'"),
         ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
     ):

@@ -57,9 +57,9 @@ def test_the_commands_run(run: Run, pair: list[object]) -> None:
         ("trace", *pair, *few, "--count", 5, "--top-k", 4, "--temperature", 1, "--out", "trace"),
         ("profile", *pair[:4], *few[-2:], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
         ("decode", *pair, *few, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
-        ("decode", *pair[:4], *few[-2:], "--new-tokens", 5, "--plan", "plan.json", "--text", "import json"),
+        ("generate", "import json", *pair[:4], *few[-2:], "--new-tokens", 5, "--plan", "plan.json"),
         ("clock", *pair, *few, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
-        ("compare", *pair, *few, *once, "--out", "matrix"),
+        ("matrix", *pair, *few, *once, "--out", "matrix"),
     ):
         with gpu():
             status, out, err = run(*command)

@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.scheduler import Schedule, schedule
 from spectheory.report.schedule import schedule_rows
 
@@ -95,14 +94,10 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
     planned = schedule(rates, mixtral, range(1, 41), context=1024, max_budget=8)
     assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
     (first, last, _), *_ = planned.ranges()
-    note = schedule_rows(planned, _any_envelopes(planned)).note
+    note = schedule_rows(planned).note
     assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding, at all others speculation pays.")
     once = schedule(rates, mixtral, [1, 2], context=1024, max_budget=8)
     assert once.break_even == 1
-
-
-def _any_envelopes(planned: Schedule) -> list[EnvelopePlan]:
-    return [EnvelopePlan(1, 1, st.Tree.chain(1), 1.0, 1.0)] * len(planned.ranges())
 
 
 @pytest.mark.parametrize(
@@ -121,7 +116,7 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
 
     planned = schedule(RATES, at_batch, range(1, 5), context=0, max_budget=2)
     assert planned.break_even == at
-    assert schedule_rows(planned, _any_envelopes(planned)).note.startswith(words + " Compared: ")
+    assert schedule_rows(planned).note.startswith(words + " Compared: ")
 
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])

@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.scheduler import Schedule, schedule, spans
 from spectheory.report.schedule import schedule_page, schedule_rows, speedup_figure
 from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
@@ -19,7 +18,6 @@ from tests.test_schedule import RATES, latency_at
 
 __all__ = ["rates_file"]
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "llama-3.2-1b"}
-ANY = EnvelopePlan(1, 1, st.Tree.chain(1), 1.0, 1.0)
 
 
 def where(folder: Path, batch: int, gpu: str = "h100_sxm") -> Path:
@@ -36,11 +34,11 @@ def test_a_row_has_one_source_of_times() -> None:
     planned = schedule(RATES, mixed, [3, 4], context=512, max_budget=8)
     assert [(first, last, computed) for first, last, _, computed in planned.answers()] == [(3, 3, True), (4, 4, False)]
     assert [tree.budget for _, _, tree in planned.ranges()] == [planned.answers()[0][2].budget], "one answer"
-    table = schedule_rows(planned, [ANY, ANY])
+    table = schedule_rows(planned)
     assert [row[0] for row in table.rows] == ["3", "4 *"]
     assert table.note.endswith("Times are measured (*) at batch 4, computed at batch 3.")
     alone = schedule(RATES, mixed, [4], context=512, max_budget=8)
-    assert [row[0] for row in schedule_rows(alone, [ANY]).rows] == ["4"]
+    assert [row[0] for row in schedule_rows(alone).rows] == ["4"]
 
 
 def test_spans_of_batch_sizes() -> None:
@@ -98,7 +96,7 @@ def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path
 
 
 def page_of(planned: Schedule) -> str:
-    return unescape(schedule_page("Title", planned, [ANY] * len(planned.answers()), ""))
+    return unescape(schedule_page("Title", planned))
 
 
 def test_the_page_leads_with_where_it_pays_and_how_much() -> None:
@@ -117,7 +115,7 @@ def test_the_page_leads_with_where_it_pays_and_how_much() -> None:
         f'<p class="lead">At batch 3: {one.speedup[0]:.2f}x the plain speed with a chain of 2, predicted.</p>'
         in page_of(one)
     )
-    assert schedule_rows(one, [ANY]).note.startswith("At batch 3 speculation pays. ")
+    assert schedule_rows(one).note.startswith("At batch 3 speculation pays. ")
     never = schedule(RATES, lambda _: at_batch(1), [1, 2], context=0, max_budget=2)
     assert '<p class="lead">From batch 1 on nothing beats plain decoding.</p>' in page_of(never)
 
@@ -147,10 +145,10 @@ def test_batch_sizes_that_were_left_out_are_not_spoken_of() -> None:
         return st.Latency.constant(draft_seconds=0.01 if batch < 64 else 9.0)
 
     sparse = schedule(RATES, at_batch, [1, 64, 512], context=0, max_budget=2)
-    said = schedule_rows(sparse, [ANY] * 2).note
+    said = schedule_rows(sparse).note
     assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared: ")
     pays = schedule(RATES, at_batch, [1, 3], context=0, max_budget=2)
-    assert schedule_rows(pays, [ANY]).note.startswith("Speculation pays at each of the planned batch sizes. ")
+    assert schedule_rows(pays).note.startswith("Speculation pays at each of the planned batch sizes. ")
 
 
 def test_too_many_batch_sizes_are_refused_before_they_are_listed() -> None:

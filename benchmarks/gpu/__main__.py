@@ -34,7 +34,7 @@ def _expected(dry_run: bool, minutes: float) -> str:
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def profile(
     model: Annotated[str, typer.Argument(help=f"{', '.join(MODELS)}, or all.")] = "all",
     out: Out = RECORDS,
@@ -53,7 +53,7 @@ def profile(
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: Seed = 0) -> None:
     """Train a pair of about 100 M and 8 M parameters on the machine's Python sources; goes on from its checkpoints."""
     from benchmarks.gpu.train import train as run
@@ -65,7 +65,7 @@ def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: 
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def compare(
     out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0
 ) -> None:
@@ -78,7 +78,7 @@ def compare(
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def clock(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0) -> None:
     """Tokens per second of the trained pair by every decoder, beside transformers' own."""
     from benchmarks.gpu.decode import clock as run
@@ -89,7 +89,7 @@ def clock(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minute
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def records(
     folder: Annotated[Path, typer.Argument(help="Folder of the profiles.")],
     to: Annotated[Path, typer.Option("--to", help="Folder of latency records; spectheory/data/latency ships them.")],
@@ -100,7 +100,7 @@ def records(
 
 
 @app.command()
-@in_one_line()
+@in_one_line
 def summary(
     folder: Annotated[Path, typer.Argument(help="Folder of the records.")],
     page: Annotated[Path | None, typer.Option("--page", help="Page to put it into, such as docs/results.md.")] = None,

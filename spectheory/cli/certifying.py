@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.output import PAGE, Json, Output, Seed, console, errors, progress, require_free
+from spectheory.cli.options import Json, Seed
+from spectheory.cli.output import PAGE, Output, console, errors, progress, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.output import PAGE, Json, Output, console, progress, require_free
+from spectheory.cli.options import Json
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.files import write_whole
 
 if TYPE_CHECKING:

@@ -7,23 +7,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.measuring import load, long_enough, prompts_of, warn_of_mismatches
-from spectheory.cli.output import (
-    AttentionKind,
-    Count,
-    Device,
-    DraftFolder,
-    Dtype,
-    Json,
-    NewTokens,
-    PromptFile,
-    PromptTokens,
-    Seed,
-    TargetFolder,
-    Temperature,
-    progress,
-    show,
-)
+from spectheory.cli.measuring import long_enough, warn_of_mismatches
+from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOptions, PromptOptions, Seed, Temperature
+from spectheory.cli.output import progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.planning.planner import Plan
@@ -35,20 +21,16 @@ if TYPE_CHECKING:
 
 
 def clock(
-    target: TargetFolder = None,
-    draft: DraftFolder = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    attention: AttentionKind = "sdpa",
-    prompts: PromptFile = None,
+    pair: PairOptions = SHIPPED,
     skip: Annotated[
-        int, typer.Option("--skip", min=0, help="Prompts to pass over; without --plan the plan is measured on these.")
+        int, typer.Option("--skip", min=0, help="Prompts to skip; without --plan the plan is measured on them.")
     ] = 40,
     count: Count = 8,
-    prompt_tokens: PromptTokens = 64,
-    new_tokens: NewTokens = 128,
+    text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
-    rounds: Annotated[int, typer.Option(help="Runs of each prompt by each decoder; the median one counts.")] = 3,
+    rounds: Annotated[
+        int, typer.Option("--rounds", help="Runs of each prompt by each decoder; the median one counts.")
+    ] = 3,
     plan: Annotated[Path | None, typer.Option("--plan", help="The plan to run, else one is measured here.")] = None,
     seed: Seed = 0,
     out: Annotated[
@@ -56,27 +38,30 @@ def clock(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Clock every decoder beside transformers' own on the same prompts; threads are those of OMP_NUM_THREADS."""
+    """Measure tokens per second of every decoder and of transformers on the same prompts.
+
+    The number of threads is OMP_NUM_THREADS.
+    """
     from reference.clock import ClockSettings, entrants, library
     from reference.clock import clock as run
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
-    settings = ClockSettings(new_tokens, temperature, rounds, seed)
+    settings = ClockSettings(text.new_tokens, temperature, rounds, seed)
     record = WallClock.load(out) if out is not None and out.exists() else None
     given = None if plan is None else Plan.load(plan)
     if given is None and not skip:
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
-    pair = load(target, draft, device, dtype, attention)
-    rows = prompts_of(pair, prompts, skip, count, prompt_tokens, least_skip=int(given is None))
+    models = pair.load()
+    rows = text.encoded(models, skip, count, least_skip=int(given is None))
     if given is None:
-        before = [] if record else prompts_of(pair, prompts, 0, skip, prompt_tokens)
-        given = record.plan if record else _measured(pair, before, settings)
-    warn_of_mismatches(given, pair, temperature)
-    running = entrants(pair, given, settings, library(pair))
+        before = [] if record else text.encoded(models, 0, skip)
+        given = record.plan if record else _measured(models, before, settings)
+    warn_of_mismatches(given, models, temperature)
+    running = entrants(models, given, settings, library(models))
     with progress("clock") as done:
-        for longer in run(pair, rows, given, running, settings, record):
+        for longer in run(models, rows, given, running, settings, record):
             if out is not None:
                 longer.save(out)
             done(longer.prompts, len(rows))

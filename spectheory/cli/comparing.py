@@ -1,67 +1,45 @@
-"""The command that lays drafting policies side by side."""
+"""The command that compares a plan's prediction with what was simulated and measured."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from spectheory.cli.output import PAGE, Force, Json, Output, loaded, progress, require_free, show
-from spectheory.core.acceptance import Acceptance
+from spectheory.cli.options import Json
+from spectheory.cli.output import console
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
-from spectheory.hardware.latency import Latency
-from spectheory.search import RatesDraft
-from spectheory.search.policy_comparison import compare_policies
-from spectheory.search.standard import standard_policies
+from spectheory.planning.planner import Plan
+from spectheory.results.tally import Tally
 
-ALIKE = (
-    "On rates every context is alike, so that no tree is worth more than the best static one. What a policy gains by "
-    "adapting shows on drafts that differ: spectheory.compare_policies takes a sequence of them."
-)
-RISING = (
-    "The rates rise with rank somewhere: here a policy takes the children of a node by rate, which an engine does by "
-    "rank. With --smooth these agree."
-)
+OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
+"""Which option takes the tallies of each source; those of others may be either."""
 
 
-def policies(
-    acceptance: Annotated[
-        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`; - is standard input.")
-    ],
-    budget: Annotated[int, typer.Option("--budget", help="Drafted nodes that every policy may verify.")],
-    latency: Annotated[
-        Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`: adds time and speedup.")
-    ] = None,
-    context: Annotated[
-        int | None, typer.Option(help="With --latency: tokens in the KV cache, default the middle one measured.")
-    ] = None,
-    smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
-    force: Force = False,
+def compare(
+    plan: Annotated[Path, typer.Option("--plan", help="The plan that predicted.")],
+    simulated: Annotated[Path | None, typer.Option("--simulated", help="Tally of `spectheory simulate`.")] = None,
+    measured: Annotated[Path | None, typer.Option("--measured", help="Tally of `spectheory decode`.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare the dynamic policies: how far each is from the optimum of the budget, and what drafting it costs."""
-    from spectheory.report.policies import policy_rows
-    from spectheory.report.terminal import text_table
+    """Compare what a plan predicts with a simulation and with a measurement of it."""
+    from spectheory.report.terminal import comparison_table
+    from spectheory.results.comparison import compare as compared
 
-    if budget < 1:
-        raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
-    written = Output(out, "policy_comparison"), Output(report, PAGE)
-    require_free([acceptance, latency], *written, force=force)
-    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency) if latency else None
-    if smooth:
-        rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
-    draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}
-    with progress("policies") as tell:
-        found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
-    notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
-    if report is not None:
-        from spectheory.report.policies_page import policy_page
+    tallies = [path and _tally(option, path) for option, path in (("simulated", simulated), ("measured", measured))]
+    comparison = compared(Plan.load(plan), *tallies)
+    if as_json:
+        print(json.dumps(comparison.to_dict(), indent=1))
+    else:
+        console.print(comparison_table(comparison))
 
-        write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
-    show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
-    if report is not None and not as_json:
-        print(f"wrote {report}")
+
+def _tally(option: str, path: Path) -> Tally:
+    """The tally that `--option path` names. Raises InputError if it belongs to the other option."""
+    tally = Tally.load(path)
+    source = tally.provenance.source
+    if (belongs := OPTIONS.get(source, option)) != option:
+        raise InputError(f"--{option} {path} is a {belongs} tally, of {source!r}: give it as --{belongs} {path}")
+    return tally

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING, Annotated
 import numpy as np
 import typer
 
-from spectheory.cli.measuring import load, measured, prompts_of
-from spectheory.cli.output import AttentionKind, Device, DraftFolder, Dtype, Seed, TargetFolder, console, progress
+from spectheory.cli.measuring import measured
+from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
+from spectheory.cli.output import console, progress
 from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
 from spectheory.planning.planner import plan
@@ -27,11 +28,7 @@ PROMPT_TOKENS, NEW_TOKENS, TRACED, DECODED = 64, 128, 48, 20
 
 def demo(
     out: Annotated[Path, typer.Option("--out", help="Folder for the records and the page.")] = Path("build/demo"),
-    target: TargetFolder = None,
-    draft: DraftFolder = None,
-    device: Device = "cpu",
-    dtype: Dtype = "float32",
-    attention: AttentionKind = "sdpa",
+    pair: PairOptions = SHIPPED,
     seed: Seed = 0,
 ) -> None:
     """Measure a pair on this machine, plan, decode, and lay the prediction beside what was measured."""
@@ -39,15 +36,15 @@ def demo(
     from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
 
     started, page = time.perf_counter(), out / "index.html"
-    pair = load(target, draft, device, dtype, attention)
-    console.print(f"target {pair.names[0]}, draft {pair.names[1]}")
+    models = pair.load()
+    console.print(f"target {models.names[0]}, draft {models.names[1]}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
-    latency = _profile(pair, out, seed)
+    latency = _profile(models, out, seed)
     console.rule("latency")
     console.print(latency_table(latency))
     runs = []
     for temperature in (0.0, 1.0):
-        run = _loop(pair, latency, out / f"temperature-{temperature:g}", temperature, seed)
+        run = _loop(models, latency, out / f"temperature-{temperature:g}", temperature, seed)
         runs.append(run)
         chosen = run.comparison.plan
         console.rule(run.heading)
@@ -73,7 +70,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     from reference.parts import ForeignFolderError
     from spectheory.report.page import Run
 
-    prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
+    prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, TRACED + DECODED)
     traced = trace.TraceSettings(
         dataset="shipped held-out prompts",
         temperature=temperature,

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.output import STANDARD_INPUT, Force, Json, Output, console, require_free
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.engines import Statistics, llama_cpp, sequoia, sglang, tensorrt_llm, vllm

@@ -1,16 +1,32 @@
-"""The application: its commands, and one line instead of a traceback where the input is at fault."""
+"""The application: its commands, and one line instead of a traceback for input that cannot be used."""
 
 from __future__ import annotations
 
+import functools
+import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Annotated, NoReturn
+from collections.abc import Callable
+from typing import Annotated, Any, NoReturn
 
+import click
 import typer
 
 from spectheory import __version__
-from spectheory.cli import calibrating, certifying, checking, clocking, comparing, demo, importing, measuring, planning
+from spectheory.cli import (
+    certifying,
+    checking,
+    clocking,
+    comparing,
+    demo,
+    importing,
+    matrix,
+    measuring,
+    planning,
+    policies,
+    simulating,
+)
+from spectheory.cli.options import with_groups
+from spectheory.core.errors import InputError
 
 EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
@@ -25,24 +41,31 @@ def _end(line: str, status: int) -> NoReturn:
     raise typer.Exit(status)
 
 
-@contextmanager
-def in_one_line() -> Iterator[None]:
-    """Say what went wrong in one line: status 2 for bad input, 130 for an interruption."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        _end("interrupted: every file written so far is whole; trace, compare, clock and train go on from theirs", 130)
-    except ModuleNotFoundError as error:
-        package = (error.name or "").split(".")[0]
-        if package not in EXTRAS:
-            raise
-        _end(f"error: this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'", 2)
-    except OSError as error:
-        _end(
-            f"error: {error.filename}: {error.strerror}" if error.filename and error.strerror else f"error: {error}", 2
-        )
-    except (ValueError, ImportError) as error:
-        _end(f"error: {error}", 2)
+def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` that says in one line what cannot be used, with exit status 2, and 130 after an interruption.
+
+    Any other exception is a bug of spectheory and keeps its traceback; `--traceback` shows it for bad input too.
+    """
+
+    @functools.wraps(command)
+    def run(*arguments: Any, **given: Any) -> None:
+        try:
+            command(*arguments, **given)
+        except KeyboardInterrupt:
+            _end("interrupted: every file written so far is whole; the same command continues where it can", 130)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        except InputError as error:
+            if click.get_current_context().find_root().params.get("traceback"):
+                raise
+            _end(f"error: {error}", 2)
+        except ModuleNotFoundError as error:
+            package = (error.name or "").split(".")[0]
+            if package not in EXTRAS:
+                raise
+            _end(f"error: this command needs {package}: pip install 'spectheory[{EXTRAS[package]}]'", 2)
+
+    return run
 
 
 app = typer.Typer(
@@ -62,8 +85,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def _about(
     version: Annotated[
-        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and leave.")
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
+    traceback: Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
 
@@ -73,14 +97,17 @@ for command in (
     measuring.profile,
     importing.import_,
     planning.plan,
-    planning.simulate,
+    planning.schedule,
+    simulating.simulate,
     measuring.decode,
+    measuring.generate,
+    comparing.compare,
+    matrix.matrix,
     clocking.clock,
-    calibrating.compare,
-    comparing.policies,
+    policies.policies,
     certifying.certify,
     checking.check,
     demo.demo,
     measuring.train,
 ):
-    app.command(command.__name__.rstrip("_"))(in_one_line()(command))
+    app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))

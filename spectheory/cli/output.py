@@ -1,4 +1,4 @@
-"""What the commands share: where they print, how they show progress, the options of several of them."""
+"""What the commands share: where they print, how they show progress, and what they may replace."""
 
 from __future__ import annotations
 
@@ -9,9 +9,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal, TypeVar
+from typing import TypeVar
 
-import typer
 from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
@@ -23,34 +22,6 @@ console = Console(stderr=False)
 errors = Console(stderr=True)
 STANDARD_INPUT = "-"
 PAGE = "page"
-
-TargetFolder = Annotated[Path | None, typer.Option("--target", help="Folder of the target, default the shipped one.")]
-DraftFolder = Annotated[Path | None, typer.Option("--draft", help="Folder of the draft, default the shipped one.")]
-Device = Annotated[str, typer.Option("--device", help="Where both models run, such as cuda or cuda:1.")]
-Dtype = Annotated[
-    Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Type of weights and caches.")
-]
-AttentionKind = Annotated[
-    Literal["sdpa", "eager"], typer.Option("--attention", help="How transformers computes attention.")
-]
-PromptFile = Annotated[
-    Path | None, typer.Option("--prompts", help="JSON Lines with a field 'text', default the shipped held-out ones.")
-]
-Skip = Annotated[int, typer.Option("--skip", min=0, help="Prompts of the file to pass over.")]
-Count = Annotated[int, typer.Option("--count", help="Number of prompts.")]
-PromptTokens = Annotated[int, typer.Option("--prompt-tokens", help="Tokens of each prompt.")]
-NewTokens = Annotated[int, typer.Option("--new-tokens", help="Tokens to generate for each prompt.")]
-Temperature = Annotated[float, typer.Option("--temperature", help="0 is greedy decoding.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
-Force = Annotated[
-    bool,
-    typer.Option(
-        "--force",
-        help="Replace files that are there. Without it that is done to records and pages of spectheory alone, by ones "
-        "of their kind.",
-    ),
-]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
 
 
 def warn(said: str) -> None:

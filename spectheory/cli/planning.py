@@ -1,8 +1,9 @@
-"""Commands that need no model: plan, simulate."""
+"""Commands that need no model: plan, schedule."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,107 +11,77 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import ENGINES, Exports
-from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show, warn
-from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
+from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, Smooth
+from spectheory.cli.output import PAGE, Output, console, loaded, progress, warn
 from spectheory.cli.writing import Writing
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text, write_whole
+from spectheory.core.record import parse
+from spectheory.core.tree import Tree
+from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
-from spectheory.planning.offer import Offer
-from spectheory.planning.planner import Plan
-from spectheory.planning.planner import plan as make_plan
-from spectheory.planning.scheduler import schedule
+from spectheory.planning.deployment import Deployment
+from spectheory.planning.planner import evaluate
+from spectheory.planning.planner import plan as search
+
+RatesFile = Annotated[
+    Path,
+    typer.Option(
+        "--acceptance", help="Acceptance record, from `spectheory trace` or `spectheory import`; - is standard input."
+    ),
+]
+EngineNames = Annotated[
+    str | None,
+    typer.Option("--engine", help=f"{', '.join(ENGINES)}; one or more, each with @VERSION if not the newest."),
+]
 
 
 def plan(
-    acceptance: Annotated[
-        Path,
-        typer.Option(
-            "--acceptance",
-            help="Acceptance record, from `spectheory trace` or `spectheory import`; - is standard input.",
-        ),
-    ],
-    latency: Annotated[
-        Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`.")
+    acceptance: RatesFile,
+    latency: Annotated[Path, typer.Option("--latency", help="Latency record, from `spectheory profile`.")],
+    tree: Annotated[
+        Path | None,
+        typer.Option("--tree", help="Predict for this tree instead of searching: JSON file with its parent array."),
     ] = None,
-    gpu: Annotated[
-        str | None, typer.Option("--gpu", help="In place of --latency: compute forwards for this GPU.")
-    ] = None,
-    target: Annotated[
-        str | None, typer.Option("--target", help="With --gpu: a known model, or a config.json or its folder.")
-    ] = None,
+    engine: EngineNames = None,
     draft: Annotated[
-        str | None,
-        typer.Option("--draft", help="With --gpu as --target; else what engines call it, default as measured."),
+        str | None, typer.Option("--draft", help="What engines load as the draft [default: as measured]")
     ] = None,
-    gpus: Annotated[int | None, typer.Option("--gpus", help="With --gpu: how many share a forward, default 1.")] = None,
-    measured: Annotated[
-        Path | None,
-        typer.Option("--measured", help="With --gpu: folder of measured records, default those of the package."),
-    ] = None,
-    batch: Annotated[
-        str | None, typer.Option("--batch", metavar="N:M", help="With --gpu: 1:256, or 1,8,64; default 1.")
-    ] = None,
-    engine: Annotated[
-        str | None,
-        typer.Option("--engine", help=f"{', '.join(ENGINES)}; one or more, each with @VERSION if not the newest."),
-    ] = None,
-    max_budget: Annotated[int, typer.Option(help="Most drafted nodes.")] = 64,
-    max_depth: Annotated[int | None, typer.Option(help="Deepest drafted node.")] = None,
-    max_fanout: Annotated[int | None, typer.Option(help="Most children of a node.")] = None,
+    limits: LimitOptions = UNLIMITED,
     context: Annotated[
-        int | None, typer.Option(help="Tokens in the KV cache, default the middle one measured, with --gpu 1024.")
+        int | None, typer.Option("--context", help="Tokens in the KV cache [default: middle of the measured ones]")
     ] = None,
-    smooth: Annotated[bool, typer.Option("--smooth", help="Make rates antitonic in rank, seconds rising.")] = False,
+    smooth: Smooth = False,
     out: Annotated[
-        Path | None,
-        typer.Option("--out", help="File for the plan, with --gpu for the schedule; files of engines go beside it."),
+        Path | None, typer.Option("--out", help="File for the plan; files for engines go into its folder.")
     ] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="With --gpu: file for an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Choose the tree, the chain, or no speculation that decodes fastest, at one or at each batch size."""
+    """Choose the tree, the chain, or no speculation that decodes fastest on the measured machine.
+
+    For a GPU that was not measured, and for other batch sizes, use `spectheory schedule`.
+    """
     from spectheory.report.terminal import plan_summary, tree_drawing
     from spectheory.results.comparison import other_models
 
-    if (latency is None) == (gpu is None):
-        raise InputError("give either --latency, measured, or --gpu with --target and --draft, to compute forwards")
-    limits = {"max_budget": max_budget, "max_depth": max_depth, "max_fanout": max_fanout}
-    _check_limits(limits)
-    rates = loaded(Acceptance, acceptance)
-    rates = rates.smoothed() if smooth else rates
-    models = [Path(name, *file) for name in (target, draft) if name for file in ((), ("config.json",))]
-    written = Writing(
-        [acceptance, latency, *models],
-        Output(out, "schedule" if latency is None else "plan"),
-        Output(report, PAGE),
-        force,
-        as_json,
-    )
-    written.require_free()
-    engines = [] if engine is None else [name.strip() for name in engine.split(",")]
-    if gpu is not None:
-        behind, batches = DEFAULT_CONTEXT if context is None else context, batches_of("1" if batch is None else batch)
-        deployment = Deployment(
-            gpu, target, draft, 1 if gpus is None else gpus, behind, batches, engines, measured, smooth
-        )
-        show_schedule(rates, deployment, limits, written)
-        return
-    for_gpu = {"--target": target, "--gpus": gpus, "--measured": measured, "--batch": batch, "--report": report}
-    unused = [name for name, value in for_gpu.items() if value is not None]
-    if unused:
-        raise InputError(f"{', '.join(unused)} only with --gpu: --latency holds one batch size and context")
+    bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
-        raise InputError("--draft needs --gpu, or --engine to be told its name")
-    seconds = Latency.load(latency)  # type: ignore[arg-type]
-    seconds = seconds.smoothed() if smooth else seconds
+        raise InputError("--draft needs --engine: it is the name that engines load")
+    written = Writing([acceptance, latency, tree], Output(out, "plan"), Output(None, PAGE), force, as_json)
+    written.require_free()
+    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
+    if smooth:
+        rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := other_models(rates.provenance, seconds.provenance):
         warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
-    with progress("trees") as tell:
-        chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
-    name = seconds.provenance.draft or "" if draft is None else draft
-    exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
+    if tree is None:
+        with progress("trees") as tell:
+            chosen = search(rates, seconds, context=context, progress=tell, **bounds)
+    else:
+        chosen = evaluate(_tree(tree), rates, seconds, context=context)
+    exports = Exports.of(chosen, engines, draft=draft) if engines else None
     written.require_free(exports)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
@@ -119,35 +90,78 @@ def plan(
     written.show_exports(exports)
 
 
-def _check_limits(limits: Mapping[str, int | None]) -> None:
-    """Check the limits of a plan under the names of their options."""
-    for name, limit in limits.items():
-        if limit is not None and limit < 1:
-            repair = "" if name == "max_budget" else ", or left out"
-            raise InputError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
+def _tree(file: Path) -> Tree:
+    """The tree of a plan, or of a JSON file that holds a parent array such as [-1, 0, 0]."""
+    held = parse(read_text(file), str(file))
+    parent: Any = held.get("tree") if isinstance(held, dict) else held
+    try:
+        return Tree(parent)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{file} must hold a parent array such as [-1, 0, 0], or a plan: {error}") from error
 
 
-def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
-    """What engines can take of a measured plan: that of the batch size that was measured."""
-    planned = schedule(chosen.acceptance, lambda _: seconds, [seconds.batch], context=chosen.context, **limits)
-    envelopes = envelopes_of(chosen.acceptance, limits)
-    return Offer(planned, envelopes, lambda _: seconds, longest_of(limits), draft)
-
-
-def simulate(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan to play.")],
-    cycles: Annotated[int, typer.Option(help="Draft-and-verify cycles.")] = 20_000,
-    seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+def schedule(
+    acceptance: RatesFile,
+    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU.")],
+    target: Annotated[str, typer.Option("--target", help="A known model, or the path of a config.json or its folder.")],
+    draft: Annotated[str, typer.Option("--draft", help="Likewise; engines load it.")],
+    gpus: Annotated[int, typer.Option("--gpus", help="GPUs that share a forward.")] = 1,
+    measured: Annotated[
+        Path | None,
+        typer.Option("--measured", help="Folder of measured latency records [default: those of the package]"),
+    ] = None,
+    batch: Annotated[str, typer.Option("--batch", metavar="N:M", help="Batch sizes, 1:256 or 1,8,64.")] = "1",
+    engine: EngineNames = None,
+    limits: LimitOptions = UNLIMITED,
+    context: Annotated[int, typer.Option("--context", help="Tokens in the KV cache of each sequence.")] = 1024,
+    smooth: Smooth = False,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the schedule; files for engines go into its folder.")
+    ] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Play a plan against a world in which its rates are exactly true."""
-    from simulate import run
-    from spectheory.report.terminal import comparison_table
-    from spectheory.results.comparison import compare as lay
+    """Choose what to verify at each batch size on a GPU, from measured forward times or else computed ones."""
+    from spectheory.report.schedule import named_ranges, schedule_page, schedule_rows
+    from spectheory.report.terminal import text_table, tree_drawing
+    from spectheory.yields import reach
 
-    require_free([plan], Output(out, "tally"), force=force)
-    planned = Plan.load(plan)
-    tally = run(planned, cycles=cycles, seed=seed)
-    show(tally, comparison_table(lay(planned, tally, None)), as_json=as_json, out=out, force=force)
+    bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
+    models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
+    written = Writing([acceptance, *models], Output(out, "schedule"), Output(report, PAGE), force, as_json)
+    written.require_free()
+    rates = loaded(Acceptance, acceptance)
+    rates = rates.smoothed() if smooth else rates
+    place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
+    with progress("trees") as tell:
+        planned = place.schedule(rates, batches, progress=tell, **bounds)
+    exports = Exports.of(planned, engines, draft=draft, target=place.target_config)
+    written.require_free(exports)
+    if report is not None:
+        write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
+    (sizes, tree), *_ = named_ranges(planned)
+    drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
+    notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
+    written.show(planned, text_table(schedule_rows(planned)), *notes, *drawing)
+    if report is not None and not as_json:
+        console.print(f"wrote {report}", highlight=False)
+    written.show_exports(exports)
+
+
+def _names(engines: str | None) -> list[str]:
+    return [] if engines is None else [name.strip() for name in engines.split(",")]
+
+
+def batches_of(text: str) -> Sequence[int]:
+    """`1:256` as all of them, `1,8,64` as those."""
+    try:
+        ends = [int(part) for part in text.split(":" if ":" in text else ",")]
+    except ValueError:
+        ends = []
+    if not ends or (":" in text and len(ends) != 2):
+        raise InputError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
+    rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
+    if not rises or ends[0] < 1 or ends[-1] > LARGEST:
+        raise InputError(f"--batch must rise, from 1 on and up to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}")
+    return range(ends[0], ends[1] + 1) if ":" in text else ends

@@ -17,6 +17,7 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
+from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.planner import answer_of, assumptions_of
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
@@ -155,6 +156,21 @@ class Schedule(Record):
     @property
     def _chosen(self) -> list[tuple[Latency, Tree]]:
         return [(at, self.trees[i]) for at, i in zip(self.latencies, self.choice, strict=True)]
+
+    @cached_property
+    def envelopes(self) -> Envelopes:
+        """What engines that grow their own trees can verify within the limits."""
+        most = {"max_levels": self.limits.max_depth, "max_branching": self.limits.max_fanout}
+        return Envelopes(self.acceptance, max_budget=self.limits.max_budget, **most)
+
+    @cached_property
+    def fastest_envelopes(self) -> list[EnvelopePlan | None]:
+        """For each of `answers` the fastest envelope at its first batch size; None where nothing is drafted."""
+        at = {int(batch): latency for batch, latency in zip(self.batches, self.latencies, strict=True)}
+        return [
+            self.envelopes.fastest(at[first], self.context) if tree.budget else None
+            for first, _, tree, _ in self.answers()
+        ]
 
     @property
     def tokens_per_second(self) -> np.ndarray:

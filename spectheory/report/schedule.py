@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.scheduler import Schedule, span, spans
 from spectheory.report.figures import PARTS, tree_figure
 from spectheory.report.page import drawn, numbers, shell, sources
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
+from spectheory.search import yield_table
 from spectheory.yields import reach
 
 MOST_DRAWN = 3
@@ -22,16 +21,12 @@ MOST_MARKS = 8
 """Batch sizes that are named on the axis one by one."""
 
 
-def schedule_rows(schedule: Schedule, envelopes: Sequence[EnvelopePlan | None]) -> TextTable:
-    """A row for each range of batch sizes with one answer and one source of times; figures at its first.
-
-    `envelopes` holds for each of `schedule.answers()` the fastest envelope at its first batch, None where nothing is
-    drafted.
-    """
+def schedule_rows(schedule: Schedule) -> TextTable:
+    """A row for each range of batch sizes with one answer and one source of times; figures are for its first."""
     rows = []
     low, high = schedule.speedup_interval
     mixed = schedule.computed.any() and not schedule.computed.all()
-    for (first, last, tree, computed), envelope in zip(schedule.answers(), envelopes, strict=True):
+    for (first, last, tree, computed), envelope in zip(schedule.answers(), schedule.fastest_envelopes, strict=True):
         at = int(np.searchsorted(schedule.batches, first))
         half = MISSING if low is None or high is None else f"{(high[at] - low[at]) / 2:.2f}"
         rows.append(
@@ -147,8 +142,12 @@ def step_figure(schedule: Schedule) -> str:
 
 
 @styled
-def budget_figure(best: np.ndarray, chain: np.ndarray, envelope: np.ndarray) -> str:
-    """Block efficiency against the budget: the optimum, the best envelope, and the chain. Each (max_budget + 1,)."""
+def budget_figure(schedule: Schedule) -> str:
+    """Block efficiency against the budget: the optimum, the best envelope, and the chain."""
+    limits, rates = schedule.limits, schedule.acceptance
+    most = {"budget": limits.max_budget, "max_depth": limits.max_depth or limits.max_budget}
+    best, chain = (yield_table(rates, **most, max_fanout=fanout)[-1] for fanout in (limits.max_fanout, 1))
+    envelope = schedule.envelopes.yields()
     figure, (axes,) = panels(height_inches=2.9)
     lines = ((best, BLUE, "-", "optimum"), (envelope, GREEN, "-.", "envelope"), (chain, ORANGE, "--", "chain"))
     for values, colour, dash, name in lines:
@@ -159,16 +158,16 @@ def budget_figure(best: np.ndarray, chain: np.ndarray, envelope: np.ndarray) -> 
     return to_svg(figure, "Predicted tokens per target call against the budget")
 
 
-def schedule_page(title: str, schedule: Schedule, envelopes: Sequence[EnvelopePlan | None], budget: str) -> str:
-    """The whole answer as one HTML page; `budget` is the figure of `budget_figure`."""
+def schedule_page(title: str, schedule: Schedule) -> str:
+    """The whole answer as one HTML page."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
     return shell(
         title,
         f'<p class="lead">{escape(_lead(schedule))}</p>',
         *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.provenance.assumptions),
         drawn(speedup_figure(schedule)),
-        numbers(schedule_rows(schedule, envelopes)),
-        drawn(budget),
+        numbers(schedule_rows(schedule)),
+        drawn(budget_figure(schedule)),
         *_trees(schedule),
         drawn(step_figure(schedule)),
         sources(stamps),

@@ -1,0 +1,84 @@
+"""The command that measures every policy and verifier on a pair, beside what was predicted."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spectheory.cli.measuring import long_enough
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed
+from spectheory.cli.output import console, progress
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.results.calibration import Calibration
+
+ONLY = "Decode only combinations whose name contains this; the report has those that the folder holds as well."
+
+
+SHORTER = PromptOptions(new_tokens=64)
+
+
+def matrix(
+    out: Annotated[Path, typer.Option("--out", help="Folder for the matrix; an interrupted one is continued.")],
+    temperatures: Annotated[
+        str, typer.Option("--temperatures", help="Comma-separated; 0 is greedy decoding.")
+    ] = "0,0.6,1",
+    only: Annotated[str, typer.Option("--only", help=ONLY)] = "",
+    skip: Annotated[
+        int, typer.Option("--skip", min=1, help="Prompts that are traced for the rates; the next are decoded.")
+    ] = 40,
+    count: Count = 16,
+    text: PromptOptions = SHORTER,
+    pair: PairOptions = SHIPPED,
+    seed: Seed = 0,
+    as_json: Json = False,
+) -> None:
+    """Measure tau of every policy, verifier and temperature on a pair, beside two predictions of it."""
+    degrees = _numbers(temperatures)
+    from reference.matrix import Matrix, MatrixSettings, Texts
+    from reference.measure import require_cycle
+    from reference.predictions import LEAST_TRIALS
+    from reference.prompts import training_texts
+
+    require_cycle(text.new_tokens)
+    with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
+        models = pair.load()
+        decoded = text.encoded(models, skip, count, least_skip=1)
+        traced = text.encoded(models, 0, skip)
+        settings = MatrixSettings(text.dataset, text.new_tokens, seed)
+        measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
+        with progress("trace") as done:
+            every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
+        offered = [combination for combination in every if combination.sampling.temperature in degrees]
+        wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
+        if not wanted:
+            raise InputError(f"no combination's name contains {only!r}: one is called {offered[0].name!r}")
+        with progress("matrix") as done:
+            found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
+    _show(found, out, as_json)
+
+
+def _numbers(temperatures: str) -> list[float]:
+    try:
+        return sorted({float(one) for one in temperatures.split(",")})
+    except ValueError:
+        raise InputError(f"--temperatures must be numbers with commas between them, got {temperatures!r}") from None
+
+
+def _show(found: Calibration, out: Path, as_json: bool) -> None:
+    from spectheory.report.calibration import calibration_figure, calibration_page
+    from spectheory.report.matrix import calibration_rows, calibration_words
+    from spectheory.report.terminal import text_table
+
+    write_whole(out / "calibration.svg", calibration_figure(found))
+    write_whole(out / "index.html", calibration_page("Predicted against measured", found))
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    for table in calibration_rows(found):
+        console.print(text_table(table))
+    console.print("\n".join(calibration_words(found)))
+    print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")

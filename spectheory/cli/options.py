@@ -1,0 +1,148 @@
+"""Options that several commands share, each defined once."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from spectheory.core.errors import InputError
+
+if TYPE_CHECKING:
+    from reference.models import Pair
+
+Count = Annotated[int, typer.Option("--count", help="Number of prompts.")]
+Skip = Annotated[int, typer.Option("--skip", min=0, help="Prompts of the file to skip.")]
+Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
+Smooth = Annotated[
+    bool, typer.Option("--smooth", help="Make rates non-increasing in rank and forward times non-decreasing in tokens.")
+]
+Force = Annotated[
+    bool,
+    typer.Option(
+        "--force",
+        help="Replace existing files. Without it a command replaces only records and pages of spectheory, and only "
+        "with a record or page of the same kind.",
+    ),
+]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+
+
+@dataclass(frozen=True)
+class PairOptions:
+    """The target and the draft, and how they run."""
+
+    target: Annotated[Path | None, typer.Option("--target", help="Folder of the target [default: shipped]")] = None
+    draft: Annotated[Path | None, typer.Option("--draft", help="Folder of the draft [default: shipped]")] = None
+    device: Annotated[str, typer.Option("--device", help="Where both models run, such as cuda or cuda:1.")] = "cpu"
+    dtype: Annotated[
+        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Type of weights and KV caches.")
+    ] = "float32"
+    attention: Annotated[
+        Literal["sdpa", "eager"], typer.Option("--attention", help="Attention implementation of transformers.")
+    ] = "sdpa"
+
+    def load(self) -> Pair:
+        """The named pair, or the shipped one."""
+        import torch
+        from transformers.utils import logging
+
+        from reference.models import SHIPPED as FOLDER
+        from reference.models import load_pair
+
+        logging.disable_progress_bar()
+        folders = self.target or FOLDER / "target", self.draft or FOLDER / "draft"
+        return load_pair(*folders, device=self.device, dtype=getattr(torch, self.dtype), attention=self.attention)
+
+
+SHIPPED = PairOptions()
+
+
+@dataclass(frozen=True)
+class PromptOptions:
+    """The prompts, and how much text follows each."""
+
+    prompts: Annotated[
+        Path | None, typer.Option("--prompts", help="JSON Lines file with a field 'text' [default: shipped prompts]")
+    ] = None
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", help="Tokens of each prompt.")] = 64
+    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Tokens to generate after each prompt.")] = 128
+
+    def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
+        """`count` prompts of the file after the first `skip`; the command takes a `skip` of `least_skip` or more."""
+        from reference.prompts import HELD_OUT, encode_prompts, load_prompts
+
+        if count < 1:
+            raise InputError(f"--count must be at least 1, got {count}")
+        texts = load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
+        return encode_prompts(pair, texts, self.prompt_tokens, skip)
+
+    @property
+    def dataset(self) -> str:
+        """What records call the prompts."""
+        return str(self.prompts or "shipped held-out prompts")
+
+
+SHIPPED_PROMPTS = PromptOptions()
+
+
+@dataclass(frozen=True)
+class LimitOptions:
+    """Limits of the search."""
+
+    max_budget: Annotated[int, typer.Option("--max-budget", help="Most drafted nodes.")] = 64
+    max_depth: Annotated[int | None, typer.Option("--max-depth", help="Depth of the deepest drafted node.")] = None
+    max_fanout: Annotated[int | None, typer.Option("--max-fanout", help="Most children of a node.")] = None
+
+    def checked(self) -> dict[str, Any]:
+        """The limits by argument name. Raises InputError for one below 1."""
+        limits = dataclasses.asdict(self)
+        for name, limit in limits.items():
+            if limit is not None and limit < 1:
+                repair = "" if name == "max_budget" else ", or left out"
+                raise InputError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
+        return limits
+
+
+UNLIMITED = LimitOptions()
+GROUPS = (PairOptions, PromptOptions, LimitOptions)
+
+
+def with_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """`command` for Typer: each parameter that is annotated with a group becomes the options of that group.
+
+    Their defaults are those of the group, or of the instance that is the parameter's default.
+    """
+    hints = typing.get_type_hints(command, include_extras=True)
+    groups: dict[str, Any] = {name: hint for name, hint in hints.items() if hint in GROUPS}
+    parameters: list[inspect.Parameter] = []
+    for name, parameter in inspect.signature(command).parameters.items():
+        if name in groups:
+            parameters += _options_of(groups[name], parameter.default)
+        else:
+            parameters.append(parameter.replace(annotation=hints[name], kind=inspect.Parameter.KEYWORD_ONLY))
+
+    @functools.wraps(command)
+    def flat(**given: Any) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in dataclasses.fields(group)})
+        command(**given)
+
+    flat.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    flat.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return flat
+
+
+def _options_of(group: Any, default: Any) -> Iterator[inspect.Parameter]:
+    hints = typing.get_type_hints(group, include_extras=True)
+    for field in dataclasses.fields(group):
+        value = field.default if default is inspect.Parameter.empty else getattr(default, field.name)
+        yield inspect.Parameter(field.name, inspect.Parameter.KEYWORD_ONLY, default=value, annotation=hints[field.name])

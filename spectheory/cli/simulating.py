@@ -1,0 +1,31 @@
+"""The command that simulates a plan."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spectheory.cli.options import Force, Json, Seed
+from spectheory.cli.output import Output, require_free, show
+from spectheory.planning.planner import Plan
+
+
+def simulate(
+    plan: Annotated[Path, typer.Option("--plan", help="The plan to simulate.")],
+    cycles: Annotated[int, typer.Option("--cycles", help="Draft-and-verify cycles.")] = 20_000,
+    seed: Seed = 0,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Simulate a plan in a world in which its rates are exactly true."""
+    from simulate import run
+    from spectheory.report.terminal import comparison_table
+    from spectheory.results.comparison import compare
+
+    require_free([plan], Output(out, "tally"), force=force)
+    planned = Plan.load(plan)
+    tally = run(planned, cycles=cycles, seed=seed)
+    show(tally, comparison_table(compare(planned, tally, None)), as_json=as_json, out=out, force=force)

@@ -1,0 +1,150 @@
+"""A deployment: two models on a GPU, with measured forward times where there are records, else computed ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
+from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.latency import Latency
+from spectheory.hardware.library import MEASURE, exists, known_in
+from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
+from spectheory.planning.candidates import Progress, unwatched
+from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
+
+
+@dataclass(frozen=True)
+class Deployment:
+    """A target and a draft on a GPU, and the context of each sequence.
+
+    Attributes:
+        gpu: a known key or name.
+        target, draft: each a shipped name, or the path of a config.json or of its folder.
+        gpus: how many GPUs share a forward.
+        context: tokens in the KV cache of each sequence.
+        measured: folder of measured latency records; None for the records of the package.
+        smooth: whether measured times are smoothed.
+
+    >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
+    >>> place.latency(4).provenance.batch
+    4
+    """
+
+    gpu: str
+    target: str
+    draft: str
+    gpus: int = 1
+    context: int = 1024
+    measured: Path | None = None
+    smooth: bool = False
+
+    def latency(self, batch: int) -> Latency:
+        """Seconds of a forward for `batch` sequences: measured where a record has them, else computed.
+
+        Raises:
+            InputError: as `Latency.roofline` and `Latency.measured`.
+        """
+        target, draft = self._names
+        if self.gpus == 1 and exists(self.gpu, target, draft, batch, self.measured):
+            record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
+            if record.covers(self.context):
+                return record.smoothed() if self.smooth else record
+        return Latency.roofline(
+            gpu=self.gpu, target=target, draft=draft, gpus=self.gpus, batch=batch, context=self.context
+        )
+
+    def schedule(
+        self,
+        acceptance: Acceptance,
+        batches: Sequence[int],
+        *,
+        max_budget: int = 64,
+        max_depth: int | None = None,
+        max_fanout: int | None = None,
+        progress: Progress = unwatched,
+    ) -> Schedule:
+        """What to verify at each batch size; arguments as for `spectheory.schedule`.
+
+        Raises:
+            InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
+                folder `measured` has nothing for this deployment, or an argument of `spectheory.schedule` is refused.
+        """
+        self._require_batches(batches)
+        self._require_pair()
+        return schedule(
+            acceptance,
+            self.latency,
+            batches,
+            context=self.context,
+            max_budget=max_budget,
+            max_depth=max_depth,
+            max_fanout=max_fanout,
+            progress=progress,
+        )
+
+    @property
+    def target_config(self) -> ModelConfig | None:
+        """The target by its config; None where there are only measurements of it."""
+        try:
+            return model(self._names[0])
+        except InputError:
+            return None
+
+    @property
+    def _names(self) -> tuple[str, str]:
+        return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
+
+    def _require_pair(self) -> None:
+        """Check that the draft fits the target, as far as their configs say."""
+        target, draft = self._names
+        if self.measured is None or {target, draft} <= set(model_names()):
+            require_pair(model(target), model(draft), self.context)
+
+    def _require_batches(self, batches: Sequence[int]) -> None:
+        """Check that all batch sizes can be planned: that the last one fits, before the others are timed."""
+        if len(batches) > MOST_BATCHES:
+            self.latency(batches[-1])
+            raise InputError(
+                f"batch must name at most {MOST_BATCHES:,} sizes, got {len(batches):,}: list those that you need, like "
+                "1,2,4,8"
+            )
+        self._require_measured(batches)
+        self.latency(batches[-1])
+
+    def _require_measured(self, batches: Sequence[int]) -> None:
+        """Check that the folder `measured` has a record for a batch size, and that the others can be computed."""
+        if self.measured is None:
+            return
+        if self.gpus > 1:
+            raise InputError(f"measured records are for one GPU, got gpus={self.gpus}: leave one of them out")
+        there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
+        if not there:
+            raise InputError(
+                f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
+                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: leave it out to compute "
+                f"times, or {MEASURE}"
+            )
+        used = [batch for batch in there if not self.latency(batch).computed]
+        if not used:
+            raise InputError(
+                f"context {self.context:,} is outside the contexts that {self.measured} was measured at: give one of "
+                "these, or leave out the measured records"
+            )
+        self._require_computable(set(batches) - set(used), used)
+
+    def _require_computable(self, missing: set[int], used: Sequence[int]) -> None:
+        """Check that times can be computed for the batch sizes without a record."""
+        if not missing:
+            return
+        try:
+            gpu_of(self.gpu)
+            for name in self._names:
+                model(name)
+        except InputError as error:
+            raise InputError(
+                f"no record for batch {min(missing)}, and its times cannot be computed ({str(error).split(':')[0]}): "
+                f"plan batch {','.join(map(str, used))}"
+            ) from None
