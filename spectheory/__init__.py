@@ -21,13 +21,14 @@ from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.core.record import RecordError
+from spectheory.core.record import Record, RecordError, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig
 from spectheory.otlp import Solver, optimal_acceptance
+from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import Plan, evaluate, plan
 from spectheory.planning.scheduler import Schedule, schedule
 from spectheory.results.calibration import Calibration
@@ -62,6 +63,7 @@ __all__ = [
     "Calibration",
     "Certificate",
     "Comparison",
+    "Deployment",
     "Draft",
     "DraftModel",
     "Drafted",
@@ -82,6 +84,7 @@ __all__ = [
     "PolicyComparison",
     "Provenance",
     "RatesDraft",
+    "Record",
     "RecordError",
     "Salf",
     "Schedule",
@@ -118,6 +121,7 @@ __all__ = [
     "goose",
     "gto",
     "hardware",
+    "load",
     "optimal_acceptance",
     "otlp",
     "plan",

@@ -31,7 +31,7 @@ class TooFewTrialsError(InputError):
         self.min_trials = min_trials
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Acceptance(Record):
     """Rates by depth and rank, with the counts they come from where they were measured.
 
@@ -146,6 +146,14 @@ class Acceptance(Record):
                 trials[depth] += len(reached)
                 hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
         return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
+
+    @property
+    def summary(self) -> str:
+        """The table's size, the rates at the root, and how often it was visited."""
+        rates = ", ".join(f"{rate:.1%}" for rate in self.table[0, :6])
+        visits = "" if self.trials is None else f"; {self.trials[0]:,} visits of the root"
+        size = f"{self.depths} depths x {self.ranks} ranks"
+        return f"{size}; at the root {rates}{', ...' if self.ranks > 6 else ''}{visits}"
 
     @property
     def depths(self) -> int:

@@ -7,6 +7,7 @@ import json
 import math
 import typing
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
 from types import UnionType
 from typing import Any, ClassVar, Self
@@ -26,7 +27,11 @@ class RecordError(InputError):
     """A file is not the record that was asked for: damaged, of another schema version, or of another kind."""
 
 
-@dataclass(frozen=True, eq=False)
+KINDS: dict[str, type[Record]] = {}
+"""The class of records of each kind."""
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Record:
     """A frozen record. A subclass names its `kind` and `schema` and checks its own fields when it is made.
 
@@ -39,6 +44,20 @@ class Record:
     derived: ClassVar[tuple[str, ...]] = ()
     repair: ClassVar[str] = "make the record again"
     """What to do with a file whose values contradict each other."""
+
+    def __init_subclass__(cls) -> None:
+        KINDS[cls.kind] = cls
+
+    @property
+    def summary(self) -> str:
+        """What the record says, in one or two lines."""
+        return self.kind
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.summary}>"
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{escape(self.summary)}</pre>"
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON values: kind and schema version, the fields, then what is derived from them."""
@@ -91,6 +110,22 @@ class Record:
     def from_text(cls, text: str, where: str) -> Self:
         """The record that JSON describes; `where` names it in messages. Raises RecordError as `load` does."""
         return cls.from_dict(parse(text, where), where)
+
+
+def load(path: str | Path) -> Record:
+    """The record in a file, whatever its kind.
+
+    Raises:
+        InputError: the file is missing or cannot be read.
+        RecordError: it is damaged, contradicts itself, or holds no record of a known kind and schema version.
+    """
+    data = parse(read_text(path), str(path))
+    kind = data.get("kind") if isinstance(data, dict) else None
+    if kind not in KINDS:
+        raise RecordError(
+            f"{path} holds no known record: its kind is {kind!r:.80}, known are {', '.join(sorted(KINDS))}"
+        )
+    return KINDS[kind].from_dict(data, str(path))
 
 
 def check_header(data: Any, kind: str, schema: int, where: str) -> None:

@@ -152,6 +152,22 @@ class Tree:
         """Whether no node has two children."""
         return self.max_depth == self.budget
 
+    @cached_property
+    def rows(self) -> np.ndarray:
+        """(budget + 1,) rows for drawing: one for each leaf in order of rank, the middle of its children for others."""
+        rows = np.zeros(self.budget + 1)
+        waiting, row = [0], 0
+        while waiting:
+            node = waiting.pop()
+            if children := self.child_lists[node]:
+                waiting += reversed(children)
+            else:
+                rows[node], row = row, row + 1
+        for node in range(self.budget, -1, -1):
+            if children := self.child_lists[node]:
+                rows[node] = (rows[children[0]] + rows[children[-1]]) / 2
+        return rows
+
     def ancestor_mask(self) -> np.ndarray:
         """(budget + 1, budget + 1) bool; [u, v] says that v is u or an ancestor of u: the tree attention mask."""
         mask = np.eye(len(self.parent), dtype=bool)
@@ -186,3 +202,8 @@ class Tree:
         if self.budget <= 12:
             return f"Tree({self.parent.tolist()})"
         return f"<Tree of {self.budget} nodes, depth {self.max_depth}>"
+
+    def _repr_html_(self) -> str:
+        from spectheory.report.notebook import tree_svg
+
+        return tree_svg(self)

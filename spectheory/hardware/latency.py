@@ -21,7 +21,7 @@ from spectheory.hardware.models import model as model_of
 from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Latency(Record):
     """Seconds per forward of n tokens behind a context, for both models, and what a cycle costs beside them.
 
@@ -159,6 +159,16 @@ class Latency(Record):
             raise InputError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove it")
         _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=batch)
         return record
+
+    @property
+    def summary(self) -> str:
+        """The forwards of one token at the first context, and the sizes that are covered."""
+        target, draft = 1e3 * self.target_seconds[0, 0], 1e3 * self.draft_seconds[0, 0]
+        first, last = self.contexts[[0, -1]]
+        return (
+            f"{'computed' if self.computed else 'measured'}; 1 token after {first:,}: target {target:.3g} ms, draft "
+            f"{draft:.3g} ms; up to {self.tokens[-1]:,} tokens, contexts {first:,} to {last:,}"
+        )
 
     @property
     def batch(self) -> int:

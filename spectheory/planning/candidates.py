@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -10,7 +11,8 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_budget, check_whole
-from spectheory.core.memory import require_memory
+from spectheory.core.errors import InputError
+from spectheory.core.memory import available_bytes, require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.search import best_trees
@@ -51,6 +53,8 @@ class Limits:
         return min(self.max_budget, self.max_depth or self.max_budget)
 
 
+ARRAY_BYTES = 112
+"""What an array takes beside its data."""
 TREES_BYTES = 80
 """For each budget squared and each limit of depth, what `Candidates` takes at its peak: 30 to 76 were measured, for
 trees of depth 10 to 97, 3 to 16 ranks and budgets 300 and 600. Rates that rise in rank somewhere take more, which is
@@ -82,40 +86,37 @@ class Candidates:
         depths, chains_only = range(1, free[-1].max_depth), min(acceptance.ranks, max_fanout or max_budget) == 1
         if not chains_only:
             require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
-        limited = []
-        for limit in () if chains_only else depths:
-            progress(limit - 1, len(depths) + len(WIDTHS))
-            limited.append(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout))
-        number: dict[Tree, int] = {}
-        self.free, self.chains, *rows = (
-            np.array([number.setdefault(tree, len(number)) for tree in row]) for row in (free, chains, *limited)
-        )
+        pool = _Pool(acceptance, available_bytes())
+        self.free, self.chains = pool.numbers(free), pool.numbers(chains)
         if chains_only:  # those of a depth limit are among the free ones
             rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in depths]
+        else:
+            rows = []
+            for limit in depths:
+                progress(limit - 1, len(depths) + len(WIDTHS))
+                rows.append(pool.numbers(best_trees(acceptance, max_budget, max_depth=limit, max_fanout=max_fanout)))
         self._by_budget = np.array([self.free, *rows])
-        found = [(t.parent, block_efficiency(t, acceptance), t.max_depth, t.level_widths()) for t in number]
         narrower = _narrow(acceptance, max_budget, max_depth or max_budget, max_fanout or max_budget)
         for tried, narrow in enumerate(() if chains_only else narrower):
             progress(len(depths) + min(tried, len(WIDTHS)), len(depths) + len(WIDTHS))
-            found += narrow
-        self._parents, tau, depth, widths = zip(*found, strict=True)
-        self.block_efficiency, self._depth = np.array(tau), np.array(depth)
-        self._budget = np.array([len(parent) - 1 for parent in self._parents])
-        self._starts = np.cumsum([0, *(1 + len(levels) for levels in widths[:-1])])
-        self._widths = np.concatenate([part for levels in widths for part in ([0], levels)])
+            for prefixes in narrow:
+                pool.add(*prefixes)
+        self._pool = pool
+        self.block_efficiency, self._budget, self._depth = pool.joined()
 
     def tree(self, number: int) -> Tree:
         """The candidate of that number."""
-        return Tree(self._parents[number])
+        return self._pool.tree(number)
 
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
         """(M,) plain seconds per token over each candidate's."""
         draft, target = latency.curves(len(self.free), context)
-        overhead = latency.overhead_seconds + self._depth * latency.level_overhead_seconds
-        overhead[0] = latency.plain_overhead_seconds
-        drafting = np.add.reduceat(np.append(0, draft)[self._widths], self._starts)
-        cycle = drafting + target[self._budget] + overhead
-        return self.block_efficiency * latency.plain(context) / cycle
+        seconds = self._pool.drafting(np.append(0, draft))
+        seconds += self._depth * latency.level_overhead_seconds
+        seconds += latency.overhead_seconds
+        seconds[0] = latency.plain_overhead_seconds
+        seconds += target[self._budget]
+        return self.block_efficiency * latency.plain(context) / seconds
 
     def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
         """The candidate of highest speedup, of equal ones the smallest; of those numbered `among`, where given."""
@@ -133,10 +134,75 @@ WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))
 """Limits of width; more of them would make large budgets slow."""
 
 
+class _Pool:
+    """Candidates as they are found. All prefixes of one beam share its parent array, and no tree object is kept.
+
+    Args:
+        acceptance: the rates.
+        available: bytes that the candidates may take; None where that is not known.
+    """
+
+    def __init__(self, acceptance: Acceptance, available: int | None) -> None:
+        self._acceptance, self._available, self._bytes = acceptance, available, 0
+        self._known: dict[bytes, int] = {}
+        self._parents: list[np.ndarray] = []
+        self._first: list[int] = []
+        self._tau: list[np.ndarray] = []
+        self._budget: list[np.ndarray] = []
+        self._widths: list[np.ndarray] = []
+        self._count = 0
+
+    def numbers(self, trees: Iterable[Tree]) -> np.ndarray:
+        """The number of each tree; a tree that is new is added."""
+        found = []
+        for tree in trees:
+            name = tree.parent.tobytes()
+            if name not in self._known:
+                self._known[name] = self._count
+                tau = np.array([block_efficiency(tree, self._acceptance)])
+                self.add(tree.parent, np.array([tree.budget]), tau, Tree(tree.parent).level_widths()[None])
+            found.append(self._known[name])
+        return np.array(found)
+
+    def add(self, parent: np.ndarray, budgets: np.ndarray, tau: np.ndarray, widths: np.ndarray) -> None:
+        """Add the prefixes of `parent` with `budgets` drafted nodes, their tau (n,) and their level widths (n, levels).
+
+        Raises:
+            InputError: the candidates need more memory than there is.
+        """
+        smallest = np.int16 if len(parent) < 2**15 else np.int32
+        arrays = parent.astype(np.int32), tau, budgets.astype(np.int32), widths.astype(smallest)
+        for column, array in zip((self._parents, self._tau, self._budget, self._widths), arrays, strict=True):
+            column.append(array)
+        self._first.append(self._count)
+        self._count += len(budgets)
+        self._bytes += sum(array.nbytes + ARRAY_BYTES for array in arrays)
+        if self._available is not None and self._bytes > self._available:
+            raise InputError(
+                f"the candidates of this search need more than the {self._available / 1e9:,.2f} GB that are available: "
+                "use a smaller max_budget, max_depth or max_fanout, or smoothed rates"
+            )
+
+    def joined(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Block efficiency, budget and depth of every candidate."""
+        self._known.clear()
+        depths = [np.full(len(widths), widths.shape[1], np.int32) for widths in self._widths]
+        return np.concatenate(self._tau), np.concatenate(self._budget), np.concatenate(depths)
+
+    def drafting(self, draft: np.ndarray) -> np.ndarray:
+        """Seconds of the draft forwards of every candidate, `draft[w]` being those of a forward of w tokens."""
+        return np.concatenate([draft[widths].sum(1) for widths in self._widths])
+
+    def tree(self, number: int) -> Tree:
+        """The candidate of that number."""
+        beam = bisect_right(self._first, number) - 1
+        return Tree(self._parents[beam][: self._budget[beam][number - self._first[beam]] + 1])
+
+
 def _narrow(
     acceptance: Acceptance, max_budget: int, max_levels: int, max_fanout: int
-) -> Iterator[list[tuple[np.ndarray, float, int, np.ndarray]]]:
-    """(parent, block efficiency, depth, level widths) of each tree of a beam, at the least limits that give it.
+) -> Iterator[list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
+    """What `_Pool.add` takes of each beam: the prefixes that are trees of no smaller limits.
 
     A list for each fan-out and width.
     """
@@ -151,7 +217,9 @@ def _narrow(
                 reached |= bool(new.any())
                 if not acceptance.is_non_increasing:
                     new &= np.maximum.accumulate(grown.rank) == fanout - 1
-                found += [(grown.parent[: n + 1], tau[n], levels, parents[n]) for n in np.flatnonzero(new)]
+                if new.any():
+                    budgets = np.flatnonzero(new)
+                    found.append((grown.parent, budgets, tau[budgets], parents[budgets]))
             yield found
             if not reached:
                 break

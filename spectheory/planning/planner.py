@@ -34,7 +34,7 @@ class BudgetCurves(NamedTuple):
     chain_speedup: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Plan(Record):
     """A tree to verify, with the rates and times that predict what it does. `Tree.chain(0)` means no speculation.
 
@@ -133,6 +133,24 @@ class Plan(Record):
     def speedup(self) -> float:
         """Predicted seconds per token of plain decoding over those of this plan."""
         return self.block_efficiency * self.plain_seconds / self.cycle_seconds
+
+    @property
+    def summary(self) -> str:
+        """The answer and its prediction in one sentence, and the time of a cycle in another."""
+        after = f"after {self.context:,} tokens of context"
+        if self.answer == "off":
+            curves = self.by_budget
+            best = np.max([*curves.tree_speedup[1:], *curves.chain_speedup[1:]], initial=0.0)
+            return f"Do not speculate: {after} the best draft is predicted to run at {best:.2f}x the plain speed."
+        tree, interval = self.tree, self.block_efficiency_interval
+        what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
+        limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
+        return (
+            f"Verify a {what}: predicted {self.block_efficiency:.3f} tokens per target call{limits} and "
+            f"{self.speedup:.2f}x the plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: draft "
+            f"{1e3 * self.draft_seconds:.3g}, verify {1e3 * self.target_seconds:.3g}, overhead "
+            f"{1e3 * self.overhead_seconds:.3g}."
+        )
 
     @property
     def reach(self) -> np.ndarray:

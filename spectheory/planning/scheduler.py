@@ -25,7 +25,7 @@ MOST_BATCHES = 10_000
 """Batch sizes of one schedule at most: each is timed with every candidate."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Schedule(Record):
     """The fastest tree, chain, or nothing, for each batch size, and what it is predicted to do.
 
@@ -86,6 +86,22 @@ class Schedule(Record):
                 )
         if not all(self.trees[i].is_chain for i in self.chain_choice):
             raise InputError("chain_choice must name chains, got a tree with siblings")
+
+    @property
+    def summary(self) -> str:
+        """The answer at the smallest and at the largest batch size, and the break-even."""
+        ends = [
+            f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x"
+            for row in sorted({0, len(self.batches) - 1})
+        ]
+        even = "speculation pays at the last" if self.break_even is None else f"break-even at batch {self.break_even}"
+        return f"{'; '.join(ends)}; {even}"
+
+    def _repr_html_(self) -> str:
+        from spectheory.report.notebook import table_html
+        from spectheory.report.schedule import schedule_rows
+
+        return table_html(schedule_rows(self))
 
     def answer(self, row: int) -> str:
         """`off`, `chain` or `tree` at batches[row]."""

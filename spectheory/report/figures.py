@@ -92,7 +92,7 @@ def latency_figure(latency: Latency) -> str:
 @styled
 def tree_figure(tree: Tree, reach: np.ndarray) -> str:
     """The tree from left to right, the edge to each node as wide as its reach, the number its reach in percent."""
-    height = _heights(tree)
+    height = tree.rows
     leaves = int(height.max()) + 1
     figure, (axes,) = panels(height_inches=float(np.clip(1.0 + 0.15 * leaves, 1.4, 16)))
     depth, x = tree.depth, tree.depth.astype(float)
@@ -110,23 +110,6 @@ def tree_figure(tree: Tree, reach: np.ndarray) -> str:
     axes.spines["left"].set_visible(False)
     axes.set_title("The chosen tree: % of cycles in which each node is accepted")
     return to_svg(figure, f"Draft tree of {tree.budget} nodes, {tree.max_depth} deep")
-
-
-def _heights(tree: Tree) -> np.ndarray:
-    """(budget + 1,) a row for each leaf in order of the ranks above it, and the middle of its children for the rest."""
-    height = np.zeros(tree.budget + 1)
-    waiting, row = [0], 0
-    while waiting:
-        node = waiting.pop()
-        children = tree.children(node).tolist()
-        if not children:
-            height[node], row = row, row + 1
-        waiting += reversed(children)
-    for node in range(tree.budget, -1, -1):
-        children = tree.children(node)
-        if len(children):
-            height[node] = height[children[[0, -1]]].mean()
-    return height
 
 
 @styled

@@ -18,7 +18,6 @@ from spectheory.report.tables import (
     comparison_rows,
     latency_rows,
     plan_rows,
-    plan_sentence,
 )
 from spectheory.results.comparison import Comparison
 
@@ -114,7 +113,7 @@ def drawn(drawing: str) -> str:
 
 def _lead(run: Run) -> str:
     name = f"<b>{escape(run.heading)}.</b> " if run.heading else ""
-    sentence = escape(plan_sentence(run.comparison.plan))
+    sentence = escape(run.comparison.plan.summary.partition("\n")[0])
     return f'<p class="lead">{name}{sentence}</p>\n<p>{escape(run.comparison.verdict)}</p>'
 
 

@@ -33,25 +33,6 @@ class TextTable:
     note: str = ""
 
 
-def plan_sentence(plan: Plan) -> str:
-    """The answer of `plan` in one sentence."""
-    behind = f"behind {plan.context:,} tokens of context"
-    tree = plan.tree
-    if plan.answer == "off":
-        best = np.max([*plan.by_budget.tree_speedup[1:], *plan.by_budget.chain_speedup[1:]], initial=0.0)
-        return f"Do not speculate: {behind} the best draft is predicted to run at {best:.2f}x the plain speed."
-    what = (
-        f"chain of {tree.budget}" if plan.answer == "chain" else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
-    )
-    interval = ""
-    if plan.block_efficiency_low is not None:
-        interval = f" (95% interval {plan.block_efficiency_low:.3f} to {plan.block_efficiency_high:.3f})"
-    return (
-        f"Verify a {what}: predicted {plan.block_efficiency:.3f} tokens per target call{interval} "
-        f"and {plan.speedup:.2f}x the plain speed, {behind}."
-    )
-
-
 def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> TextTable:
     """Rates in percent by depth and rank, their sum and the trials; half-widths of 95% intervals below them."""
     depths, ranks = min(acceptance.depths, max_depth), min(acceptance.ranks, max_rank)

@@ -19,7 +19,6 @@ from spectheory.report.tables import (
     comparison_rows,
     latency_rows,
     plan_rows,
-    plan_sentence,
 )
 from spectheory.results.comparison import Comparison
 
@@ -41,7 +40,7 @@ def latency_table(latency: Latency) -> Group:
 
 def plan_summary(plan: Plan) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
-    return Group(Text(plan_sentence(plan), style="bold"), Text(), text_table(plan_rows(plan)))
+    return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), text_table(plan_rows(plan)))
 
 
 def comparison_table(comparison: Comparison) -> Group:

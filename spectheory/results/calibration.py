@@ -73,7 +73,7 @@ class Calibrated:
         return None if self.positional is None else 100 * (self.positional / self.tau - 1)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Record):
     """All combinations that were measured, and why verifiers were left out, by name."""
 
@@ -84,6 +84,12 @@ class Calibration(Record):
     rows: tuple[Calibrated, ...]
     left_out: dict[str, str]
     provenance: Provenance = UNKNOWN
+
+    @property
+    def summary(self) -> str:
+        """How many combinations were measured, and the widest z."""
+        z = "" if self.widest_z is None else f"; widest z {self.widest_z:.2f}"
+        return f"{len(self.rows)} combinations{z}"
 
     @property
     def widest_z(self) -> float | None:

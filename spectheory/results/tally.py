@@ -18,7 +18,7 @@ IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
 """Fields of the provenance in which tallies that are added must agree."""
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
 
@@ -81,6 +81,13 @@ class Tally(Record):
         for name, (value, other, most) in bounds.items():
             if value > most * (1 + ROUNDING):
                 raise InputError(f"{name} must be at most {other}, {most}, got {value}")
+
+    @property
+    def summary(self) -> str:
+        """Requests, cycles, tau and the speedup where it was measured."""
+        counted = f"{len(self.cycles):,} requests, {int(self.cycles.sum()):,} cycles"
+        tau = f"; tau {self.tau:.3f}" if self.cycles.any() else ""
+        return f"{counted}{tau}" + (f"; {self.speedup:.2f}x the plain speed" if self.speedup else "")
 
     @property
     def wanted(self) -> int:

@@ -24,7 +24,7 @@ BASELINE = 0
 RESAMPLES = 2000
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class WallClock(Record):
     """Every prompt by every decoder. Arrays have a row for each finished prompt and a column for each decoder.
 
@@ -106,6 +106,15 @@ class WallClock(Record):
     def with_prompt(self, **rows: list[float]) -> Self:
         """One prompt more; a value for each decoder, for each array."""
         return replace(self, **{name: np.vstack([getattr(self, name), row]) for name, row in rows.items()})
+
+    @property
+    def summary(self) -> str:
+        """Prompts and decoders, and which decoder was the fastest."""
+        counted = f"{self.prompts} prompts by {len(self.decoders)} decoders"
+        if not self.prompts:
+            return counted
+        best = int(self.speed.argmax())
+        return f"{counted}; fastest is {self.decoders[best]}, {self.speed[best]:.1f} tokens per second"
 
     @property
     def prompts(self) -> int:

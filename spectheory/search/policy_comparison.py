@@ -37,7 +37,7 @@ class Means(NamedTuple):
     standard_error: np.ndarray
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class PolicyComparison(Record):
     """What P policies do on the same D drafts. Arrays have a row a policy and a column a draft.
 
@@ -87,6 +87,12 @@ class PolicyComparison(Record):
                 raise InputError(f"{name} must be finite and at least {round(least)}, got {np.min(values)}")
         if (np.asarray(self.expected) > np.asarray(self.optimum) + SLACK).any():
             raise InputError("expected must be at most optimum, the most that a tree of its budget can give")
+
+    @property
+    def summary(self) -> str:
+        """The policies, and the mean tokens that each tree is worth."""
+        worth = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(self.names, self.expected.mean(1), strict=True))
+        return f"{self.expected.shape[1]} drafts; expected tokens: {worth}"
 
     @property
     def distance(self) -> np.ndarray:
