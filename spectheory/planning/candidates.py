@@ -55,10 +55,10 @@ class Limits:
 
 ARRAY_BYTES = 112
 """What an array takes beside its data."""
-TREES_BYTES = 80
-"""For each budget squared and each limit of depth, what `Candidates` takes at its peak: 30 to 76 were measured, for
-trees of depth 10 to 97, 3 to 16 ranks and budgets 300 and 600. Rates that rise in rank somewhere take more, which is
-not known here: 636 at budget 300 and 439 at 1000, of a trace as it was counted."""
+TREES_BYTES = 25
+"""For each budget squared and each limit of depth, what the candidates take at their peak where rates are
+non-increasing in rank: 7 to 20 were measured, for budgets 150 to 1,000. Where rates rise in rank somewhere the beams
+take more: 29 bytes at budget 1,000; `_Pool` counts them and stops before the memory is used up."""
 
 
 class Candidates:
