@@ -92,9 +92,9 @@ def test_records_of_the_same_models_or_of_none_are_not_warned_of(run: Run, tmp_p
     named = {"target": "pair/target", "draft": "pair/draft"}
     assert not warned(named, {})
     assert not warned({}, named)
-    assert not warned({"drafter": "pair/draft"}, {"target": "other"})
-    assert not warned({"target": "pair/target", "drafter": str(tmp_path / "pair/draft")}, named)
-    assert warned({"drafter": "other"}, named)
+    assert not warned({"draft": "pair/draft"}, {"target": "other"})
+    assert not warned({"target": "pair/target", "draft": str(tmp_path / "pair/draft")}, named)
+    assert warned({"draft": "other"}, named)
 
 
 def test_tallies_given_for_each_other_are_refused(run: Run) -> None:

@@ -6,9 +6,9 @@ import functools
 import os
 import sys
 from collections.abc import Callable
+from contextvars import ContextVar
 from typing import Annotated, Any, NoReturn
 
-import click
 import typer
 
 from spectheory import __version__
@@ -34,6 +34,7 @@ EXTRAS = {
     **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
 }
 """Packages that come with an extra."""
+SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
 def _end(line: str, status: int) -> NoReturn:
@@ -56,7 +57,7 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except InputError as error:
-            if click.get_current_context().find_root().params.get("traceback"):
+            if SHOW_TRACEBACK.get():
                 raise
             _end(f"error: {error}", 2)
         except ModuleNotFoundError as error:
@@ -90,6 +91,7 @@ def _about(
     traceback: Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")] = False,
 ) -> None:
     """Options before the command."""
+    SHOW_TRACEBACK.set(traceback)
 
 
 for command in (
