@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.delayed_trees.cycles import NAIVE as TOP_DOWN
 from proofs_check.delayed_trees.cycles import arrays, played
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
@@ -22,7 +24,6 @@ from proofs_check.delayed_trees.printed_tables import (
     row,
 )
 from proofs_check.delayed_trees.walks import World, worlds
-from proofs_check.verdict import Verdict, claim, every, second
 
 TREES_OF_ONE = ("NaiveTree", "SpecTr", "SpecInfer", "Khisti")
 """Rules that are Naive at K = 1 (D-K1), a shape in the grid over which each row takes the best."""
@@ -32,26 +33,8 @@ MEASURES = {"tokens per second": (THROUGHPUT, 3, 8), "block efficiency": (BLOCK_
 """Each with its tables by sampling setting, of averages, and by dataset."""
 
 
-@claim("D-TABLES", source="Delayed tree expansion, Tables 2, 3, 9, 11, 13 and 15, with Section 4.2")
-def tables(effort: int) -> Verdict:
-    """Tables 2, 3, 9 and 13 follow from the stated grids (K in 1..4, L in 0..8, the best for each cell) and theorems.
-
-    Two consequences are looked at. At K = 1 NaiveTree, SpecTr, SpecInfer and Khisti are Naive (footnote 2), the same
-    forwards included, so the best over a grid that has K = 1 is no less than the best of Naive at any L, in block
-    efficiency and in throughput, in every cell and so in every average of cells. And block verification keeps at least
-    what Naive keeps at every L (Section 3.1). Cells are averages of finite runs: what is below by more than rounding
-    cannot follow from the theorems, and the grid search, which favours the larger grid, cannot bring it about.
-
-    Section 3.1 compares one call at one root, and a cell counts the calls of whole texts, each starting where the one
-    before stopped. The step between, for one L. Given the target's text y, Naive keeps y_i with a coin of its own, of
-    chance min(1, q/p), wherever the call began: so a call that starts later never ends earlier. Block verification
-    drafts y_1..y_i and keeps them with probability q(y_1..y_i) w_i, and behind what it keeps the text has the target's
-    law (D-BV-OPT): given the text P(tau >= i) = w_i q/p >= prod min(1, p/q) q/p = prod min(1, q/p), which is Naive's.
-    So from every start its stop is no earlier, in law. Two chains of stops with these properties, which are those of
-    G-P4-CYCLES, can be coupled so that the better one is never behind: by induction over calls, as Naive's next stop
-    from the later of two places is no earlier than from the other, and the better one's next stop from there is no
-    earlier than that. So after any number of calls it has at least as many tokens, in law and in the long run.
-    """
+@claim("D-TABLES")
+def tables(effort: int) -> Finding:
     grid = list(product((1, 2), range(3)))
 
     def naive_is_in_the_grid(world: World) -> bool:
@@ -68,34 +51,28 @@ def tables(effort: int) -> Verdict:
     every(product(all_pairs(2 + effort), (0, 1)), given_the_text)
     if not impossible or not single:
         raise ArithmeticError("the tables do not contradict the theorems")
-    return Verdict(
+    return Finding(
         "false",
-        f"On Gemma {', '.join(impossible)} stand below Naive in block efficiency (2.01 to 2.07 against 3.44) and in "
-        "tokens per second (5.93 to 6.21 against 9.20), although each could have taken K = 1 and been Naive; so do "
-        f"all {everywhere} of them in each of the 8 settings of Table 13. BV is below Naive in block efficiency on "
-        f"{', '.join(single)}, and in all {cells} cells of Tables 11, 13 and 15, by 0.02 to 0.57, so noise of single "
-        "cells is no way out. Both readings of the selection (best in block efficiency, or in throughput) are met by "
-        f"the first. On {count:,} worlds the best over the grid was never below Naive. For all {long:,} pairs of laws "
-        f"behind each of two last tokens, denominators up to {2 + effort}, L = 2: given the text the coins and "
-        "inequalities were as stated from every start, and block verification had at least Naive's tokens, per call "
-        "in the long run and, in law, after 1, 2 and 3 calls.",
-        "exact comparison of the printed decimals; the inequalities from D-K1 and D-BV-OPT; a coupling in words, its "
-        "steps and its end enumerated in Fractions",
+        {
+            "impossible": ", ".join(impossible),
+            "everywhere": everywhere,
+            "single": ", ".join(single),
+            "cells": cells,
+            "count": count,
+            "long": long,
+            "size": 2 + effort,
+        },
         {
             "gemma_block_efficiency_and_tokens_per_second": {name: list(pair) for name, pair in gemma.items()},
             "block_efficiency_bv": row(2, "BV")[:3],
             "block_efficiency_naive": row(2, "Naive")[:3],
         },
-        "Under the stated selection NaiveTree, SpecTr, SpecInfer and Khisti must be at least Naive in every cell of "
-        "both measures, and BV at least Naive in block efficiency. The averages of Table 2 are those of Tables 9 and "
-        "13 within rounding, so the cells, not the sums, are at odds; the gains on Gemma of Tables 4 and 5 are over "
-        "them.",
     )
 
 
 @second("D-TABLES")
-def _(verdict: Verdict) -> str:
-    assert verdict.status == "false"
+def _(finding: Finding) -> None:
+    assert finding.status == "false"
     for name in (*TREES_OF_ONE, "Naive", "BV"):
         assert_averages(name)
     for name in TREES_OF_ONE:
@@ -112,11 +89,6 @@ def _(verdict: Verdict) -> str:
         p, q = (arrays([pair[side] for pair in pairs]) for side in (0, 1))
         more, less = (played(p, q, (3, 3), 9, verifier)[0] for verifier in (st.verify.Block(), TOP_DOWN))
         assert more >= less
-    return (
-        "Tables 2 and 3; Table 9 by dataset (4 of 5 on Gemma) with its sums; the 24 cells of BV and Naive in whole "
-        "hundredths; spectheory's values at K = 1, and nine "
-        "calls in a row of its block verification and Naive with L = 3."
-    )
 
 
 def assert_averages(method: str, suffix: str = "", averages: tuple[int, int] | None = None) -> None:
@@ -136,14 +108,8 @@ def best_of_k(table: int) -> list[Fraction]:
     return [max(values) for values in zip(*(row(table, name) for name in BY_K), strict=True)]
 
 
-@claim("D-TAB-BEST", source="Delayed tree expansion, Sections 4.2 and 5")
-def traversal_best(effort: int) -> Verdict:
-    """Traversal is "consistently the best algorithm in both throughput and block efficiency across all sampling
-    configurations tested" (Section 4.2) and "significantly outperforms OT-based methods in all settings" (Section 5).
-
-    Read for each model and setting, as Tables 10 to 15 print them, with the best of Traversal's rows K = 2, 3, 4 and
-    without the rows of delayed expansion, which come later in the paper. Printed numbers are compared as they stand.
-    """
+@claim("D-TAB-BEST")
+def traversal_best(effort: int) -> Finding:
     beaten = {
         f"Table {table}, {name}": {SETTINGS[at]: [row(table, name)[at], best_of_k(table)[at]] for at in ats}
         for tables_of, _, _ in MEASURES.values()
@@ -163,23 +129,15 @@ def traversal_best(effort: int) -> Verdict:
     count = every(product(MEASURES, range(8)), leads)
     if not beaten or any("14" not in name and "15" not in name for name in beaten):
         raise ArithmeticError("Traversal is beaten elsewhere")
-    return Verdict(
+    return Finding(
         "corrected",
-        f"Averaged over the three models Traversal with K = 4 is the best in {count} of 16 settings and measures. On "
-        "Qwen and Gemma it is the best in each. On Llama NaiveTree, SpecInfer or SpecTr has more tokens per second in "
-        f"{len(lost[14])} of 8 settings (Table 14), and NaiveTree, SpecTr or Khisti the higher block efficiency in "
-        f"{len(lost[15])} of 8, one of them by {float(closest)} (Table 15). All these are OT-based, so there they are "
-        "not outperformed. Table 3 itself has SpecTr and SpecInfer above it on Llama.",
-        "exact comparison of the printed decimals",
+        {"count": count, "lost_14": len(lost[14]), "lost_15": len(lost[15]), "closest": closest},
         {"rival_and_best_traversal": beaten},
-        "Averaged over the models it is the best in every setting, in both measures; and model by model on Qwen and on "
-        f"Gemma. On Llama it is not in {len(lost[14])} of 8 settings in throughput and {len(lost[15])} of 8 in block "
-        "efficiency.",
     )
 
 
 @second("D-TAB-BEST")
-def _(verdict: Verdict) -> str:
+def _(finding: Finding) -> dict[str, Any]:
     for name in RIVALS:
         assert_averages(name)
     for by_setting, averages, by_dataset in MEASURES.values():
@@ -189,7 +147,7 @@ def _(verdict: Verdict) -> str:
             of = {n: mean([row(by_dataset, n)[5 * m + dataset] for m in range(3)]) for n in (*RIVALS, "Traversal 4")}
             assert max(of, key=lambda name: of[name]) == "Traversal 4"
         assert max(TABLES[averages], key=lambda name: row(averages, name)[3]) == "Traversal"
-    found = verdict.case["rival_and_best_traversal"]
+    found = finding.case["rival_and_best_traversal"]
     margins = [rival - best for settings in found.values() for rival, best in settings.values()]
     sure = sum(margin > 2 * 8 * 2 * ROUNDING for margin in margins)
     assert sure > len(margins) / 2
@@ -197,8 +155,4 @@ def _(verdict: Verdict) -> str:
     hundredths = [int(number.replace(".", "")) for number in TABLES[15]["Khisti"].split()]
     assert (len(lost["14,"]), len(lost["15,"]), hundredths[3]) == (5, 2, 685)
     assert max(TABLES[3], key=lambda name: row(3, name)[2]) in ("SpecTr", "SpecInfer")
-    return (
-        "Tables 2 and 3 are the averages of the rows of Tables 8 to 15, by setting and by dataset, within rounding; "
-        f"{sure} of the {len(margins)} margins are larger than what one misread number can hide there. Averaged "
-        "over the models Traversal is the best on each of the 5 datasets too, in both measures."
-    )
+    return {"sure": sure, "margins_seen": len(margins)}

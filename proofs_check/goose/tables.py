@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.printed import ROUNDED, decimals, is_mean, is_ratio, mean, numbers, rounds_to
-from proofs_check.verdict import Verdict, claim, every, second
 
 DATASETS = ("ClassEval", "GSM8K", "HumanEval", "MBPP", "MT-Bench")
 TABLE_3 = {
@@ -88,17 +88,8 @@ def synergy() -> tuple[list[Fraction], list[Fraction]]:
     return each, [mean(goose) / max(mean(pld), mean(tr)) for pld, tr, goose in rows]
 
 
-@claim("G-TABLES", source="Goose, Sections 5.3 and 5.4, D.2 and D.3, Tables 2 and 3")
-def tables(effort: int) -> Verdict:
-    """The text tells what Tables 2 and 3 print: removing a component degrades tau, and the Control row, all tokens from
-    transitions, changes it by 0.2% only; "synergy exceeds 1.0 on all 25 settings", by model 1.16 to 1.45 with mean
-    1.24; strong-affinity datasets (ClassEval, GSM8K) have a mean tau of 4.82, weak ones (MBPP, MT-Bench) 3.24, ratio
-    1.49; tau's coefficient of variation over the models is below 14% for all datasets but GSM8K, where it is 58.5%, and
-    11.7% without Llama-3-8B.
-
-    Columns whose heads are lost are read as tau by the outlier, 9.25. The coefficient of variation is taken of a sample
-    and of all there is, and each tau anywhere within its rounding.
-    """
+@claim("G-TABLES")
+def tables(effort: int) -> Finding:
     full, *less = (numbers(row) for row in TABLE_2.values())
     control = less.pop()
 
@@ -131,16 +122,16 @@ def tables(effort: int) -> Verdict:
     if not all({"HumanEval", "MT-Bench", "GSM8K"} <= set(names) for names in above.values()):
         raise ArithmeticError("the others are below 14%")
     percent = [f"{100 * float(cv_squared(v, sample=s)) ** 0.5:.1f}" for v in (gsm, without) for s in (True, False)]
-    return Verdict(
+    return Finding(
         "corrected",
-        f"Synergy is as told: above 1 in all {len(each)} settings, by model 1.16 to 1.45, mean 1.24, largest 2.05. "
-        "Removing a component loses what is printed, 2.9% to 5.1% on average of the five taus. The Control row changes "
-        f"tau by 0.2%, upwards: the sum of the five is {swapped}, with PLD tokens "
-        f"{whole}. Not as told: the means are {decimals(found[0])} and {decimals(found[1])} (without "
-        f"Vicuna-33B {decimals(four[0])} and {decimals(four[1])}); the coefficient of variation exceeds 14% on "
-        f"HumanEval and MT-Bench too, and on GSM8K it is {percent[0]}% as a sample or {percent[1]}%, without "
-        f"Llama-3-8B {percent[2]}% or {percent[3]}%.",
-        "exact comparison of the printed decimals, with intervals for their rounding",
+        {
+            "models": len(each),
+            "swapped": swapped,
+            "whole": whole,
+            "found": [*map(decimals, found)],
+            "four": [*map(decimals, four)],
+            "percent": percent,
+        },
         {
             "control": {"goose": whole, "without_PLD_tokens": swapped},
             "mean_tau": {"strong": decimals(found[0]), "weak": decimals(found[1]), "printed": ["4.82", "3.24"]},
@@ -148,14 +139,11 @@ def tables(effort: int) -> Verdict:
             "GSM8K_percent": {"of_a_sample": percent[0], "of_all": percent[1], "printed": "58.5"},
             "GSM8K_percent_without_Llama": {"of_a_sample": percent[2], "of_all": percent[3], "printed": "11.7"},
         },
-        "By Table 3 the synergy is as told, and strong-affinity datasets have a mean tau of 4.56, weak ones 3.08, "
-        "ratio 1.48. By Table 2 removing a component degrades tau; replacing PLD tokens by transitions raises it, by "
-        "0.2%.",
     )
 
 
 @second("G-TABLES")
-def tables_again(verdict: Verdict) -> str:
+def tables_again(finding: Finding) -> None:
     """Averages of Table 3, its overlap with Table 2, and whole hundredths."""
     for model in TABLE_3:
         for row in map(numbers, TABLE_3[model].values()):
@@ -171,11 +159,7 @@ def tables_again(verdict: Verdict) -> str:
     strong, weak = (sum(sum(hundredths[name]) for name in names) for names in (STRONG, WEAK))
     assert (strong, weak) == (4559, 3077)
     assert rounds_to(Fraction(strong, weak), Fraction("1.48"))
-    for name in verdict.case["above_14_percent"]["of_all"]:
+    for name in finding.case["above_14_percent"]["of_all"]:
         values = hundredths[name]
         squares = 5 * sum(v * v for v in values) - sum(values) ** 2  # 25 times the variance
         assert 100**2 * squares > 14**2 * sum(values) ** 2
-    return (
-        "the average speedups of Table 3 are those of its rows, Goose's row of Table 2 is that of Table 3, three "
-        "ratios of Table 2 follow; sums and variances in whole hundredths."
-    )

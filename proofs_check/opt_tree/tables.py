@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.printed import decimals, is_ratio, mean, numbers
-from proofs_check.verdict import Verdict, claim, every, second
 
 ALONE = {"LLaMA-2-7B": "51.89", "LLaMA-2-13B": "26.79", "LLaMA-2-70B": "6.29", "Vicuna-33B": "11.25"}
 """Tokens per second without drafts, Table 1."""
@@ -43,14 +43,8 @@ def higher(column: int) -> dict[str, list[str]]:
     return {" with ".join(key): values for key, values in both.items() if Fraction(values[1]) > Fraction(values[0])}
 
 
-@claim("O-TABLES", source="OPT-Tree, Section 4.5, Tables 1 and 3")
-def tables(effort: int) -> Verdict:
-    """By Table 3 "the mean acceptance length and the speedup ratio of speculative decoding with OPT-Tree are slightly
-    lower when the temperature is set to 1 than when the temperature is set to 0".
-
-    Read for each of the ten pairs of target and draft, on MT-Bench, OPT-Tree at temperature 0 as in Table 1. The
-    speedup is tokens per second over those without drafts.
-    """
+@claim("O-TABLES")
+def tables(effort: int) -> Finding:
     lengths, speedups = higher(0), higher(2)
     odd = [key for key, row in TABLE_3.items() if not _is_speedup(key, row)]
     every([(key, row) for key, row in TABLE_3.items() if key not in odd], lambda case: _is_speedup(*case))
@@ -61,21 +55,25 @@ def tables(effort: int) -> Verdict:
     ((target, draft),) = odd
     _, tokens, speedup = TABLE_3[target, draft].split()
     own = Fraction(tokens) / Fraction(ALONE[target])
-    return Verdict(
+    return Finding(
         "corrected",
-        f"At temperature 1 the length is higher in {len(lengths)} of 10 pairs, the speedup in {len(speedups)}. "
-        f"Elsewhere the length falls by up to {float(fell):.0%}. The averages of the ten lengths are "
-        f"{float(averages[0]):.2f} and {float(averages[1]):.2f}. Speedups of Table 3 are tokens per second over those "
-        f"of Table 1 without drafts, but for {target} with {draft}: {tokens} / {ALONE[target]} is {decimals(own)}, "
-        f"printed {speedup}.",
-        "exact comparison of the printed decimals",
+        {
+            "longer": len(lengths),
+            "faster": len(speedups),
+            "fell": fell,
+            "averages": averages,
+            "target": target,
+            "draft": draft,
+            "tokens": tokens,
+            "alone": ALONE[target],
+            "own": decimals(own),
+            "speedup": speedup,
+        },
         {
             "longer_at_temperature_1": lengths,
             "faster_at_temperature_1": speedups,
             f"{target} with {draft}": {"speedup_printed": speedup, "of_tokens_per_second": decimals(own)},
         },
-        "Averaged over the ten pairs the length is lower at temperature 1, by 8%; pair by pair the length is lower in "
-        "7 of 10, and so is the speedup.",
     )
 
 
@@ -85,31 +83,23 @@ def _is_speedup(key: tuple[str, str], row: str) -> bool:
 
 
 @second("O-TABLES")
-def tables_again(verdict: Verdict) -> str:
+def tables_again(finding: Finding) -> None:
     """Whole hundredths; Table 1's own speedups, and tokens per second where lengths rise."""
     for (target, _), row in TABLE_1.items():
         _, tokens, speedup = (int(x.replace(".", "")) for x in row.split())
         alone = int(ALONE[target].replace(".", ""))
         assert abs(100 * tokens - speedup * alone) <= 100 + alone
     pairs = [[int(table[key].split()[0].replace(".", "")) for table in (TABLE_1, TABLE_3)] for key in TABLE_1]
-    assert sum(b > a for a, b in pairs) == len(verdict.case["longer_at_temperature_1"]) == 3
+    assert sum(b > a for a, b in pairs) == len(finding.case["longer_at_temperature_1"]) == 3
     zero, one = (sum(column) for column in zip(*pairs, strict=True))
     assert 750 <= 10000 * (zero - one) // zero < 850
     speeds = [[int(table[key].split()[2].replace(".", "")) for table in (TABLE_1, TABLE_3)] for key in TABLE_1]
-    assert sum(b < a for a, b in speeds) == 10 - len(verdict.case["faster_at_temperature_1"]) == 7
+    assert sum(b < a for a, b in speeds) == 10 - len(finding.case["faster_at_temperature_1"]) == 7
     assert 6927 * 100 // 2679 == 258
-    return (
-        "whole hundredths throughout; each speedup of Table 1 is that of its tokens per second, so its rows are right."
-    )
 
 
-@claim("O-LAYER", source="OPT-Tree, Section 1")
-def layer(effort: int) -> Verdict:
-    """Of drafts with tree structure: "the same token can only appear once in the same tree layer".
-
-    A layer is the nodes of one depth; the trees are those of Section 3, whose nodes have the draft's most probable
-    tokens as children.
-    """
+@claim("O-LAYER")
+def layer(effort: int) -> Finding:
     law = [Fraction(3, 5), Fraction(2, 5)]
     hat = {(): Fraction(1)}
     for path in [(), (0,), (1,)]:
@@ -118,30 +108,25 @@ def layer(effort: int) -> Verdict:
     size = next(n for n in range(1, 7) if len({(len(x), x[-1]) for x in nodes[:n]}) < n)
     tree = nodes[:size]
     place = {path: at for at, path in enumerate([(), *tree])}
-    return Verdict(
+    return Finding(
         "false",
-        f"With the law (3/5, 2/5) behind every context the {size} most probable nodes, OPT-Tree's own choice, have the "
-        "same token twice at depth 2, behind each of the two tokens of depth 1: they are different texts, and both are "
-        "needed. Fewer nodes of this draft have no token twice.",
-        "the smallest number of nodes of one draft, by enumeration",
+        {"size": size},
         {
             "law": law,
             "parent": [-1, *(place[path[:-1]] for path in tree)],
             "node": ["", *("".join("AB"[token] for token in path) for path in tree)],
             "p_hat": {"".join("AB"[token] for token in path): hat[path] for path in tree},
         },
-        "The same token appears once among the children of a node: a tree has each text once.",
     )
 
 
 @second("O-LAYER")
-def layer_again(verdict: Verdict) -> str:
+def layer_again(finding: Finding) -> None:
     """The names of the nodes."""
-    names = verdict.case["node"][1:]
+    names = finding.case["node"][1:]
     last = [(len(name), name[-1]) for name in names]
     assert len(set(names)) == len(names)
     assert len(set(last)) < len(last)
-    worth, law = verdict.case["p_hat"], dict(zip("AB", verdict.case["law"], strict=True))
+    worth, law = finding.case["p_hat"], dict(zip("AB", finding.case["law"], strict=True))
     below = {name + token: worth[name] * p for name in names for token, p in law.items() if name + token not in names}
     assert min(worth.values()) >= max(below.values())
-    return "the names of the nodes are different texts, two of which end alike, and no node left out is more probable."

@@ -7,9 +7,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.printed import is_ratio, mean, numbers
 from proofs_check.small_drafts import Hat, Law, Nodes, Path, is_tree, select
-from proofs_check.verdict import Verdict, claim, every, second
 
 BENCHMARKS = ("MT-bench", "HumanEval", "GSM8K", "Alpaca", "CNN/DM", "Mean")
 TABLE_1_OURS = {
@@ -49,13 +49,8 @@ def row(text: str) -> list[Decimal]:
     return [Decimal(one) for one in text.split()]
 
 
-@claim("S-TABLES", source="SALF & TALF, Sections 1 and 4, Tables 1 and 2")
-def tables(effort: int) -> Verdict:
-    """Tables 1 and 2 agree with each other and the text: speedups of 2.16 to 3.48, baselines with beam search.
-
-    Section 4.1: `we set N = 60, k = 10, depth = 7 for beam search (used in EAGLE-2 and HASS)`, and the gains over both
-    are those of Table 1. The numbers are copied from the paper; they are what is checked, by equality.
-    """
+@claim("S-TABLES")
+def tables(effort: int) -> Finding:
     everything = [
         (one, key, name) for key, text in TABLE_1_OURS.items() for name, one in zip(BENCHMARKS, row(text), strict=True)
     ]
@@ -71,12 +66,9 @@ def tables(effort: int) -> Verdict:
         for loss in ("EAGLE-2", "HASS")
     }
     below = sum(one < Decimal(STATED[0]) for one, _, name in everything if name != "Mean")
-    return Verdict(
+    return Finding(
         "false",
-        f"Table 1 has {below} speedups below 2.16, the least {low[0]}; 2.16 is in Table 2 the mean of TALF with "
-        "optimal search, without SALF. The rows EAGLE-2 and HASS of Table 1 for Deepseek at temperature 0 are, number "
-        "by number, the rows of Table 2 with optimal tree search, not those with beam search.",
-        "equality and order of the printed decimals",
+        {"below": below, "low": low[0], "high": high[0], "gains": gains},
         {
             "stated_range": STATED,
             "least": f"{low[0]} ({low[1][0]}, temperature {low[1][1]}, {low[2]})",
@@ -85,16 +77,12 @@ def tables(effort: int) -> Verdict:
             "table_2_optimal": TABLE_2["optimal", "EAGLE-2"],
             "gain_percent": gains,
         },
-        f"By Table 1 the speedups are {low[0]} to {high[0]}. By Table 2 the mean gain for Deepseek at temperature 0 is "
-        f"{gains['beam EAGLE-2']} % over EAGLE-2 and {gains['beam HASS']} % over HASS with their own beam search; the "
-        f"printed {gains['optimal EAGLE-2']} % and {gains['optimal HASS']} % are over both with optimal tree search.",
     )
 
 
 @second("S-TABLES")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case = verdict.counterexample
+def _(finding: Finding) -> None:
+    case = finding.case
     for name in ("table_1_EAGLE_2", "table_2_beam", "table_2_optimal"):
         hundredths = [int(one.replace(".", "")) for one in case[name].split()]
         assert (
@@ -105,21 +93,10 @@ def _(verdict: Verdict) -> str:
         tenths = round(1000 * (best - hundredths) / hundredths)
         assert abs(tenths - int(case["gain_percent"][name].replace(".", ""))) <= 1
     assert int(case["least"][:4].replace(".", "")) < int(case["stated_range"][0].replace(".", ""))
-    return (
-        "in whole hundredths, each row's five speedups average to its printed mean, so no row is a slip of one digit."
-    )
 
 
-@claim("S-TAB-TEXT", source="SALF & TALF, Section 4.3, Table 2")
-def told(effort: int) -> Verdict:
-    """By Table 2 TALF improves the mean generation length by 12.9, 11.8 and 11.7% over EAGLE-2 and by 7.2, 7.3 and 3.5%
-    over HASS, under beam, optimal and SALF search; SALF added to optimal search has it fall by 6.2, 2.4 and 6.3% and
-    the speedup rise by 18.6, 17.9 and 14.4%, for EAGLE-2, HASS and TALF; optimal search has it longer than beam search
-    for every loss and benchmark.
-
-    The numbers of Table 2 stand anywhere within their rounding. Mean lengths are the printed ones, or those of the five
-    benchmarks as printed.
-    """
+@claim("S-TAB-TEXT")
+def told(effort: int) -> Finding:
     lengths = {tree: [numbers(text) for text in rows] for tree, rows in TAU.items()}
     tenth = Fraction(1, 1000)
 
@@ -143,11 +120,7 @@ def told(effort: int) -> Verdict:
         every([(new, old, 1 + percent / 100, tenth)], lambda case: is_ratio(*case))
     pairs = zip(lengths["beam"], lengths["optimal"], strict=True)
     count = every((pair for rows in pairs for pair in zip(*rows, strict=True)), lambda pair: pair[0] < pair[1])
-    return Verdict(
-        "holds",
-        f"All twelve percentages follow, and optimal search is longer in all {count} pairs, means included.",
-        "exact comparison of the printed decimals, with intervals for their rounding",
-    )
+    return Finding("holds", {"count": count})
 
 
 def with_laws(chosen: dict[Path, Law]) -> Hat:
@@ -182,25 +155,8 @@ def unties(hat: Hat) -> bool:
     return len(set(hat.values())) == len(hat)
 
 
-@claim("S-TALF", source="SALF & TALF, Sections 1 and 3.2, Algorithm 1", stated=False)
-def ideal_draft(effort: int) -> Verdict:
-    """A draft model that minimises the TALF loss on the target's tree G generates the same tree as the target.
-
-    L_n is least where the draft's law after n is the target's (claim T-CE has the proof), for each node n of G, the
-    root and the leaves included. Nothing is said about the nodes outside G, where the draft may have any law. "Any
-    dynamic tree construction algorithms can be used" (Section 3.2); two are looked at, draft and target with the same
-    one and no ties.
-
-    Proof for the N most probable nodes, as SpecExec finds them. A node outside G has an ancestor or itself, m, that is
-    the child of a node of G and not in G. Draft and target agree on m, which is below every node of G, and what is
-    below m is no more probable than m, under any law. So both have the same Top_N.
-
-    Proof for the beam search of EAGLE-2, which the paper trains with: k nodes expanded a layer, k children each, then
-    the N best of all. Let the target find N or more. By induction on the layers the draft expands the same nodes
-    of G, and so finds all of G. What else it finds is a child of a node of G, which the target finds too and does not
-    keep, or is below a node that is not in G: in each case it is less probable than every node of G and takes no place
-    from one, neither among the k of its layer nor among the N.
-    """
+@claim("S-TALF")
+def ideal_draft(effort: int) -> Finding:
     laws = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
     sizes = range(1, 2 + effort)
     inner: list[Path] = [path for length in range(3) for path in product(range(2), repeat=length)]
@@ -233,10 +189,12 @@ def ideal_draft(effort: int) -> Verdict:
 
     count = every(pairs(), lambda case: select(frozenset(case[1]), case[2], case[1]) == case[0] and is_tree(case[0]))
     beamed = every(beams(), lambda case: beam(*case[1:]) == case[0] and is_tree(case[0]))
-    return Verdict(
+    return Finding(
         "holds",
-        f"Proved in the statement; seen on {count:,} pairs of a target and a draft that agree on G for the most "
-        f"probable nodes and {beamed:,} for beams of 1 and 2 (N to 5, a law of its own at each node); 2 tokens, laws "
-        f"{' and '.join(f'({a}, {b})' for a, b in laws)}, full trees 3 deep, N of 1 to {sizes[-1]} drafted nodes.",
-        "a proof in words; exact enumeration",
+        {
+            "count": count,
+            "beamed": beamed,
+            "distributions": " and ".join((f"({a}, {b})" for a, b in laws)),
+            "largest": sizes[-1],
+        },
     )
