@@ -22,7 +22,6 @@ from proofs_check.delayed_trees import (  # noqa: I001 - in the paper's order
     decoders,
     roots,
     tables,
-    table_gains,
     solver_again,
 )
 
@@ -41,7 +40,6 @@ __all__ = [
     "solver_rates",
     "solver_trees",
     "solvers",
-    "table_gains",
     "tables",
     "traversal",
     "verification",

@@ -4,6 +4,6 @@ A tree of n nodes is no deeper than n, so a full tree of depth n stands for the 
 most probable tokens; a verifier emits the target's own token, greedy or sampled, and follows it down the tree.
 """
 
-from proofs_check.opt_tree import order, optimum, threshold, acceptance, tables, again  # noqa: I001 - in the paper's order
+from proofs_check.opt_tree import order, optimum, threshold, acceptance, tables, layer, again  # noqa: I001 - in the paper's order
 
-__all__ = ["acceptance", "again", "optimum", "order", "tables", "threshold"]
+__all__ = ["acceptance", "again", "layer", "optimum", "order", "tables", "threshold"]

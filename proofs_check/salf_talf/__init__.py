@@ -6,6 +6,6 @@ that they have no last layer. What drafting is worth is the sum of p-hat, the ex
 the target is as the draft.
 """
 
-from proofs_check.salf_talf import monotone, threshold, optimal, pruning, tables  # isort: skip  # the order of the claims
+from proofs_check.salf_talf import monotone, threshold, optimal, pruning, tables, ideal_draft  # isort: skip  # the order of the claims
 
-__all__ = ["monotone", "optimal", "pruning", "tables", "threshold"]
+__all__ = ["ideal_draft", "monotone", "optimal", "pruning", "tables", "threshold"]
