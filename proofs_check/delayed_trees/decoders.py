@@ -12,7 +12,9 @@ from fractions import Fraction
 from itertools import product
 
 from proofs_check.delayed_trees.cycles import arrays, played
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, flip, runs, shortfall
+from proofs_check.delayed_trees.walks import all_laws, shortfall
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 Policy = tuple[int, int]

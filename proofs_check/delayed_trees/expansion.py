@@ -14,13 +14,8 @@ from math import prod
 
 import spectheory as st
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
     Draft,
     Emitted,
-    Law,
-    Path,
-    Pick,
     Shape,
     Solver,
     World,
@@ -30,11 +25,12 @@ from proofs_check.delayed_trees.walks import (
     distance,
     drawn,
     listed,
-    runs,
     walked,
     words,
     worlds,
 )
+from proofs_check.plays import ONE, ZERO, Pick, runs
+from proofs_check.small_drafts import Law, Path
 from proofs_check.verdict import Verdict, claim, every, smallest
 
 RULES = 16

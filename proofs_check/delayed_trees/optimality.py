@@ -22,7 +22,9 @@ from proofs_check.delayed_trees.verification import (
     two_steps,
     within_w,
 )
-from proofs_check.delayed_trees.walks import ONE, ZERO, Path, World, worlds
+from proofs_check.delayed_trees.walks import World, worlds
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Path
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 

@@ -11,7 +11,9 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Shape, World, all_laws, runs
+from proofs_check.delayed_trees.walks import Shape, World, all_laws
+from proofs_check.plays import ONE, ZERO, runs
+from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 Forward = tuple[str, int, int]

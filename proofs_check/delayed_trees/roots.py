@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from proofs_check.delayed_trees.cycles import arrays, played
 from proofs_check.delayed_trees.decoders import Decoder, Policy, decoders, values
-from proofs_check.delayed_trees.walks import ZERO, Law
+from proofs_check.plays import ZERO
+from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_printed import (
-    ZERO,
     Khisti,
     KSeq,
     Procedure,
@@ -23,6 +22,7 @@ from proofs_check.delayed_trees.solver_printed import (
     tournaments,
     untuned,
 )
+from proofs_check.plays import ZERO
 from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, smallest
 

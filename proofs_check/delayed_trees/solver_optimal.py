@@ -10,8 +10,6 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     Setting,
     Tokens,
     acceptance,
@@ -22,6 +20,7 @@ from proofs_check.delayed_trees.solver_printed import (
     settings,
     spec_infer,
 )
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 from proofs_check.verdict import Verdict, claim, every, second
 from spectheory.otlp import OptimalTransport, SpecInfer, SpecTr

@@ -9,13 +9,8 @@ from itertools import product
 import spectheory as st
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
     Draft,
     Emitted,
-    Law,
-    Path,
-    Pick,
     Shape,
     World,
     all_laws,
@@ -24,13 +19,13 @@ from proofs_check.delayed_trees.walks import (
     depth_kept,
     distance,
     drawn,
-    flip,
     normalised,
-    runs,
     shortfall,
     words,
     worlds,
 )
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Law, Path
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 

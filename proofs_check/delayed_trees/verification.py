@@ -14,22 +14,9 @@ from typing import Any
 import numpy as np
 
 import spectheory as st
-from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
-    Emitted,
-    Path,
-    Pick,
-    World,
-    completed,
-    distance,
-    drawn,
-    flip,
-    normalised,
-    runs,
-    shortfall,
-    worlds,
-)
+from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Path
 from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory.certify.zoo.chains import block_stopping_with_weight
 from spectheory.core.chance import branches
