@@ -33,15 +33,16 @@ def drafts(depth: int, tokens: int, largest: int) -> Iterator[Hat]:
     """Every model with one of `laws` at each inner node of the full tree."""
     inner = [path for length in range(depth) for path in product(range(tokens), repeat=length)]
     for chosen in product(laws(tokens, largest), repeat=len(inner)):
-        yield _grown(dict(zip(inner, chosen, strict=True)))
+        yield grown(dict(zip(inner, chosen, strict=True)))
 
 
 def same_law(law: Law, depth: int) -> Hat:
     """The model with one law at every node."""
-    return _grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
+    return grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
 
 
-def _grown(laws: dict[Path, Law]) -> Hat:
+def grown(laws: dict[Path, Law]) -> Hat:
+    """The model with these laws at the inner nodes, parents before children."""
     hat: Hat = {(): Fraction(1)}
     for path, law in laws.items():
         hat |= {(*path, token): hat[path] * probability for token, probability in enumerate(law)}

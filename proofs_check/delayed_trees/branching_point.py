@@ -10,7 +10,9 @@ from math import prod
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
-from proofs_check.delayed_trees.walks import ONE, Draft, Law, Shape, World, parents, worlds
+from proofs_check.delayed_trees.walks import Draft, Shape, World, parents, worlds
+from proofs_check.plays import ONE
+from proofs_check.small_drafts import Law
 
 
 def rollouts(nodes: int) -> list[Shape]:

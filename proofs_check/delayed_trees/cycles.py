@@ -9,7 +9,9 @@ from typing import Any
 import numpy as np
 
 import spectheory as st
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, array
+from proofs_check.delayed_trees.walks import array
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Law
 from spectheory.core.chance import branches
 
 NAIVE = st.verify.TopDown(st.otlp.Naive())

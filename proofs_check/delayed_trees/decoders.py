@@ -14,7 +14,9 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.cycles import arrays, played
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, flip, runs, shortfall
+from proofs_check.delayed_trees.walks import all_laws, shortfall
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Law
 
 Policy = tuple[int, int]
 """Drafted tokens, 0 or 1, behind each last token."""

@@ -15,13 +15,8 @@ from math import prod
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
     Draft,
     Emitted,
-    Law,
-    Path,
-    Pick,
     Shape,
     Solver,
     World,
@@ -31,11 +26,12 @@ from proofs_check.delayed_trees.walks import (
     distance,
     drawn,
     listed,
-    runs,
     walked,
     words,
     worlds,
 )
+from proofs_check.plays import ONE, ZERO, Pick, runs
+from proofs_check.small_drafts import Law, Path
 
 RULES = 16
 """Functions from two drafted tokens of two to a token."""

@@ -11,7 +11,9 @@ from fractions import Fraction
 from itertools import product
 
 from proofs_check.delayed_trees.verification import Judged, as_published, block, naive
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Path, World, all_laws, completed
+from proofs_check.delayed_trees.walks import World, all_laws, completed
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Law, Path
 
 Pairs = tuple[tuple[Law, Law], tuple[Law, Law]]
 """(p, q) behind each last token."""

@@ -23,7 +23,9 @@ from proofs_check.delayed_trees.verification import (
     two_steps,
     within_w,
 )
-from proofs_check.delayed_trees.walks import ONE, ZERO, Path, World, worlds
+from proofs_check.delayed_trees.walks import World, worlds
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Path
 
 
 def any_verifier_at_most(world: World, length: int) -> Fraction:

@@ -12,7 +12,9 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Shape, World, all_laws, runs
+from proofs_check.delayed_trees.walks import Shape, World, all_laws
+from proofs_check.plays import ONE, ZERO, runs
+from proofs_check.small_drafts import Law
 
 Forward = tuple[str, int, int]
 """(model, new tokens, length of the context with them)."""

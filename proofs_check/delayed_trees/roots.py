@@ -8,7 +8,8 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.cycles import arrays, played
 from proofs_check.delayed_trees.decoders import Decoder, Policy, decoders, values
-from proofs_check.delayed_trees.walks import ZERO, Law
+from proofs_check.plays import ZERO
+from proofs_check.small_drafts import Law
 
 
 @claim("D-ROOTS")

@@ -8,7 +8,6 @@ from fractions import Fraction
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_printed import (
-    ZERO,
     Khisti,
     KSeq,
     Procedure,
@@ -24,6 +23,7 @@ from proofs_check.delayed_trees.solver_printed import (
     tournaments,
     untuned,
 )
+from proofs_check.plays import ZERO
 from proofs_check.small_drafts import Law
 
 Draws = tuple[Law, Law, Tokens]

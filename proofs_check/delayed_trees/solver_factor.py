@@ -10,7 +10,8 @@ import sympy as sp
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
-from proofs_check.delayed_trees.solver_printed import ONE, ZERO, KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 

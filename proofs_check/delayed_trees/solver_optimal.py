@@ -12,8 +12,6 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     Setting,
     Tokens,
     acceptance,
@@ -24,6 +22,7 @@ from proofs_check.delayed_trees.solver_printed import (
     settings,
     spec_infer,
 )
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 from spectheory.otlp import OptimalTransport, SpecInfer, SpecTr
 

@@ -13,16 +13,16 @@ from functools import cache
 from itertools import pairwise, permutations, product
 from math import prod
 
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
 from proofs_check.small_drafts import Law, laws
-from spectheory.core.chance import Replay, branches
 
 Tokens = tuple[int, ...]
 Pair = tuple[Law, Law]
 Setting = tuple[Law, Law, int]
-Procedure = Callable[[Replay, Law, Law, Tokens], int]
-"""Draws the emitted token from (rng, p, q, drafts)."""
+Procedure = Callable[[Pick, Law, Law, Tokens], int]
+"""Draws the emitted token from (pick, p, q, drafts)."""
 
-ZERO, ONE = Fraction(0), Fraction(1)
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
 """By effort: tokens, largest common denominator of a law, and most drafts."""
 
@@ -52,43 +52,21 @@ def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:
         yield drafts, prod((q[token] for token in drafts), start=ONE)
 
 
-def proportional(weights: Sequence[Fraction]) -> Law:
-    """The weights over their sum; 0 where that is 0."""
-    total = sum(weights, ZERO)
-    return tuple(weight / total if total else ZERO for weight in weights)
-
-
-def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
-    """(p - q)+."""
-    return tuple(max(a - b, ZERO) for a, b in zip(p, q, strict=True))
-
-
 def smaller(p: Sequence[Fraction], q: Sequence[Fraction], rho: Fraction = ONE) -> Law:
     """min(p / rho, q)."""
     return tuple(min(a / rho, b) for a, b in zip(p, q, strict=True))
 
 
-def accepts(rng: Replay, ratio: Fraction) -> bool:
-    """Whether a uniform number is at most `ratio`."""
-    chance = min(ONE, ratio)
-    return bool(rng.choice((True, False), p=(chance, 1 - chance)))
-
-
-def sample(rng: Replay, law: Law) -> int:
-    """A token of the law."""
-    return int(rng.choice(len(law), p=law))
-
-
-def nss(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def nss(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 1."""
-    return sample(rng, p)
+    return pick(p)
 
 
-def naive(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def naive(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 2."""
-    if accepts(rng, p[drafts[0]] / q[drafts[0]]):
+    if flip(pick, p[drafts[0]] / q[drafts[0]]):
         return drafts[0]
-    return sample(rng, proportional(excess(p, q)))
+    return pick(normalised(excess(p, q)))
 
 
 @dataclass(frozen=True)
@@ -97,12 +75,12 @@ class KSeq:
 
     rho: Fraction
 
-    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    def __call__(self, pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
         """The emitted token."""
         for token in drafts:
-            if accepts(rng, p[token] / q[token] / self.rho):
+            if flip(pick, p[token] / q[token] / self.rho):
                 return token
-        return sample(rng, proportional(excess(p, self.placed(p, q, len(drafts)))))
+        return pick(normalised(excess(p, self.placed(p, q, len(drafts)))))
 
     def placed(self, p: Law, q: Law, k: int) -> Law:
         """What the tries emit: gamma min(p / rho, q)."""
@@ -111,16 +89,15 @@ class KSeq:
         return tuple(gamma * mass for mass in smaller(p, q, self.rho))
 
 
-def spec_infer(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def spec_infer(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 4."""
     left = list(drafts)
     while left:
-        token = rng.choice(left)
-        if accepts(rng, p[token] / q[token]):
+        token = left.pop(pick([Fraction(1, len(left))] * len(left)))
+        if flip(pick, p[token] / q[token]):
             return token
-        p = proportional(excess(p, q))
-        left.remove(token)
-    return sample(rng, p)
+        p = normalised(excess(p, q))
+    return pick(p)
 
 
 @dataclass(frozen=True)
@@ -133,12 +110,12 @@ class Khisti:
 
     wins: tuple[Law, ...]
 
-    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    def __call__(self, pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
         """The emitted token."""
         winner = drafts[0]
         for token in drafts[1:]:
-            winner = winner if accepts(rng, self.wins[winner][token]) else token
-        return naive(rng, p, self.winner_law(q, len(drafts)), (winner,))
+            winner = winner if flip(pick, self.wins[winner][token]) else token
+        return naive(pick, p, self.winner_law(q, len(drafts)), (winner,))
 
     def winner_law(self, q: Law, k: int) -> Law:
         """The law r of the last winner of k drafts."""
@@ -184,10 +161,8 @@ def tournaments(tokens: int) -> list[Khisti]:
 @cache
 def law(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> Law:
     """The law of the emitted token given the drafts, by playing every coin."""
-    emitted = [ZERO] * len(p)
-    for token, chance in branches(lambda rng: rule(rng, p, q, drafts)):
-        emitted[token] += chance
-    return tuple(emitted)
+    emitted = runs(lambda pick: rule(pick, p, q, drafts))
+    return tuple(emitted.get(token, ZERO) for token in range(len(p)))
 
 
 def output(rule: Procedure, p: Law, q: Law, k: int) -> Law:

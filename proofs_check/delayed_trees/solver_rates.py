@@ -13,25 +13,23 @@ from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     Khisti,
     KSeq,
     Setting,
     acceptance,
     by_order,
-    excess,
     factors,
     naive,
     nss,
     over,
-    proportional,
     settings,
     smaller,
     spec_infer,
     tournaments,
     untuned,
 )
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 
@@ -76,7 +74,7 @@ def exact_acceptance(rule: Khisti, p: Law, q: Law, k: int) -> Fraction:
 
     r = winner(None)
     refused = excess(r, p)
-    rest = proportional(excess(p, r))
+    rest = normalised(excess(p, r))
     total = sum(smaller(p, r), ZERO)
     for y in tokens:
         if rest[y]:
@@ -95,7 +93,7 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
         mass += q[token]
         reached[token] = mass
     r = tuple(reached[t] ** k - (reached[t] - q[t]) ** k for t in range(len(q)))
-    rest, total = proportional(excess(p, r)), sum(smaller(p, r), ZERO)
+    rest, total = normalised(excess(p, r)), sum(smaller(p, r), ZERO)
     sums = [ZERO] * k
     for y in order:
         met = -sum((comb(k, j) * (-q[y]) ** j * sums[j] for j in range(1, k)), ZERO)

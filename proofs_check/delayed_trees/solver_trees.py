@@ -12,8 +12,6 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     Khisti,
     KSeq,
     Pair,
@@ -32,6 +30,7 @@ from proofs_check.delayed_trees.solver_printed import (
     spec_infer,
     untuned,
 )
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 

@@ -9,29 +9,24 @@ from itertools import product
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     KSeq,
     Pair,
     Setting,
     Tokens,
-    accepts,
     drafted,
-    excess,
     law,
     naive,
     nss,
     output,
     over,
     pairs,
-    proportional,
-    sample,
     settings,
     spec_infer,
     tournaments,
 )
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, Pick, flip, runs
 from proofs_check.small_drafts import Law
-from spectheory.core.chance import Replay, branches
 
 Path = list[tuple[Pair, int]]
 """At each node the laws (p, q) and the token drafted from q."""
@@ -98,32 +93,29 @@ def _shown(law: Law) -> str:
     return f"({', '.join(map(str, law))})"
 
 
-def independent_coins(rng: Replay, path: Path, end: Law) -> Stop:
+def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:
     """Section 3.1: a coin for each node, then the deepest one whose ancestors are all accepted, then the residual."""
-    accepted = [accepts(rng, p[token] / q[token]) for (p, q), token in path]
+    accepted = [flip(pick, p[token] / q[token]) for (p, q), token in path]
     kept = accepted.index(False) if False in accepted else len(path)
     if kept == len(path):
-        return kept, sample(rng, end)
-    return kept, sample(rng, proportional(excess(*path[kept][0])))
+        return kept, pick(end)
+    return kept, pick(normalised(excess(*path[kept][0])))
 
 
-def top_down(rng: Replay, path: Path, end: Law) -> Stop:
+def top_down(pick: Pick, path: Path, end: Law) -> Stop:
     """Section 3.2: Algorithm 2 at each node, on to the child that it emits, until there is none."""
     for depth, ((p, q), child) in enumerate(path):
-        token = naive(rng, p, q, (child,))
+        token = naive(pick, p, q, (child,))
         if token != child:
             return depth, token
-    return len(path), sample(rng, end)
+    return len(path), pick(end)
 
 
-def stops(rule: Callable[[Replay, Path, Law], Stop], path: Path) -> dict[Stop, Fraction]:
+def stops(rule: Callable[[Pick, Path, Law], Stop], path: Path) -> dict[Stop, Fraction]:
     """The law of (kept tokens, next token) given the drafted path, by playing every coin."""
     tokens = len(path[0][0][0])
     end = tuple(Fraction(2 * t + 1, tokens**2) for t in range(tokens))
-    found: dict[Stop, Fraction] = {}
-    for stop, chance in branches(lambda rng: rule(rng, path, end)):
-        found[stop] = found.get(stop, ZERO) + chance
-    return {stop: chance for stop, chance in found.items() if chance}
+    return runs(lambda pick: rule(pick, path, end))
 
 
 @claim("D-NAIVE-OT")

@@ -10,13 +10,8 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
     Draft,
     Emitted,
-    Law,
-    Path,
-    Pick,
     Shape,
     World,
     all_laws,
@@ -25,13 +20,13 @@ from proofs_check.delayed_trees.walks import (
     depth_kept,
     distance,
     drawn,
-    flip,
     normalised,
-    runs,
     shortfall,
     words,
     worlds,
 )
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Law, Path
 
 
 class Judging:

@@ -15,22 +15,9 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
-    Emitted,
-    Path,
-    Pick,
-    World,
-    completed,
-    distance,
-    drawn,
-    flip,
-    normalised,
-    runs,
-    shortfall,
-    worlds,
-)
+from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
 from spectheory.core.chance import branches
 

@@ -12,16 +12,14 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 from math import lcm
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 import spectheory as st
+from proofs_check.plays import ONE, ZERO, Pick, gathered
 from proofs_check.small_drafts import Law, Path
 
-Result = TypeVar("Result")
-Pick = Callable[[Sequence[Fraction]], int]
-"""Draws an index with the given probabilities."""
 Draft = tuple[Path, ...]
 Shape = tuple[int, int, int]
 """(K, L1, L2) of Definition 5.2."""
@@ -29,7 +27,6 @@ Solver = Callable[[Law, Law, Path], Law]
 """(p, q, list of drafted tokens) -> law of the emitted token: the branching probabilities of Definition 5.3."""
 Emitted = dict[Path, Fraction]
 """The law of accepted tokens and the token after them; that token is left out behind the last drafted ones."""
-ONE, ZERO = Fraction(1), Fraction(0)
 
 
 @dataclass(frozen=True)
@@ -104,42 +101,6 @@ def _complexity(table: Sequence[Sequence[Law]]) -> int:
     return sum(lcm(*(weight.denominator for weight in law)) for pair in table for law in pair)
 
 
-class _Run:
-    """One run of a program: its first choices are given, further ones are the first that are possible."""
-
-    def __init__(self, forced: Path) -> None:
-        self.forced, self.taken, self.chance = forced, [], ONE
-        self.others: list[Path] = []
-
-    def pick(self, law: Sequence[Fraction]) -> int:
-        here = len(self.taken)
-        if here < len(self.forced):
-            choice = self.forced[here]
-        else:
-            choice, *others = [index for index, weight in enumerate(law) if weight]
-            self.others += [(*self.taken, other) for other in others]
-        self.taken.append(choice)
-        self.chance *= law[choice]
-        return choice
-
-
-def runs(program: Callable[[Pick], Result]) -> dict[Result, Fraction]:
-    """The law of what a program returns, by running it through every outcome of its draws; it draws only by `pick`."""
-    found: dict[Result, Fraction] = {}
-    waiting: list[Path] = [()]
-    while waiting:
-        run = _Run(waiting.pop())
-        result = program(run.pick)
-        found[result] = found.get(result, ZERO) + run.chance
-        waiting += run.others
-    return found
-
-
-def flip(pick: Pick, chance: Fraction) -> bool:
-    """A coin."""
-    return pick((1 - chance, chance)) == 1
-
-
 def drawn(pick: Pick, world: World, shape: Shape) -> Draft:
     """A random (K, L1, L2)-delayed tree, by Definition 5.2: a trunk, then K independent continuations."""
     paths, trunk, length = shape
@@ -178,12 +139,11 @@ def depth_kept(draft: Draft, emitted: Path) -> int:
 
 def completed(world: World, emitted: Emitted, length: int) -> Emitted:
     """The law of texts of `length` tokens when the target goes on behind what was emitted."""
-    found: Emitted = {}
-    for start, chance in emitted.items():
-        for rest in product(range(world.size), repeat=length - len(start)):
-            text = (*start, *rest)
-            found[text] = found.get(text, ZERO) + chance * world.chance(rest, 0, start)
-    return {text: chance for text, chance in found.items() if chance}
+    return gathered(
+        ((*start, *rest), chance * world.chance(rest, 0, start))
+        for start, chance in emitted.items()
+        for rest in product(range(world.size), repeat=length - len(start))
+    )
 
 
 def distance(one: Emitted, other: Emitted) -> Fraction:
@@ -191,15 +151,20 @@ def distance(one: Emitted, other: Emitted) -> Fraction:
     return sum((abs(one.get(text, ZERO) - other.get(text, ZERO)) for text in {*one, *other}), ZERO) / 2
 
 
+def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
+    """(p - q)+, not normalised."""
+    return tuple(max(x - y, ZERO) for x, y in zip(p, q, strict=True))
+
+
 def shortfall(weight: Fraction, p: Law, q: Law) -> Law:
     """(w p - q)+, not normalised."""
-    return tuple(max(weight * x - y, ZERO) for x, y in zip(p, q, strict=True))
+    return excess([weight * x for x in p], q)
 
 
-def normalised(weights: Sequence[Fraction], otherwise: Law) -> Law:
-    """The law with these weights; `otherwise` where they are all 0."""
+def normalised(weights: Sequence[Fraction], otherwise: Law | None = None) -> Law:
+    """The distribution with these weights; `otherwise`, or 0 throughout, where they are all 0."""
     total = sum(weights, ZERO)
-    return tuple(weight / total for weight in weights) if total else otherwise
+    return tuple(weight / total for weight in weights) if total else otherwise or (ZERO,) * len(weights)
 
 
 def parents(draft: Draft) -> list[int]:
