@@ -44,8 +44,7 @@ def equally_spaced_roots(effort: int) -> Verdict:
         "where the roots are spread as the positions are.",
         "small decoders played whole, stationary laws in fractions, smallest laws first",
         {
-            "p_behind_each_token": decoder.p,
-            "q_behind_each_token": decoder.q,
+            **decoder.shown(),
             "share_of_positions": positions(decoder),
             "share_of_roots": decoder.roots(always),
             "mean_over_positions": by_position(decoder),
