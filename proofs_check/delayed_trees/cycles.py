@@ -10,7 +10,7 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.delayed_trees.walks import array
-from proofs_check.plays import ONE, ZERO
+from proofs_check.plays import ONE, ZERO, gathered
 from proofs_check.small_drafts import Law
 from spectheory.core.chance import branches
 
@@ -28,14 +28,17 @@ def played(
     turns: list[dict[tuple[int, int], Fraction]] = []
     for last in (0, 1):
         start = st.World(lambda c, s=last: world.p((s, *c)), lambda c, s=last: world.q((s, *c)))
-        law: dict[tuple[int, int], Fraction] = {}
-        for draft, chance in branches(lambda rng, w=start, n=policy[last]: st.Paths(1, n).grow(w, rng)):
-            outcome = verifier.outcome(draft, start.target(draft)) if chance else None
-            for node, stop in enumerate(outcome.stop if outcome else []):
-                for token, x in enumerate(outcome.next_token[node] if outcome else []):
-                    key = len(draft.context(node)) + 1, token
-                    law[key] = law.get(key, ZERO) + chance * stop * x
-        turns.append(law)
+        drafts = branches(lambda rng, w=start, n=policy[last]: st.Paths(1, n).grow(w, rng))
+        turns.append(
+            gathered(
+                ((len(draft.context(node)) + 1, token), chance * stop * x)
+                for draft, chance in drafts
+                if chance
+                for outcome in [verifier.outcome(draft, start.target(draft))]
+                for node, stop in enumerate(outcome.stop)
+                for token, x in enumerate(outcome.next_token[node])
+            )
+        )
     at, tokens, seen = [ONE, ZERO], ZERO, ZERO
     for _ in range(cycles):
         tokens += sum((at[last] * n * x for last in (0, 1) for (n, _), x in turns[last].items()), ZERO)

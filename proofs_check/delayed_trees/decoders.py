@@ -14,7 +14,9 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.cycles import arrays, played
-from proofs_check.delayed_trees.walks import all_laws, shortfall
+from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
+from proofs_check.delayed_trees.verification import naive
+from proofs_check.delayed_trees.walks import all_laws
 from proofs_check.plays import ONE, ZERO, Pick, flip, runs
 from proofs_check.small_drafts import Law
 
@@ -24,29 +26,17 @@ Policy = tuple[int, int]
 
 @dataclass(frozen=True)
 class Decoder:
-    """Target and draft laws behind each last token, and the time of a draft forward; a target forward takes 1."""
+    """Target and draft distributions after each last token, and the time of a draft forward; a target forward takes 1.
 
-    p: tuple[Law, Law]
-    q: tuple[Law, Law]
+    Drafts are verified by Naive.
+    """
+
+    pairs: Pairs
     draft: Fraction
 
-    def cycle(self, last: int, length: int) -> dict[tuple[int, int], Fraction]:
-        """The law of (tokens, last token) after one cycle with so many drafted tokens, 0 or 1, verified by Naive."""
-
-        def program(pick: Pick) -> tuple[int, int]:
-            if not length:
-                return 1, pick(self.p[last])
-            drafted = pick(self.q[last])
-            if flip(pick, min(ONE, self.p[last][drafted] / self.q[last][drafted])):
-                return 2, pick(self.p[drafted])
-            rest = shortfall(ONE, self.p[last], self.q[last])
-            return 1, pick([x / sum(rest) for x in rest])
-
-        return runs(program)
-
     def tokens(self, last: int, length: int) -> Fraction:
-        """E[tau + 1] behind a last token."""
-        return sum((n * chance for (n, _), chance in self.cycle(last, length).items()), ZERO)
+        """E[tau + 1] after a last token."""
+        return tokens_of(cycle(self.pairs, last, naive, length))
 
     def seconds(self, length: int) -> Fraction:
         """Of one cycle."""
@@ -54,20 +44,21 @@ class Decoder:
 
     def roots(self, policy: Policy) -> Law | None:
         """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
-        turns = [
-            sum((x for (_, to), x in self.cycle(here, policy[here]).items() if to != here), ZERO) for here in (0, 1)
-        ]
-        total = sum(turns, ZERO)
-        return (turns[1] / total, turns[0] / total) if total else None
+        return roots([cycle(self.pairs, last, naive, length) for last, length in enumerate(policy)])
 
     def long_run(self, policy: Policy) -> tuple[Fraction, Fraction, Fraction] | None:
         """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run."""
-        roots = self.roots(policy)
-        if roots is None:
+        shares = self.roots(policy)
+        if shares is None:
             return None
-        parts = [(share, self.tokens(at, policy[at]), self.seconds(policy[at])) for at, share in enumerate(roots)]
+        parts = [(share, self.tokens(at, policy[at]), self.seconds(policy[at])) for at, share in enumerate(shares)]
         tokens = sum((share * n for share, n, _ in parts), ZERO)
         return tokens, tokens / sum(share * t for share, _, t in parts), sum((s * n / t for s, n, t in parts), ZERO)
+
+    def shown(self) -> dict[str, Any]:
+        """The distributions as data."""
+        p, q = zip(*self.pairs, strict=True)
+        return {"p_behind_each_token": p, "q_behind_each_token": q}
 
 
 POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -75,8 +66,8 @@ POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 def decoders(largest: int) -> list[Decoder]:
     """All with such laws and a draft that takes 1/2, 1/3 or 1/4 of the target's time, in which no policy is stuck."""
-    pairs = [(one, other) for one in all_laws(2, largest) for other in all_laws(2, largest)]
-    found = [Decoder(p, q, Fraction(1, d)) for p, q, d in product(pairs, pairs, (2, 3, 4))]
+    laws = list(product(all_laws(2, largest), repeat=2))
+    found = [Decoder(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
     return [one for one in found if all(one.roots(policy) for policy in POLICIES)]
 
 
@@ -144,8 +135,7 @@ def objective(effort: int) -> Finding:
         "false",
         {"count": count},
         {
-            "p_behind_each_token": decoder.p,
-            "q_behind_each_token": decoder.q,
+            **decoder.shown(),
             "draft_seconds": decoder.draft,
             "target_seconds": ONE,
             "best_by_eq_9": {

@@ -30,7 +30,7 @@ from proofs_check.delayed_trees.walks import (
     words,
     worlds,
 )
-from proofs_check.plays import ONE, ZERO, Pick, runs
+from proofs_check.plays import ONE, ZERO, Pick, gathered, runs
 from proofs_check.small_drafts import Law, Path
 
 RULES = 16
@@ -87,10 +87,8 @@ def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = Non
 
 def texts(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> Emitted:
     """The law of the first L1 + L2 tokens of the text."""
-    emitted: Emitted = {}
-    for (_, tokens), chance in walk_law(world, shape, solver, trunk).items():
-        emitted[tokens] = emitted.get(tokens, ZERO) + chance
-    return completed(world, emitted, shape[1] + shape[2])
+    walks = walk_law(world, shape, solver, trunk)
+    return completed(world, gathered((tokens, x) for (_, tokens), x in walks.items()), shape[1] + shape[2])
 
 
 def tokens_emitted(world: World, shape: Shape, solver: Solver) -> Fraction:
@@ -178,11 +176,8 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
     """The law of the average of s independent ones."""
     sums = {ZERO: ONE}
     for _ in range(s):
-        new: dict[Fraction, Fraction] = {}
-        for (x, a), (y, b) in product(sums.items(), values.items()):
-            new[x + y] = new.get(x + y, ZERO) + a * b
-        sums = new
-    return {total / s: chance for total, chance in sums.items()}
+        sums = gathered((x + y / s, a * b) for (x, a), (y, b) in product(sums.items(), values.items()))
+    return sums
 
 
 @claim("D-UNB")
@@ -190,17 +185,14 @@ def estimator(effort: int) -> Finding:
 
     def right(case: tuple[World, Shape, Solver]) -> bool:
         world, shape, solver = case
-        given: dict[Fraction, Fraction] = {}
+        drafts = trees(world, shape).items()
+        given = gathered((inner_sum(world, draft, shape[1], solver), chance) for draft, chance in drafts)
         within = ZERO
-        for draft, chance in trees(world, shape).items():
-            value = inner_sum(world, draft, shape[1], solver)
-            given[value] = given.get(value, ZERO) + chance
-            coins = runs(lambda pick, d=draft: len(walked_depth(pick, world, d, shape[1], solver)))
+        for draft, chance in drafts:
+            coins = runs(lambda pick, d=draft: depth_walked(pick, world, d, shape[1], solver))
             within += chance * spread({Fraction(tau): x for tau, x in coins.items()})[1]
-        walks: dict[Fraction, Fraction] = {}
-        for (tau, _), chance in walk_law(world, shape, solver).items():
-            walks[Fraction(tau + 1)] = walks.get(Fraction(tau + 1), ZERO) + chance
-        mean, variance = spread(walks)
+        walks = walk_law(world, shape, solver).items()
+        mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in walks))
         return spread(averaged(given, 4)) == (mean, (variance - within) / 4)
 
     cases = grid(effort)[:: 4 // effort]
@@ -208,7 +200,6 @@ def estimator(effort: int) -> Finding:
     return Finding("holds", {"count": count})
 
 
-def walked_depth(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> Path:
-    """The drafted tokens that a walk keeps."""
-    emitted = walked(pick, world, draft, trunk, solver)
-    return emitted[: depth_kept(draft, emitted)]
+def depth_walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> int:
+    """How many drafted tokens a walk keeps."""
+    return depth_kept(draft, walked(pick, world, draft, trunk, solver))

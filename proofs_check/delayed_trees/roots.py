@@ -37,8 +37,7 @@ def equally_spaced_roots(effort: int) -> Finding:
         "false",
         {"count": count},
         {
-            "p_behind_each_token": decoder.p,
-            "q_behind_each_token": decoder.q,
+            **decoder.shown(),
             "share_of_positions": positions(decoder),
             "share_of_roots": decoder.roots(always),
             "mean_over_positions": by_position(decoder),

@@ -25,7 +25,7 @@ from proofs_check.delayed_trees.walks import (
     words,
     worlds,
 )
-from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Law, Path
 
 
@@ -69,10 +69,11 @@ class Judging:
 
 def output(world: World, shape: Shape, *, merge: bool, strike: bool) -> Emitted:
     """The law of texts when such drafts are traversed."""
-    emitted: Emitted = {}
-    for draft, chance in runs(lambda pick: drawn(pick, world, shape)).items():
-        for end, x in Judging(world, draft, merge=merge, strike=strike).emitted.items():
-            emitted[end] = emitted.get(end, ZERO) + chance * x
+    emitted = gathered(
+        (end, chance * x)
+        for draft, chance in runs(lambda pick: drawn(pick, world, shape)).items()
+        for end, x in Judging(world, draft, merge=merge, strike=strike).emitted.items()
+    )
     return completed(world, emitted, shape[1] + shape[2])
 
 

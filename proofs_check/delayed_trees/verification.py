@@ -16,7 +16,7 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
-from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
 from spectheory.core.chance import branches
@@ -107,10 +107,7 @@ def tree_monte_carlo(world: World, length: int) -> Judged:
 
 def output(world: World, judged: Judged, length: int) -> Emitted:
     """The law of the first `length` tokens of the text."""
-    emitted: Emitted = {}
-    for (_, _, tokens), chance in judged.items():
-        emitted[tokens] = emitted.get(tokens, ZERO) + chance
-    return completed(world, emitted, length)
+    return completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
 
 
 def is_lossless(world: World, judged: Judged, length: int) -> bool:
@@ -196,13 +193,13 @@ def drafts_of_library(world: World, length: int) -> list[tuple[st.Draft, Fractio
 
 def library_output(world: World, verifier: Any, drafts: list[tuple[st.Draft, Fraction]], length: int) -> Emitted:
     """The law of texts under a verifier of spectheory, cut to `length` tokens."""
-    emitted: Emitted = {}
-    for draft, chance in drafts:
-        outcome = verifier.outcome(draft, world.library().target(draft))
-        for node, stop in enumerate(outcome.stop):
-            for token, weight in enumerate(outcome.next_token[node]):
-                text = (*draft.context(node), token)[:length]
-                emitted[text] = emitted.get(text, ZERO) + chance * stop * weight
+    emitted = gathered(
+        ((*draft.context(node), token)[:length], chance * stop * weight)
+        for draft, chance in drafts
+        for outcome in [verifier.outcome(draft, world.library().target(draft))]
+        for node, stop in enumerate(outcome.stop)
+        for token, weight in enumerate(outcome.next_token[node])
+    )
     return completed(world, emitted, length)
 
 
@@ -211,13 +208,15 @@ def _(finding: Finding) -> None:
     case = finding.case
     world = World((case["laws_at_every_context"],))
     drafts, target = drafts_of_library(world, 2), world.library()
-    played: Emitted = {}
-    for draft, chance in drafts:
-        rows = target.target(draft)
-        for (node, token), x in branches(lambda rng, d=draft, r=rows: block_stopping_with_weight(d, np.array(r), rng)):
-            text = (*draft.context(node), token)[:2]
-            played[text] = played.get(text, ZERO) + chance * x
-    assert distance(completed(world, played, 2), world.texts(2)) == case["total_variation"] > 0
-    first = sum(x for text, x in completed(world, played, 2).items() if text[0] == 0)
+    stops = gathered(
+        ((*draft.context(node), token)[:2], chance * x)
+        for draft, chance in drafts
+        for (node, token), x in branches(
+            lambda rng, d=draft: block_stopping_with_weight(d, np.array(target.target(d)), rng)
+        )
+    )
+    played = completed(world, stops, 2)
+    assert distance(played, world.texts(2)) == case["total_variation"] > 0
+    first = sum(x for text, x in played.items() if text[0] == 0)
     assert first >= case["kept_A"] > case["target_A"]
     assert library_output(world, st.verify.Block(), drafts, 2) == world.texts(2)
