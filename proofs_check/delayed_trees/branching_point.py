@@ -8,11 +8,11 @@ from itertools import product
 from math import prod
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
 from proofs_check.delayed_trees.walks import Draft, Shape, World, parents, worlds
 from proofs_check.plays import ONE
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 
 def rollouts(nodes: int) -> list[Shape]:
@@ -20,14 +20,8 @@ def rollouts(nodes: int) -> list[Shape]:
     return [(k, 0, n) for k in range(1, nodes + 1) for n in range(1, nodes // k + 1)]
 
 
-@claim("D-IMPROVES", source="Delayed tree expansion, abstract and Section 5")
-def improves(effort: int) -> Verdict:
-    """Delayed expansion improves on root-node i.i.d. rollouts: more tokens per target call.
-
-    Read at equal depth, a (K, L1, L2)-delayed tree with K >= 2, L1 >= 1, L2 >= 1 against K rollouts of L1 + L2 tokens;
-    and at equal size, against every K' rollouts of L' tokens with K' L' <= L1 + K L2, single paths left out on both
-    sides. The branching point is fixed, not chosen in hindsight.
-    """
+@claim("D-IMPROVES")
+def improves(effort: int) -> Finding:
     solvers = {"NSS": NSS, "NaiveTree": NAIVE, "SpecInfer": SPECINFER}
     delayed, same_depth, same_size = (2, 1, 1), (2, 0, 2), [shape for shape in rollouts(3) if shape[0] > 1]
 
@@ -51,14 +45,9 @@ def improves(effort: int) -> Verdict:
     }
     better = smallest(worlds(2, 2, 3), lambda w: gains(w, delayed, [*rollouts(3), same_depth]))
     count = every([(w, k, n) for w in worlds(2, 2, 2) for k in (1, 2) for n in (1, effort)], same_trees)
-    return Verdict(
+    return Finding(
         "corrected",
-        "Where target and draft differ at the root, one drafted token there throws away what two would have caught: "
-        "fewer tokens than rollouts of the same depth and than rollouts of no more nodes, for "
-        f"NSS, NaiveTree and SpecInfer. With L1 = 0 the delayed tree is the root-node draft ({count:,} laws of trees "
-        "compared), so choosing L1 never loses; and it can win: see `delaying_wins`, where (2, 1, 1) has more tokens "
-        "than every root-node draft of at most 3 nodes, single paths and two rollouts of two tokens.",
-        "every run of drafting and walk, worlds of a grid in order of size",
+        {"count": count},
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
             "parent": parents(((0, 0), (0, 1))),
@@ -66,9 +55,6 @@ def improves(effort: int) -> Verdict:
             "tokens_per_call": found,
             "delaying_wins": better.shown(2),
         },
-        "The best delayed tree is never worse than the best root-node rollouts, whatever the solver and the cost, "
-        "since L1 = 0 gives exactly those; it is strictly better in some worlds at no more nodes. No fixed L1 >= 1 "
-        "is better in all: it pays where p and q agree at the root and part later.",
     )
 
 
@@ -85,8 +71,8 @@ def _world(shown: dict[str, tuple[Law, Law]]) -> World:
 
 
 @second("D-IMPROVES")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
+def _(finding: Finding) -> None:
+    case = finding.case
     solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
     world, wins = _world(case["laws"]).library(), _world(case["delaying_wins"]).library()
     for name, solver in solvers.items():
@@ -97,7 +83,6 @@ def _(verdict: Verdict) -> str:
         assert delayed < max(found[2, 0, 1], found[3, 0, 1])
     for solver in list(solvers.values())[1:]:
         assert _value(solver, wins, 2, 1, 1) > max(_value(solver, wins, *s) for s in [*rollouts(3), (2, 0, 2)])
-    return "the walk through every outcome; spectheory's sum of Eq. (3) over all delayed trees."
 
 
 def _value(solver: st.otlp.Solver, world: st.World, paths: int, trunk: int, length: int) -> Fraction:

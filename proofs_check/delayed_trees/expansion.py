@@ -13,6 +13,7 @@ from itertools import product
 from math import prod
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.walks import (
     Draft,
     Emitted,
@@ -31,7 +32,6 @@ from proofs_check.delayed_trees.walks import (
 )
 from proofs_check.plays import ONE, ZERO, Pick, gathered, runs
 from proofs_check.small_drafts import Law, Path
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 RULES = 16
 """Functions from two drafted tokens of two to a token."""
@@ -135,16 +135,8 @@ def five(effort: int) -> list[tuple[World, Shape, Solver]]:
     return [(world, shape, solver) for world, shape in some for solver in solvers]
 
 
-@claim("D-LOSS", source="Delayed tree expansion, Section 5")
-def lossless(effort: int) -> Verdict:
-    """Top-down traversal of a random (K, L1, L2)-delayed tree by any OTLP solver preserves the target distribution.
-
-    The solver at a node has the k of that node's child list: 1 on the trunk (Definition 5.2), the number of paths
-    through it below. Proof: given the trunk and the paths' tokens up to depth d, the next tokens of the paths through a
-    node are i.i.d. from its q, and k is known; the walk has looked at nothing deeper. So what the solver emits there
-    has law p given everything before. It does so at each node it reaches, and behind the tree the target goes on: by
-    induction on the length every beginning of the text has the target's probability.
-    """
+@claim("D-LOSS")
+def lossless(effort: int) -> Finding:
 
     def keeps(case: tuple[World, Shape, Solver]) -> bool:
         world, shape, solver = case
@@ -155,26 +147,13 @@ def lossless(effort: int) -> Verdict:
     world = smallest(worlds(3, 3), lambda w: texts(w, (2, 1, 0), SPECINFER, trunk=0) != w.texts(1))
     p, q = world.pair(())
     lost = distance(texts(world, (2, 1, 0), SPECINFER, trunk=0), world.texts(1))
-    return Verdict(
-        "holds",
-        f"The proof; and by running every outcome the text had the target's law in {count:,} cases, all two-token "
-        f"worlds with laws in halves, under {RULES} arbitrary lossless solvers in turn, and for NSS, NaiveTree, "
-        f"SpecTr, SpecInfer and Khisti in {paper:,} cases with three paths or three tokens. Definition 5.2 matters: "
-        f"read by Section 3.2 alone, which counts a trunk node once for each of the K paths, SpecInfer loses {lost} "
-        f"of total variation at K = 2, L1 = 1, p = {words(p)}, q = {words(q)}.",
-        "a proof in words; enumeration of drafts and coins",
+    return Finding(
+        "holds", {"count": count, "rules": RULES, "paper": paper, "lost": lost, "p": words(p), "q": words(q)}
     )
 
 
-@claim("D-EQ13", source="Delayed tree expansion, Eq. (1)-(3)")
-def sum_over_nodes(effort: int) -> Verdict:
-    """E[tau + 1] is the mean over delayed trees of the sum over nodes of the products of branching probabilities.
-
-    Read: over distinct nodes of T as contexts, the root included, whose product is empty (the printed index asks for
-    t_d in T, which is no condition on a node). Proof: tau + 1 is the number of nodes reached, root included; given T
-    the coins at the nodes on a path are independent, and the walk steps from a node to its child (c, t) with
-    probability B(f, ch(c), t). The solver need not be lossless.
-    """
+@claim("D-EQ13")
+def sum_over_nodes(effort: int) -> Finding:
 
     def agrees(case: tuple[World, Shape, Solver]) -> bool:
         return eq_3(*case) == tokens_emitted(*case)
@@ -184,13 +163,7 @@ def sum_over_nodes(effort: int) -> Verdict:
         return agrees((case[0], case[1], last))
 
     count = every([*grid(effort), *five(effort)], agrees) + every(grid(1)[::9], lossy)
-    return Verdict(
-        "holds",
-        f"The proof; and the sum was the mean number of tokens of the walk in {count:,} cases: two-token worlds with "
-        "laws in halves under arbitrary lossless solvers, the paper's five solvers with three paths or three tokens, "
-        "and a solver that always takes the last draft.",
-        "a derivation in words; enumeration of drafts and coins",
-    )
+    return Finding("holds", {"count": count})
 
 
 def spread(values: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
@@ -207,14 +180,8 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
     return sums
 
 
-@claim("D-UNB", source="Delayed tree expansion, Section 5")
-def estimator(effort: int) -> Verdict:
-    """The average of the inner sum over s i.i.d. trees (s = 4) is unbiased, and free of verification variance.
-
-    It does not eliminate drafting variance. Proof: the inner sum is E[tau + 1 | T] (D-EQ13), a function of T alone.
-    Var(tau) = Var(E[tau | T]) + E[Var(tau | T)], and the average keeps 1/s of the first term and nothing of the second.
-    The branching probabilities must be exact.
-    """
+@claim("D-UNB")
+def estimator(effort: int) -> Finding:
 
     def right(case: tuple[World, Shape, Solver]) -> bool:
         world, shape, solver = case
@@ -230,13 +197,7 @@ def estimator(effort: int) -> Verdict:
 
     cases = grid(effort)[:: 4 // effort]
     count = every(cases, right)
-    return Verdict(
-        "holds",
-        "The proof; and over all samples of 4 trees the average had the mean of tau + 1 and a quarter of Var(tau) "
-        f"less E[Var(tau | T)], in {count:,} cases of two-token worlds with laws in halves under arbitrary lossless "
-        "solvers. Algorithm 14 as printed gives other probabilities (D-BR14), and with them the estimator is biased.",
-        "the law of total variance; enumeration of trees, of coins, and of samples of four trees",
-    )
+    return Finding("holds", {"count": count})
 
 
 def depth_walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> int:

@@ -15,7 +15,7 @@ import numpy as np
 import sympy as sp
 
 import spectheory as st
-from proofs_check.verdict import Verdict, second
+from proofs_check.claims import Finding, second
 from spectheory.otlp import NSS, Khisti, Naive, Solver, SpecInfer, SpecTr
 
 Law = Sequence[Fraction]
@@ -58,7 +58,7 @@ def tokens_per_call(solver: Solver, world: st.World, paths: int, trunk: int, len
 
 
 @second("D-RHO")
-def gap_by_tries(verdict: Verdict) -> str:
+def gap_by_tries(finding: Finding) -> None:
     """p_acc and beta from tries that are played alone, and the gap of another setting, which overlaps."""
 
     def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
@@ -70,19 +70,18 @@ def gap_by_tries(verdict: Verdict) -> str:
         some = sum((chance for tried, chance in played if any(tried)), Fraction(0))
         return some - rho * sum((chance for tried, chance in played if tried[0]), Fraction(0))
 
-    case = verdict.case
+    case = finding.case
     assert [gap(case["p"], case["q"], case["k"], rho) for rho in case["rho"]] == case["gap"] == [0] * len(case["rho"])
     thirds = (Fraction(1, 3), Fraction(2, 3))
     gaps = [gap(thirds, thirds[::-1], 2, 1 + Fraction(i, 8)) for i in range(9)]
     assert gaps == sorted(set(gaps), reverse=True)
     assert gaps[0] > 0 > gaps[-1]
-    return "the formulas, and the tries played by themselves with uniform numbers and nothing else, agree."
 
 
 @second("D-RHO-BIN")
-def refused_factor(verdict: Verdict) -> str:
+def refused_factor(finding: Finding) -> None:
     """The emitted law by its closed form; spectheory refuses that factor, and is lossless at the end it uses."""
-    case = verdict.case
+    case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     one = [min(a / rho, b) for a, b in zip(p, q, strict=True)]
     gamma = sum(((1 - sum(one)) ** i for i in range(k)), Fraction(0))
@@ -95,14 +94,14 @@ def refused_factor(verdict: Verdict) -> str:
         SpecTr(rho=rho).law(array(p), array(q), [0] * k)
     except ValueError:
         assert emitted(SpecTr(), p, q, k) == p
-        return "the play over every coin and the closed form agree; spectheory.otlp.SpecTr refuses the factor."
+        return
     raise AssertionError(f"spectheory takes rho = {rho}")
 
 
 @second("D-RHO-OPT")
-def root_isolated(verdict: Verdict) -> str:
+def root_isolated(finding: Finding) -> None:
     """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's laws."""
-    case = verdict.case
+    case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     x = sp.symbols("x")
     bends = sorted({Fraction(1), Fraction(k), *(a / b for a, b in zip(p, q, strict=True) if b and 1 < a / b < k)})
@@ -119,13 +118,12 @@ def root_isolated(verdict: Verdict) -> str:
     assert accepted(SpecTr(rho=rho), p, q, k) == case["acceptance"] > case["acceptance_at_root_at_most"] >= at_root
     assert emitted(SpecTr(rho=rho), p, q, k) == p
     assert accepted(SpecTr(), p, q, k) < case["acceptance"]
-    return "Algorithm 8 at a halved bracket, and the root isolated by sympy with spectheory.otlp.SpecTr's laws, agree."
 
 
 @second("D-KHISTI-EXACT")
-def khisti_for_two(verdict: Verdict) -> str:
+def khisti_for_two(finding: Finding) -> None:
     """Spectheory's closed form for two drafts, its bound, and its laws over all drafts."""
-    case, solver = verdict.case, Khisti(truncation=1)
+    case, solver = finding.case, Khisti(truncation=1)
     p, q, k = array(case["p"]), array(case["q"]), case["k"]
     assert solver.acceptance(p, q, k) == accepted(solver, case["p"], case["q"], k) == case["acceptance"]
     assert solver.acceptance_bounds(p, q, k)[0] == case["bound"] < case["acceptance"]
@@ -147,19 +145,13 @@ def khisti_for_two(verdict: Verdict) -> str:
     flat = array([Fraction(1, 7)] * 7)
     falling = array([Fraction(7 - i, 28) for i in range(7)])
     assert solver.acceptance(falling, flat, 3) == accepted(solver, falling, flat, 3)
-    return (
-        "the algorithm, and spectheory.otlp.Khisti by its closed form and by its laws over all drafts, agree; for 3 "
-        "and 4 drafts it and its laws do. The binomial sum is that over the numbers of drafts x and y, in symbols up "
-        "to 5 drafts; with q flat on 7 tokens, where one order decides, spectheory's sum and its laws over all 343 "
-        "drafts agree."
-    )
 
 
 @second("D-L1-ALL")
-def nearer_and_less(verdict: Verdict) -> str:
+def nearer_and_less(finding: Finding) -> None:
     """Spectheory's formulas, and total variation for the distance."""
     solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer(), "SpecTr": SpecTr()}
-    near, far = verdict.case["nearer"], verdict.case["farther"]
+    near, far = finding.case["nearer"], finding.case["farther"]
     for case in (near, far):
         p, q = array(case["p"]), array(case["q"])
         assert 2 * sum(max(a - b, 0) for a, b in zip(p, q, strict=True)) == case["l1"]
@@ -170,27 +162,24 @@ def nearer_and_less(verdict: Verdict) -> str:
     for name, solver in solvers.items():
         less, more = (solver.acceptance(array(case["p"]), array(case["q"]), case["k"]) for case in (near, far))
         assert less < more, name
-    return "the plays over all drafts and coins, and spectheory's formulas for the four rules agree."
 
 
 @second("D-BR14")
-def spec_infer_law(verdict: Verdict) -> str:
+def spec_infer_law(finding: Finding) -> None:
     """Spectheory's law, which is lossless on average."""
-    case = verdict.case
+    case = finding.case
     law = SpecInfer().law(array(case["p"]), array(case["q"]), case["drafts"])
     assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert emitted(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
-    return "Algorithm 4 played over every coin, and spectheory.otlp.SpecInfer's law agree."
 
 
 @second("D-BR15")
-def khisti_law(verdict: Verdict) -> str:
+def khisti_law(finding: Finding) -> None:
     """Spectheory's law, which is lossless on average."""
-    case, solver = verdict.case, Khisti(truncation=1)
+    case, solver = finding.case, Khisti(truncation=1)
     law = solver.law(array(case["p"]), array(case["q"]), case["drafts"])
     assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert emitted(solver, case["p"], case["q"], len(case["drafts"])) == case["p"]
-    return "Algorithm 5 played over every coin, and spectheory.otlp.Khisti's law, its contests solved by flows, agree."
 
 
 def some_worlds() -> list[st.World]:
@@ -201,9 +190,9 @@ def some_worlds() -> list[st.World]:
 
 
 @second("D-KMONO")
-def trees_of_more_paths(verdict: Verdict) -> str:
+def trees_of_more_paths(finding: Finding) -> dict[str, Any]:
     """Spectheory over all trees: the counterexample, one without truncation, and the three that cannot fall."""
-    case = verdict.case
+    case = finding.case
     world = layered([(case["p"], case["q"])])
     found = [tokens_per_call(Khisti(truncation=1), world, paths, 0, case["L"]) for paths in case["K"]]
     assert found == case["block_efficiency"]
@@ -226,15 +215,11 @@ def trees_of_more_paths(verdict: Verdict) -> str:
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for paths in (1, 2, 3)]
         assert values == sorted(values)
         assert tokens_per_call(solver, world, 2, trunk, 1) <= tokens_per_call(solver, world, 2, trunk, 2)
-    return (
-        "the printed procedures, and spectheory.delayed_block_efficiency over all trees agree; its Khisti without "
-        f"truncation, whose flow has beta = 1, goes from {whole[0]} to {whole[1]} tokens in the world shown, and its "
-        "SpecTr, with a factor at most 2^-32 above rho*, falls from one path to two by less than 2^-30 in some others."
-    )
+    return {"whole": whole}
 
 
 @second("D-REGIMES")
-def ordered_trees(verdict: Verdict) -> str:
+def ordered_trees(finding: Finding) -> None:
     """Spectheory over all trees of some worlds, and each rule's loss."""
     solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer()}
     for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
@@ -255,16 +240,12 @@ def ordered_trees(verdict: Verdict) -> str:
     assert infer < tr < khisti
     assert accepted(Khisti(truncation=1), thirds, thirds, 2) < 1  # with p = q the other three accept always
     assert accepted(SpecInfer(), thirds, thirds, 2) == accepted(SpecTr(), thirds, thirds, 2) == 1
-    return (
-        "spectheory.delayed_block_efficiency over all trees and its solvers' laws over all drafts give the same orders "
-        "and, in the tree, the same numbers."
-    )
 
 
 @second("D-NSS")
-def delays_by_trees(verdict: Verdict) -> str:
+def delays_by_trees(finding: Finding) -> None:
     """Spectheory over all drafted trees."""
-    case = verdict.case
+    case = finding.case
     world = layered([(layer["p"], layer["q"]) for layer in case["layers"]])
     paths, depth = case["K"], case["depth"]
     found = [tokens_per_call(NSS(), world, paths, trunk, depth - trunk) for trunk in range(depth + 1)]
@@ -276,4 +257,3 @@ def delays_by_trees(verdict: Verdict) -> str:
     best = {kind: max(tokens_per_call(NSS(), world, *shape) for shape in each) for kind, each in shapes.items()}
     assert best == four["best"]
     assert best["delayed"] < best["rollouts"]
-    return "the sum over drafts and emitted tokens, and spectheory.delayed_block_efficiency over all trees agree."

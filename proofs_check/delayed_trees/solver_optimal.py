@@ -5,10 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import combinations, product
 from math import prod
+from typing import Any
 
 import numpy as np
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.delayed_trees.solver_printed import (
     Setting,
     Tokens,
@@ -22,7 +24,6 @@ from proofs_check.delayed_trees.solver_printed import (
 )
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, second
 from spectheory.otlp import OptimalTransport, SpecInfer, SpecTr
 
 Coupling = dict[Tokens, Law]
@@ -64,15 +65,8 @@ def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
     return sum((chance * sum(law[t] for t in set(drafts)) for drafts, chance, law in weighed), ZERO)
 
 
-@claim("D-OT-OPT", source="Delayed tree expansion, Section 3.2, after Table 2")
-def optimal_rate(effort: int) -> Verdict:
-    """Recent work "has computed the acceptance rate of an optimal OTLP solver or a near-optimal OTLP solver in certain
-    cases, so a fully optimal OT-based remains infeasible".
-
-    Only its first half is judged: that the rate of an optimal solver can be had in certain cases. Read for independent
-    drafts and Definition 5.1, to be had meaning polynomially many steps in V and k. That a method which attains the
-    rate, a law of the emitted token for each draw, is infeasible is neither refuted nor proved here.
-    """
+@claim("D-OT-OPT")
+def optimal_rate(effort: int) -> Finding:
 
     def least(p: Law, q: Law, k: int) -> Fraction:
         return min(cut(p, q, k, tokens) for tokens in prefixes(p, q))
@@ -85,24 +79,11 @@ def optimal_rate(effort: int) -> Verdict:
     if rates[0] != attained(p, q, k, STORED) or rates[0] <= max(rates[1:]):
         raise ArithmeticError("the example is none")
     count = every(settings(effort), certified)
-    return Verdict(
-        "holds",
-        "For independent drafts it is to be had in all cases: the optimal acceptance rate is the least p(H) + 1 - "
-        "q(H)^k of all sets H of tokens, and the V + 1 prefixes by falling q / p suffice, so O(V log V) steps for "
-        "every p, q, k. Proof: a solver accepts at most p(H) where all drafts are in H, and always elsewhere: the dual "
-        "bound. Of all H, cut tokens allowed, with one q(H), a prefix by falling q / p has the least p(H), which is "
-        "linear between two prefixes, where 1 - q(H)^k is concave: the least bound is at a prefix. A coupling that "
-        "emits with law p and accepts exactly as much, primal and dual certificate in Fractions, was found in all of "
-        f"{count:,} settings ({over(effort)}); that there is one always is max-flow = min-cut. With p = (1/2, 1/2), "
-        f"q = (2/3, 1/3), k = 2 it is {rates[0]}, by emitting what is drafted and of two different drafts the first "
-        f"token with probability 1/8; SpecInfer's is {rates[1]}. This is the rate alone: the couplings found here list "
-        "all draws, V^k. And to accept most at each node is not to emit most tokens in a tree.",
-        "a linear program with its dual certificate, in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort), "rates": rates})
 
 
 @second("D-OT-OPT")
-def every_set_of_tokens(verdict: Verdict) -> str:
+def every_set_of_tokens(finding: Finding) -> dict[str, Any]:
     """Every set as a dual bound, the stored coupling summed by hand, and a tree where the node optimum is not best."""
     p, q, k = EXAMPLE
     a, b = (np.array(law, dtype=object) for law in (p, q))
@@ -126,8 +107,4 @@ def every_set_of_tokens(verdict: Verdict) -> str:
         for solver in (OptimalTransport(), SpecTr(), SpecInfer())
     ]
     assert values == sorted(set(values))
-    return (
-        "for the example the smallest bound of all sets, and the stored coupling summed draw by draw, which emits p, "
-        f"agree; and on two levels of a tree the optimum at each node emits {values[0]} tokens, SpecTr {values[1]}, "
-        f"SpecInfer {values[2]}: p = (0, 3/4, 1/4), q = (1/4, 3/4, 0), then p = (1, 0, 0), q = (1/2, 1/2, 0)."
-    )
+    return {"values": values}

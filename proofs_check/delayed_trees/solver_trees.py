@@ -9,6 +9,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
     Khisti,
@@ -31,7 +32,6 @@ from proofs_check.delayed_trees.solver_printed import (
 )
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 
 @dataclass(frozen=True)
@@ -71,14 +71,8 @@ def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple
     return all(low[event] <= high[event] for event in low)
 
 
-@claim("D-KMONO", source="Delayed tree expansion, Section 4.1")
-def more_nodes(effort: int) -> Verdict:
-    """Block efficiency improves as nodes are added to a tree.
-
-    Read for each OT-based method of the paper, and for K + 1 in place of K independent paths; improves is read as does
-    not fall. Khisti is read with its truncated program, here with truncation 1, which leaves no weight free; the whole
-    program leaves a choice, and `without_truncation` has what becomes of it.
-    """
+@claim("D-KMONO")
+def more_nodes(effort: int) -> Finding:
 
     def falls(case: Setting) -> bool:
         p, q, k = case
@@ -98,29 +92,11 @@ def more_nodes(effort: int) -> Verdict:
     close = every((case for case in settings(effort) if case[2] < most), spectr_holds)
     count = every((case for case in settings(effort) if case[2] < most), grows)
     before, after = (1 + acceptance(untuned(p, q), p, q, paths) for paths in (k, k + 1))
-    return Verdict(
+    return Finding(
         "corrected",
-        "With p = q one draft is always accepted; a second one makes the tournament's winner a draw from r, not from "
-        "q. In place: let N_t be how many of k drafts are t. NSS: P(Y = t) P(N_t >= m) rises with k. NaiveTree: what "
-        "it emits depends on X_1 alone, so a further draft only raises N_t. SpecInfer: tried in draft order, which "
-        "is as good for independent drafts, k + 1 drafts do as k do until all are rejected, and then k drafts' "
-        "residual would be none of them. So P(Y = t, N_t >= m) does not fall with k, and as the value below t "
-        "does not fall with N_t (induction over the depth), E[tau] does not. A deeper level only "
-        "adds terms to Eq. (3), for every solver. "
-        f"These probabilities were compared for k and k + 1 in {count:,} settings ({over(effort)}, k below {most}). "
-        "SpecTr at rho* emits t among two drafts with probability min(p, rho* q) >= min(p, q), so it does not fall "
-        "from K = 1 to 2; from K = 2 on it is not decided here: with factors at most (k - 1) / 2^30 above rho* no "
-        f"P(Y = t, N_t >= m) fell by more than 2^-20 in {close:,} such settings. Khisti without truncation: in the "
-        "world shown each beta of at least 3/4, the chance that token 1 beats token 2, is optimal, and the value "
-        "falls for beta above 15/16 alone. Some optimal tournament never falls from K = 1 to 2: begin a maximum flow "
-        "with every pair split in half, r = q; augmenting paths take nothing back from a token, so min(p, r) ends no "
-        "lower than min(p, q) anywhere.",
-        "counterexample by search; a derivation by coupling, and enumeration in Fractions",
+        {"count": count, "over": over(effort), "most": most, "close": close},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
         | {"without_truncation": without_truncation()},
-        "With NSS, NaiveTree and SpecInfer the block efficiency of (K, L1, L2)-delayed trees does not fall from K to "
-        "K + 1, with SpecTr at rho* not from 1 to 2, and with any solver not from L2 to L2 + 1. With Khisti it can "
-        "fall from K to K + 1: with truncation, and without it for some of the optimal tournaments.",
     )
 
 
@@ -177,13 +153,8 @@ def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
     return best
 
 
-@claim("D-NSS", source="Delayed tree expansion, Section 6.1, Table 4", stated=False)
-def delay_and_nss(effort: int) -> Verdict:
-    """Delaying the branching raises the block efficiency of NSS.
-
-    The tables say it of trees chosen by a selector; as a statement on trees it is read for K paths of one depth, L1
-    deeper branching and L2 shallower, and for trees with the same number of drafted tokens.
-    """
+@claim("D-NSS")
+def delay_and_nss(effort: int) -> Finding:
 
     def drops(case: tuple[Layers, int, int]) -> bool:
         values = delays(*case)
@@ -203,14 +174,9 @@ def delay_and_nss(effort: int) -> Verdict:
     loses = smallest(((case[0], 4) for case in worlds(1)), loses_to_rollouts)
     later = ((Layers(((sure, sure), pair)), 4) for pair in pairs(3, 3))
     gains = smallest(later, wins)
-    return Verdict(
+    return Finding(
         "false",
-        "NSS keeps a text of the target as long as the tree has it. A text whose first token has q = a and whose next "
-        "tokens have the product b is in the tree with probability 1 - (1 - a b)^K if the tree branches before the "
-        "first, with a (1 - (1 - b)^K) if after it. f(a) = 1 - (1 - a b)^K is concave with f(0) = 0, so f(a) >= a f(1)"
-        f": no delay helps, at any node. So it was in {count:,} worlds of two layers of laws. With 4 drafted tokens "
-        f"delayed trees lose to rollouts in one world ({_gap(*loses)}) and win in another ({_gap(*gains)}).",
-        "counterexample by search; a derivation, and enumeration in Fractions",
+        {"count": count, "loses": _gap(*loses), "gains": _gap(*gains)},
         {
             "layers": [{"p": p, "q": q} for p, q in world.layers],
             "K": paths,
@@ -218,8 +184,6 @@ def delay_and_nss(effort: int) -> Verdict:
             "block_efficiency_by_L1": delays(world, paths, depth),
             "four_draws": {"layers": [{"p": p, "q": q} for p, q in loses[0].layers], "best": at_budget(*loses)},
         },
-        "With NSS, (K, L1, L2) is at least as good as (K, L1 + 1, L2 - 1) for all laws: delaying can pay only through "
-        "the tokens that it saves, and at an equal number of drafted tokens either can win.",
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
     KSeq,
@@ -26,7 +27,6 @@ from proofs_check.delayed_trees.solver_printed import (
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, Pick, flip, runs
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 Path = list[tuple[Pair, int]]
 """At each node the laws (p, q) and the token drafted from q."""
@@ -34,14 +34,8 @@ Stop = tuple[int, int]
 """How many drafted tokens are kept, and the token after them."""
 
 
-@claim("D-OTLP", source="Delayed tree expansion, Section B, Algorithms 1 to 5")
-def otlp_solvers(effort: int) -> Verdict:
-    """NSS, Naive, SpecTr, SpecInfer and Khisti (Algorithms 1 to 5) are OTLP solvers (Definition 3.2): for independent
-    drafts from q the emitted token has law p, for all p, q and k >= 1.
-
-    SpecTr with a factor between the root and k (D-RHO-VALID). Khisti with any tournament, r being the winner's law: the
-    text leaves both to its source.
-    """
+@claim("D-OTLP")
+def otlp_solvers(effort: int) -> Finding:
 
     def lossless(case: Setting) -> bool:
         p, q, k = case
@@ -49,23 +43,11 @@ def otlp_solvers(effort: int) -> Verdict:
         return all(output(rule, p, q, k) == p for rule in rules)
 
     count = every(settings(effort), lossless)
-    return Verdict(
-        "holds",
-        "1: Y does not look at the drafts. 2: min(p, q) is accepted, and the residual has law and mass of (p - q)+. 4: "
-        "the same in each round with the p of that round, since the drafts are independent and picked without looking. "
-        "5: the winner is a draw from r, so it is 2 with r for q. 3: see D-RHO-VALID. Each was played over every draft "
-        f"and coin in {count:,} settings ({over(effort)}), 5 with every order of the tokens and with fair coins.",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
-@claim("D-K1", source="Delayed tree expansion, footnote 2, B.3 and B.4")
-def one_draft(effort: int) -> Verdict:
-    """For one draft (K = 1, or a node with one child) SpecTr, SpecInfer and Khisti emit as Naive does, given the draft;
-    NSS does not.
-
-    Read as: the same law of the emitted token given the draft, for all p and q; and for NSS another one for some.
-    """
+@claim("D-K1")
+def one_draft(effort: int) -> Finding:
 
     def same(case: tuple[Pair, Tokens]) -> bool:
         (p, q), drafts = case
@@ -78,22 +60,22 @@ def one_draft(effort: int) -> Verdict:
     count = every(single(), same)
     (p, q), drafts = smallest(single(), lambda case: law(nss, *case[0], case[1]) != law(naive, *case[0], case[1]))
     emitted, token = law(nss, p, q, drafts), drafts[0]
-    return Verdict(
+    return Finding(
         "holds",
-        "SpecTr searches [1, 1], so rho* = 1, p_acc = beta, gamma = 1, and p - min(p, q) = (p - q)+. SpecInfer has one "
-        "round and then (p - q)+. Khisti has one draft to select, so r = q. All of them were played for "
-        f"{count:,} drafts ({over(effort)}). NSS with p = {_shown(p)}, q = {_shown(q)} and the draft {token} emits it "
-        f"with probability {emitted[token]}, Naive with {law(naive, p, q, drafts)[token]}.",
-        "a derivation, and enumeration in Fractions",
+        {
+            "count": count,
+            "over": over(effort),
+            "p": _shown(p),
+            "q": _shown(q),
+            "token": token,
+            "nss_probability": emitted[token],
+            "naive_probability": law(naive, p, q, drafts)[token],
+        },
     )
 
 
-@claim("D-FIRST", source="Delayed tree expansion, B.2")
-def what_is_looked_at(effort: int) -> Verdict:
-    """The output of NSS is independent of all draft tokens, that of Naive of all but the first.
-
-    Read as: its law given the drafts is the same for all drafts, or for all that begin alike.
-    """
+@claim("D-FIRST")
+def what_is_looked_at(effort: int) -> Finding:
 
     def same(case: Setting) -> bool:
         p, q, k = case
@@ -104,12 +86,7 @@ def what_is_looked_at(effort: int) -> Verdict:
         )
 
     count = every(settings(effort), same)
-    return Verdict(
-        "holds",
-        "Algorithm 1 reads no draft and Algorithm 2 reads X_1 alone; both played over every coin for all drafts of "
-        f"{count:,} settings ({over(effort)}).",
-        "by inspection, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
 def _shown(law: Law) -> str:
@@ -141,13 +118,8 @@ def stops(rule: Callable[[Pick, Path, Law], Stop], path: Path) -> dict[Stop, Fra
     return runs(lambda pick: rule(pick, path, end))
 
 
-@claim("D-NAIVE-OT", source="Delayed tree expansion, B.2")
-def independent_acceptance(effort: int) -> Verdict:
-    """On a path, accepting nodes independently and taking the deepest whose ancestors are all accepted, then drawing
-    from the residual (p where no node is left), is the same as top-down traversal with the Naive solver.
-
-    Read as: given the path, the same joint law of the number of accepted tokens and the token after them.
-    """
+@claim("D-NAIVE-OT")
+def independent_acceptance(effort: int) -> Finding:
     shapes = ((1, 2, 5), (1, 3, 3), (2, 2, 3), (3, 2, 2))
     if effort > 1:
         shapes = ((1, 4, 3), (2, 2, 4), (2, 3, 2), (3, 2, 3))
@@ -159,11 +131,4 @@ def independent_acceptance(effort: int) -> Verdict:
 
     count = every(paths(), lambda path: stops(independent_coins, path) == stops(top_down, path))
     covered = ", ".join(f"{length} of {tokens} tokens up to {largest}" for length, tokens, largest in shapes)
-    return Verdict(
-        "holds",
-        "The coins behind the first rejection do not matter, and those before it are the solver's own. The solver "
-        "leaves the path exactly at a rejection: its residual never emits the rejected child, since a child is "
-        "rejected only where p < q, and there (p - q)+ is 0. Both were played over every coin on "
-        f"{count:,} paths: every pair of laws at each node, lengths and denominators {covered}.",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "covered": covered})

@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory.certify.zoo.chains import block_stopping_with_weight
 from spectheory.core.chance import branches
 
@@ -155,12 +155,8 @@ def covered(effort: int) -> str:
     return "every third of two tokens with laws in halves and thirds behind each context; three tokens in halves"
 
 
-@claim("D-BV-DESC", source="Delayed tree expansion, Section 3.1")
-def described_block(effort: int) -> Verdict:
-    """Block verification accepts each a_1..a_i independently with w_i = min(1, w_(i-1) p/q) and keeps the deepest one.
-
-    The correction is drawn from the w-weighted naive residual, read as N((w_tau p - q)+); behind all L tokens, from p.
-    """
+@claim("D-BV-DESC")
+def described_block(effort: int) -> Finding:
 
     def beyond_repair(world: World) -> bool:
         judged = block(world, 2, as_described)
@@ -175,14 +171,9 @@ def described_block(effort: int) -> Verdict:
     world = smallest(worlds(2, 3), beyond_repair)
     judged = block(world, 2, as_described)
     count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in worlds(2, 3))), repaired)
-    return Verdict(
+    return Finding(
         "corrected",
-        "As worded tau is too large: in the counterexample the drafted first token A is kept more often than the "
-        "target has it, so no choice of the residual could mend it; the residual can even be 0 where the rule stops. "
-        f"For one drafted token the wording is right ({short:,} worlds). The published coins kept the target's law, "
-        f"and P(tau >= i | a_1..a_i) = w_i, in {count:,} worlds with paths of 2 tokens ({covered(effort)}) or of 3 "
-        "(one pair of laws in halves and thirds).",
-        "every run of the rule as a program, over all worlds of a grid in order of size; a proof of the published rule",
+        {"short": short, "count": count, "covered": covered(effort)},
         {
             "L": 2,
             "parent": [-1, 0, 1],
@@ -191,11 +182,6 @@ def described_block(effort: int) -> Verdict:
             "target_A": world.chance((0,), 0),
             "total_variation": distance(output(world, judged, 2), world.texts(2)),
         },
-        "It is so with h_i in the place of w_i: accept inner nodes with h_i = S_i / (S_i + 1 - w_i), S_i = sum (w_i p "
-        "- q)+, and the last with w_L. Proof: "
-        "if P(tau > i | a_1..a_i) = sum_x q min(1, w_i p/q) = w_i - S_i, then P(tau = i | a_1..a_i) = h_i (1 - w_i + "
-        "S_i) = S_i and P(tau >= i | a_1..a_i) = w_i, by induction from i = L down. So w_i p splits into min(q, w_i "
-        "p), which goes on, and (w_i p - q)+, which is emitted: the target's law, by induction from i = 0 up.",
     )
 
 
@@ -218,8 +204,8 @@ def library_output(world: World, verifier: Any, drafts: list[tuple[st.Draft, Fra
 
 
 @second("D-BV-DESC")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
+def _(finding: Finding) -> None:
+    case = finding.case
     world = World((case["laws_at_every_context"],))
     drafts, target = drafts_of_library(world, 2), world.library()
     stops = gathered(
@@ -234,4 +220,3 @@ def _(verdict: Verdict) -> str:
     first = sum(x for text, x in played.items() if text[0] == 0)
     assert first >= case["kept_A"] > case["target_A"]
     assert library_output(world, st.verify.Block(), drafts, 2) == world.texts(2)
-    return "the rule run as a program, and its specimen in spectheory's zoo replayed; spectheory's Block keeps the law."

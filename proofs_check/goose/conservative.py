@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, product
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import spread
 from proofs_check.goose.correlation import Joint, simulated, together
 from proofs_check.goose.walks import rates
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 
 Case = tuple[tuple[Fraction, ...], Fraction, int]
 """The chance of each spine token given that all before it are right, p_t, and the number of branches."""
@@ -79,15 +79,8 @@ def cases(length: int, largest: int, most: int) -> Iterator[Case]:
                 yield (s, *rest), t, branches
 
 
-@claim("G-P2-CORR", source="Goose, remark after Proposition 2")
-def remark(effort: int) -> Verdict:
-    """Positive correlation along the spine "concentrates mismatches earlier, making the allocation conservative".
-
-    Read: each spine token is right with probability p_s, any two together with p_s^2 or more, and each given that all
-    before it are right with p_s or more. Then the first mismatch, if there is one, comes no later in law than with
-    independent tokens; and the best widths have, on the first k nodes for each k, no fewer branches than the best for
-    independent tokens. Branches of one token, 0 < p_t < p_s < 1.
-    """
+@claim("G-P2-CORR")
+def remark(effort: int) -> Finding:
     late = smallest(cases(3, 3, 1), lambda case: not no_later(case[0]))
     chances, t, branches = smallest(cases(3, 4, 4), lambda case: not conservative(case))
     count = every(cases(2, 4 + effort, 6), lambda case: no_later(case[0]) and conservative(case))
@@ -97,13 +90,9 @@ def remark(effort: int) -> Verdict:
         return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
 
     wider = every(cases(3, 4, 1), first)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The second token breaks the spine less often, and what has not broken there can break at the third: more "
-        "often than among independent tokens, and then branches belong there. With two tokens the first break has the "
-        f"probability 1 - p_s either way and the second a smaller one: so in {count} cases. With three the share of "
-        f"the first among all breaks was never smaller in {wider} cases, as a_3 >= p_s^3.",
-        f"counterexamples by search; enumeration for two tokens with denominators <= {4 + effort} and up to 6 branches",
+        {"count": count, "wider": wider, "size": 4 + effort},
         {
             "chance_given_all_before": chances,
             "p_t": t,
@@ -114,16 +103,13 @@ def remark(effort: int) -> Verdict:
             "best_widths_independent": best_widths(*independent((chances, t, branches))),
             "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
         },
-        "Both hold for two spine tokens. For more, the share of the first token among mismatches does not fall where "
-        "a_L >= p_s^L, and no more follows: the best widths are those of Proposition 2 with the probability of a break "
-        "at token k, a_{k-1} - a_k, in the place of p_s^{k-1} (1 - p_s).",
     )
 
 
 @second("G-P2-CORR")
-def remark_again(verdict: Verdict) -> str:
+def remark_again(finding: Finding) -> None:
     """Every allocation, valued by the walk over every outcome of a law with such tokens."""
-    case = verdict.case
+    case = finding.case
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (
         (case["chance_given_all_before"], case["best_widths"]),
@@ -136,4 +122,3 @@ def remark_again(verdict: Verdict) -> str:
         assert [parts for parts, value in values.items() if value == max(values.values())] == [tuple(widths)]
     ours, theirs = case["best_widths"], case["best_widths_independent"]
     assert any(sum(ours[:k]) < sum(theirs[:k]) for k in (1, 2))
-    return "all allocations valued by the walk, outcome by outcome, under a law of tokens that are alike one by one."

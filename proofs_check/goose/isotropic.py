@@ -7,9 +7,9 @@ from fractions import Fraction
 from heapq import heappop, heappush
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import one_source
 from proofs_check.goose.walks import Shape, committed, flat, forests, rates, reached
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory import goose
 
 
@@ -44,14 +44,8 @@ def largest_values(t: Fraction, n: int) -> Fraction:
     return total
 
 
-@claim("G-SEQ-BAL", source="Goose, Section 2, tree topology optimization")
-def sequoia(effort: int) -> Verdict:
-    """With a single uniform acceptance rate p_t Sequoia's dynamic program, which finds the best tree of n nodes,
-    reduces to a balanced k-ary tree.
-
-    Uniform is taken as in Goose's Q(b): each sibling is right with rate p_t once the earlier ones have failed, meaning
-    (2). Balanced is taken generously: the last two layers may have too few children.
-    """
+@claim("G-SEQ-BAL")
+def sequoia(effort: int) -> Finding:
 
     def cases() -> Iterator[tuple[int, Fraction]]:
         return ((n, t) for n in range(1, 8) for t in rates(5))
@@ -77,28 +71,20 @@ def sequoia(effort: int) -> Verdict:
     count = every(product(range(1, 6 + effort), rates(4 + effort)), greedy)
     legal = ((n, k, t) for n, k, t in product(range(1, 6 + effort), range(1, 5), rates(5)) if k * t <= 1)
     filled = every(legal, full)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The second sibling is reached only if the first fails, so it is worth (1 - p_t) of the first, and the best "
-        "tree leans. A node never is worth more than its parent or earlier sibling, so the n largest values form a "
-        f"tree: equal to the best of all trees in {count} cases. Exclusive siblings are worth the same each, a layer "
-        f"no more than the one above, so layers fill up one after the other ({filled} cases).",
-        f"counterexample by enumeration of all trees; enumeration of all trees of up to {5 + effort} nodes",
+        {"count": count, "filled": filled, "size": 5 + effort},
         {"p_t": t, "n": n, "best": reached(best, t, t), "best_balanced": best_balanced(n, t), **best.shown()},
-        "With one conditional rate the best tree has the n largest of the values p_t^a (1 - p_t)^b, a its depth and b "
-        "the earlier siblings on its path. A balanced k-ary tree is best where siblings exclude each other and at "
-        "most k of them, k p_t <= 1, can be drafted at a node.",
     )
 
 
 @second("G-SEQ-BAL")
-def sequoia_again(verdict: Verdict) -> str:
+def sequoia_again(finding: Finding) -> None:
     """The library's best tree, and every outcome of it."""
-    case = verdict.counterexample or {}
+    case = finding.case
     n, t = case["n"], case["p_t"]
     found = goose.optimal_tree(0.0, float(t), n)
     tree = Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]
     assert not balanced(tree)
     assert case["best_balanced"] == max(committed(shape, t, t) for shape in trees(n) if balanced(shape))
-    return "spectheory's optimal_tree, and all balanced trees, both outcome by outcome."

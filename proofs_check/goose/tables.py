@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.printed import ROUNDED, are_ratios, decimals, is_mean, mean, rounds_to, table
-from proofs_check.verdict import Verdict, claim, every, second
 
 TABLE_2 = table("goose_2_components", 1)
 """tau on Qwen3-8B by dataset, and the mean relative loss."""
@@ -52,17 +53,8 @@ def synergy() -> tuple[list[Fraction], list[Fraction]]:
     return each, [mean(goose) / max(mean(pld), mean(tr)) for pld, tr, goose in rows]
 
 
-@claim("G-TABLES", source="Goose, Sections 5.3 and 5.4, D.2 and D.3, Tables 2 and 3")
-def tables(effort: int) -> Verdict:
-    """The text tells what Tables 2 and 3 print: removing a component degrades tau, and the Control row, all tokens from
-    transitions, changes it by 0.2% only; "synergy exceeds 1.0 on all 25 settings", by model 1.16 to 1.45 with mean
-    1.24; strong-affinity datasets (ClassEval, GSM8K) have a mean tau of 4.82, weak ones (MBPP, MT-Bench) 3.24, ratio
-    1.49; tau's coefficient of variation over the models is below 14% for all datasets but GSM8K, where it is 58.5%, and
-    11.7% without Llama-3-8B.
-
-    Columns whose heads are lost are read as tau by the outlier, 9.25. The coefficient of variation is taken of a sample
-    and of all there is, and each tau anywhere within its rounding.
-    """
+@claim("G-TABLES")
+def tables(effort: int) -> Finding:
     full, *less = (TABLE_2.row(*name)[:5] for name in TABLE_2.text)
     printed = [Fraction(loss) / 100 for name in TABLE_2.text for loss in TABLE_2.entries(*name, of="loss")]
     losses = [mean(1 - one / whole for one, whole in zip(row, full, strict=True)) for row in less]
@@ -89,16 +81,16 @@ def tables(effort: int) -> Verdict:
     if not all({"HumanEval", "MT-Bench", "GSM8K"} <= set(names) for names in above.values()):
         raise ArithmeticError("the others are below 14%")
     percent = [f"{100 * float(cv_squared(v, sample=s)) ** 0.5:.1f}" for v in (gsm, without) for s in (True, False)]
-    return Verdict(
+    return Finding(
         "corrected",
-        f"Synergy is as told: above 1 in all {len(each)} settings, by model 1.16 to 1.45, mean 1.24, largest 2.05. "
-        "Removing a component loses what is printed, 2.9% to 5.1% on average of the five taus. The Control row changes "
-        f"tau by 0.2%, upwards: the sum of the five is {swapped}, with PLD tokens "
-        f"{whole}. Not as told: the means are {decimals(found[0])} and {decimals(found[1])} (without "
-        f"Vicuna-33B {decimals(four[0])} and {decimals(four[1])}); the coefficient of variation exceeds 14% on "
-        f"HumanEval and MT-Bench too, and on GSM8K it is {percent[0]}% as a sample or {percent[1]}%, without "
-        f"Llama-3-8B {percent[2]}% or {percent[3]}%.",
-        "exact comparison of the printed decimals, with intervals for their rounding",
+        {
+            "models": len(each),
+            "swapped": swapped,
+            "whole": whole,
+            "found": [*map(decimals, found)],
+            "four": [*map(decimals, four)],
+            "percent": percent,
+        },
         {
             "control": {"goose": whole, "without_PLD_tokens": swapped},
             "mean_tau": {"strong": decimals(found[0]), "weak": decimals(found[1]), "printed": ["4.82", "3.24"]},
@@ -106,14 +98,11 @@ def tables(effort: int) -> Verdict:
             "GSM8K_percent": {"of_a_sample": percent[0], "of_all": percent[1], "printed": "58.5"},
             "GSM8K_percent_without_Llama": {"of_a_sample": percent[2], "of_all": percent[3], "printed": "11.7"},
         },
-        "By Table 3 the synergy is as told, and strong-affinity datasets have a mean tau of 4.56, weak ones 3.08, "
-        "ratio 1.48. By Table 2 removing a component degrades tau; replacing PLD tokens by transitions raises it, by "
-        "0.2%.",
     )
 
 
 @second("G-TABLES")
-def _(verdict: Verdict) -> str:
+def _(finding: Finding) -> dict[str, Any]:
     for name in TABLE_3.text:
         assert is_mean(TABLE_3.row(*name, of=" speedup")[:5], TABLE_3.row(*name)[-1])
     spine, three = (TOPOLOGY.columns[at] for at in (0, 1))
@@ -123,8 +112,4 @@ def _(verdict: Verdict) -> str:
         assert name[0] != "Qwen3-8B" or tau == TABLE_2.row("Goose", of=name[1])
         gain = 1 + TOPOLOGY.row(*name)[-1] / 100
         assert are_ratios(tau, TOPOLOGY.row(*name, of=three), [gain])
-    return (
-        "the average speedups of Table 3 are the means of its rows, Goose's tau is the same in Table 3 and in both "
-        f"halves of Table 2, and all {len(TOPOLOGY.text)} gains of a spine over an isotropic tree follow, so the copy "
-        "has no slip there."
-    )
+    return {"gains": len(TOPOLOGY.text)}

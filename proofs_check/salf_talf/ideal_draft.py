@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every
 from proofs_check.small_drafts import Hat, Law, Nodes, Path, grown, is_tree, select
-from proofs_check.verdict import Verdict, claim, every
 
 
 def beam(hat: Hat, k: int, n: int) -> Nodes:
@@ -33,25 +33,8 @@ def unties(hat: Hat) -> bool:
     return len(set(hat.values())) == len(hat)
 
 
-@claim("S-TALF", source="SALF & TALF, Sections 1 and 3.2, Algorithm 1", stated=False)
-def ideal_draft(effort: int) -> Verdict:
-    """A draft model that minimises the TALF loss on the target's tree G generates the same tree as the target.
-
-    L_n is least where the draft's law after n is the target's (claim T-CE has the proof), for each node n of G, the
-    root and the leaves included. Nothing is said about the nodes outside G, where the draft may have any law. "Any
-    dynamic tree construction algorithms can be used" (Section 3.2); two are looked at, draft and target with the same
-    one and no ties.
-
-    Proof for the N most probable nodes, as SpecExec finds them. A node outside G has an ancestor or itself, m, that is
-    the child of a node of G and not in G. Draft and target agree on m, which is below every node of G, and what is
-    below m is no more probable than m, under any law. So both have the same Top_N.
-
-    Proof for the beam search of EAGLE-2, which the paper trains with: k nodes expanded a layer, k children each, then
-    the N best of all. Let the target find N or more. By induction on the layers the draft expands the same nodes
-    of G, and so finds all of G. What else it finds is a child of a node of G, which the target finds too and does not
-    keep, or is below a node that is not in G: in each case it is less probable than every node of G and takes no place
-    from one, neither among the k of its layer nor among the N.
-    """
+@claim("S-TALF")
+def ideal_draft(effort: int) -> Finding:
     laws = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
     sizes = range(1, 2 + effort)
     inner: list[Path] = [path for length in range(3) for path in product(range(2), repeat=length)]
@@ -84,10 +67,12 @@ def ideal_draft(effort: int) -> Verdict:
 
     count = every(pairs(), lambda case: select(frozenset(case[1]), case[2], case[1]) == case[0] and is_tree(case[0]))
     beamed = every(beams(), lambda case: beam(*case[1:]) == case[0] and is_tree(case[0]))
-    return Verdict(
+    return Finding(
         "holds",
-        f"Proved in the statement; seen on {count:,} pairs of a target and a draft that agree on G for the most "
-        f"probable nodes and {beamed:,} for beams of 1 and 2 (N to 5, a law of its own at each node); 2 tokens, laws "
-        f"{' and '.join(f'({a}, {b})' for a, b in laws)}, full trees 3 deep, N of 1 to {sizes[-1]} drafted nodes.",
-        "a proof in words; exact enumeration",
+        {
+            "count": count,
+            "beamed": beamed,
+            "distributions": " and ".join((f"({a}, {b})" for a, b in laws)),
+            "largest": sizes[-1],
+        },
     )
