@@ -6,7 +6,7 @@ import csv
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from importlib.resources import files
+from pathlib import Path
 
 HUNDREDTH = Fraction(1, 100)
 ROUNDED = HUNDREDTH / 2
@@ -41,7 +41,7 @@ class Table:
 
 def table(file: str, names: int) -> Table:
     """The table of `proofs_check/tables/{file}.csv`, whose first `names` columns name the row."""
-    with (files("proofs_check") / "tables" / f"{file}.csv").open(encoding="utf-8") as lines:
+    with (Path(__file__).with_name("tables") / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
         head, *rows = csv.reader(lines)
     return Table(tuple(head[names:]), {tuple(row[:names]): tuple(row[names:]) for row in rows})
 

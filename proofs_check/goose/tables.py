@@ -112,4 +112,4 @@ def _(finding: Finding) -> dict[str, Any]:
         assert name[0] != "Qwen3-8B" or tau == TABLE_2.row("Goose", of=name[1])
         gain = 1 + TOPOLOGY.row(*name)[-1] / 100
         assert are_ratios(tau, TOPOLOGY.row(*name, of=three), [gain])
-    return {"rows_held": len(TOPOLOGY.text)}
+    return {"gains": len(TOPOLOGY.text)}

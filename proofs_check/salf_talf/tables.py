@@ -51,7 +51,12 @@ def tables(effort: int) -> Finding:
     below = sum(one < Decimal(STATED[0]) for one, _, benchmark in everything if benchmark != "Mean")
     return Finding(
         "false",
-        {"below": below, "low": low[0], "high": high[0], "gains": gains},
+        {
+            "below": below,
+            "low": low[0],
+            "high": high[0],
+            "gains": gains,
+        },
         {
             "stated_range": STATED,
             "least": f"{low[0]} ({low[1][0]}, temperature {low[1][1]}, {low[2]})",
@@ -69,7 +74,7 @@ def _(finding: Finding) -> dict[str, Any]:
     faster = [TABLE_2.row(*name, of="speedup") for name in TABLE_2.text] + [TABLE_1.row(*name) for name in TABLE_1.text]
     assert all(is_mean(row[:5], row[5]) for row in taus)
     assert all((row[5] - ROUNDED) ** 5 <= prod(row[:5]) <= (row[5] + ROUNDED) ** 5 for row in faster)
-    return {"faster_rows": len(faster), "tau_rows": len(taus)}
+    return {"speedups": len(faster), "lengths": len(taus)}
 
 
 @claim("S-TAB-TEXT")
@@ -104,4 +109,10 @@ def told(effort: int) -> Finding:
         (pair for loss in LOSSES for pair in zip(*(TABLE_2.row(t, loss, of="tau") for t in SEARCHES), strict=True)),
         lambda taus: taus[0] < taus[1],
     )
-    return Finding("holds", {"count": count, "pairs": pairs})
+    return Finding(
+        "holds",
+        {
+            "count": count,
+            "pairs": pairs,
+        },
+    )
