@@ -152,13 +152,13 @@ Run = tuple[Markov, int, int, int]
 
 
 def cases(effort: int) -> Iterator[Run]:
-    """Every case of `looked_at`, small N first."""
+    """Every case of `shown_grids`, small N first."""
     for tokens, largest, most in GRIDS[effort]:
         for n in range(2, most + 1):
             yield from ((draft, tokens, n, batch) for draft in markov_drafts(tokens, largest) for batch in range(1, n))
 
 
-def looked_at(effort: int) -> str:
+def shown_grids(effort: int) -> str:
     """The grids of `cases` as (tokens, largest denominator, largest N)."""
     return ", ".join(map(str, GRIDS[effort]))
 

@@ -18,8 +18,8 @@ from proofs_check.salf_talf.algorithm2 import (
     children,
     drafted,
     flat,
-    looked_at,
     recorded,
+    shown_grids,
     support,
     worth,
 )
@@ -69,7 +69,7 @@ def theorem_1(effort: int) -> Finding:
     strict = every(enough, lambda case: case[2][0].sum > case[2][1].sum or tied(case[2]))
     return Finding(
         "corrected",
-        {"falling": falling, "strict": strict, "looked_at": looked_at(effort)},
+        {"falling": falling, "strict": strict, "grids": shown_grids(effort)},
         {
             "law": law,
             "n": n,
@@ -115,7 +115,7 @@ def leftover(effort: int) -> Finding:
         ((draft, pair) for (draft, *_), states in recorded(effort) for pair in pairwise(states)),
         lambda case: (lambda both: both[0] <= both[1])(parts(*case)),
     )
-    return Finding("holds", {"count": count, "looked_at": looked_at(effort)})
+    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
 
 
 def unties(draft: ByDepth, n: int, batch: int) -> bool:

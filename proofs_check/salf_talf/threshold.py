@@ -18,8 +18,8 @@ from proofs_check.salf_talf.algorithm2 import (
     as_tree,
     drafted,
     flat,
-    looked_at,
     recorded,
+    shown_grids,
     top,
     worth,
 )
@@ -96,7 +96,7 @@ def meaning(effort: int) -> Finding:
     count = every(calls(), lambda case: case[0] <= case[1])
     return Finding(
         "corrected",
-        {"count": count, "looked_at": looked_at(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {"stops_too_early": shown_stop(early), "goes_on_for_less": shown_stop(late)},
     )
 
@@ -156,7 +156,7 @@ def lower_threshold(effort: int) -> Finding:
     count = every(lowered(), closer)
     return Finding(
         "corrected",
-        {"count": count, "looked_at": looked_at(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
