@@ -1,4 +1,4 @@
-"""Proposition 2: how many branches stand beside each spine token.
+"""Proposition 2: the number of branches beside each spine token.
 
 The synergy term is a sum over k of w_k (1 - (1 - p_t)^b_k), w_k = p_s^{k-1} (1 - p_s), up to the factor 1 + E_ext.
 With p_s = r^j and 1 - p_t = r^q the slope ln p_s / ln(1 - p_t) of Eq. (2) is j/q, so everything stays rational:

@@ -1,4 +1,4 @@
-"""Eq. (2) where spine tokens are correlated: where the spine breaks, and where the best branches then stand."""
+"""Eq. (2) for correlated spine tokens: where the first mismatch is, and where the best branches then are."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def independent(case: SpineChances) -> SpineChances:
 
 
 def no_later(chances: Sequence[Fraction]) -> bool:
-    """Whether the first wrong token, if there is one, comes no later in law than among independent tokens."""
+    """Whether the first wrong token, if there is one, is stochastically no later than among independent tokens."""
     ours, theirs = breaks(chances), breaks([chances[0]] * len(chances))
     return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
@@ -54,9 +54,9 @@ def conservative(case: SpineChances) -> bool:
 
 
 def joint(chances: Sequence[Fraction]) -> Joint | None:
-    """A law with these chances in which each token is right with the first one's probability, pairs correlated.
+    """A distribution with these chances where each token is right with the probability of the first, pairs correlated.
 
-    Behind a wrong token each is right by a coin of its own. None where a pair is less often right than independent.
+    After a wrong token each is right independently. None where a pair is right less often than an independent pair.
     """
     s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
     for chance in chances:
@@ -108,7 +108,7 @@ def remark(effort: int) -> Finding:
 
 @second("G-P2-CORR")
 def remark_again(finding: Finding) -> None:
-    """Every allocation, valued by the walk over every outcome of a law with such tokens."""
+    """Every allocation, evaluated by the walk over every outcome of a distribution of such tokens."""
     case = finding.case
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (

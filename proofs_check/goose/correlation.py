@@ -14,7 +14,7 @@ from proofs_check.goose.bound import Setting, eq_1
 from proofs_check.goose.walks import chains, coins, pairs, rates, walked
 
 Joint = dict[tuple[bool, ...], Fraction]
-"""The law of which spine tokens are right."""
+"""The distribution of which spine tokens are right."""
 
 
 def pair_law(s: Fraction, both: Fraction) -> Joint:
@@ -28,7 +28,7 @@ def pair_law(s: Fraction, both: Fraction) -> Joint:
 
 
 def simulated(joint: Joint, t: Fraction, setting: Setting) -> Fraction:
-    """E[tau] of the committed walk, outcome by outcome: the spine from its law, the branches' tokens independent."""
+    """E[tau] of the committed walk, outcome by outcome; spine tokens by their distribution, others independent."""
     tree = chains(*setting)
     length = len(setting[0])
     free = len(tree.parent) - 1 - length
@@ -114,7 +114,7 @@ def correlation(effort: int) -> Finding:
     loose = smallest(_cases(), lambda c: simulated(pair_law(c[1], c[3]), c[2], c[0]) > eq_1(c[1], c[2], *c[0]))
 
     def laws() -> Iterator[tuple[Joint, Fraction, Setting]]:
-        """Every law of two or three tokens on a grid, correlated or not, equal rates or not."""
+        """Every distribution of two or three tokens on a grid, correlated or not, equal rates or not."""
         for length, parts in ((2, 3 + effort), (3, 2)):
             outcomes = list(product((False, True), repeat=length))
             for counts in product(range(parts + 1), repeat=len(outcomes)):

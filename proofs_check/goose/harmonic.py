@@ -1,4 +1,4 @@
-"""The harmonic rule that stands for Eq. (2) in Algorithm 1."""
+"""The harmonic rule that replaces Eq. (2) in Algorithm 1."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Algorithm 1 finds."""
+"""Whether Algorithm 1 finds the best tree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What p-hat says of a node and the nodes below it."""
+"""p-hat of a node against p-hat of the nodes below it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""When drafting one layer more pays."""
+"""When one more drafted layer pays."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def threshold(effort: int) -> Finding:
 
 
 def shallower(case: tuple[int, Law, Law, Fraction, Fraction]) -> bool:
-    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one law at each node."""
+    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one distribution."""
     n, law, target, low, high = case
     few, many = (accepted_at(n, law, target, delta) for delta in (high, low))
     return few > many

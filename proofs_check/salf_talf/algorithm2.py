@@ -1,8 +1,8 @@
 """Algorithm 2 of SALF & TALF in rational arithmetic, word by word, on drafts small enough to look at every one.
 
-What the printed lines leave open is read thus: line 5 takes B nodes, as its comment says; among equal probabilities the
-smaller depth and then the smaller path goes first; G holds the root once, though lines 1 and 8 both put it there
-(claim S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: one law at the root and
+Where the printed lines are ambiguous: line 5 takes B nodes, as its comment says; among equal probabilities the smaller
+depth and then the smaller path goes first; G holds the root once, although lines 1 and 8 both put it there (claim
+S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: a distribution at the root and
 one after each token, so that it has no last layer.
 """
 
@@ -18,7 +18,7 @@ from typing import Any
 from proofs_check.small_drafts import Law, Path, laws, letters
 
 Draft = Callable[[Path], Law]
-"""The law of the token that follows a path."""
+"""The distribution of the token after a path."""
 Node = tuple[Fraction, int, Path]
 """(-probability, depth, path), so that the best comes first."""
 
@@ -51,7 +51,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Markov:
-    """One law at the root and one after each token; `after` empty for the same law everywhere."""
+    """A distribution at the root and after each token; `after` is empty for the same distribution everywhere."""
 
     start: Law
     after: tuple[Law, ...] = ()
@@ -62,7 +62,7 @@ class Markov:
 
 @dataclass(frozen=True)
 class ByDepth:
-    """One law for each depth, the last for all that are deeper."""
+    """A distribution for each depth; the last is for all deeper nodes."""
 
     layers: tuple[Law, ...]
 
@@ -113,7 +113,7 @@ def top(draft: Draft, n: int) -> list[Node]:
 
 
 def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
-    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set sorted out anew."""
+    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set is computed anew."""
     seen, popped, found = {ROOT}, set[Node](), []
     for _ in range(count):
         newest = sorted(seen - popped)[:batch]
@@ -136,7 +136,7 @@ def beam(draft: Draft, k: int, depth: int, n: int) -> list[Node]:
 
 
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
-    """The same law everywhere, for each of `laws`; then each choice of a law at the root and after each token."""
+    """The same distribution everywhere, for each of `laws`; then each choice of one for the root and each token."""
     grid = laws(tokens, largest)
     yield from map(Markov, grid)
     yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))

@@ -27,11 +27,11 @@ from proofs_check.small_drafts import Law, laws, letters
 
 Pair = tuple[Iteration, Iteration]
 STEEP: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 33, 32, 19, 31, 29, 28, 26, 25)]
-"""Laws on two tokens whose products rarely meet."""
+"""Distributions on two tokens whose products are rarely equal."""
 
 
 def positive(tokens: int, largest: int) -> list[Law]:
-    """The laws of `laws` without a zero."""
+    """The distributions of `laws` without a zero."""
     return [law for law in laws(tokens, largest) if min(law) > 0]
 
 
@@ -126,7 +126,7 @@ def unties(draft: ByDepth, n: int, batch: int) -> bool:
 
 
 def needed(batch: int) -> dict[str, Any]:
-    """The first draft on two tokens, without zeros or ties, for which a sum stays with B = `batch` >= 2."""
+    """The first draft on two tokens, without zeros or ties, for which a sum stays the same with B = `batch` >= 2."""
     layers = ((*order, *STEEP[4:]) for order in permutations(STEEP[:4]))
     sizes = product(range(batch + 2, 11), list(layers))
     n, laws_by_depth = smallest(

@@ -1,4 +1,4 @@
-"""What Algorithm 2 may leave out without loss, and what beam search loses."""
+"""What Algorithm 2 can prune without loss, and what beam search loses."""
 
 from __future__ import annotations
 

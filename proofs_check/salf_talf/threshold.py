@@ -1,4 +1,4 @@
-"""What the threshold of SALF says about the drafting that is left out, and what a lower one does."""
+"""The threshold of SALF: what it says about further drafting, and the effect of a lower one."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def best_seen(state: Iteration, n: int) -> Fraction:
 
 
 def same_law_runs(most: int = 6, *, any_batch: bool = False) -> Iterator[tuple[Run, list[Iteration]]]:
-    """Runs with one law at every node, small N first; B is below the number of tokens unless any B < N will do."""
+    """Runs with one distribution at every node, small N first; B is below the number of tokens, or any B < N."""
     for n in range(2, most + 1):
         for tokens in (2, 3):
             for law in laws(tokens, 4):
