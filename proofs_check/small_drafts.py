@@ -84,7 +84,12 @@ def accepted(tree: Nodes, target: Hat) -> Fraction:
 
 def named(nodes: Iterable[Path]) -> list[str]:
     """The nodes written in letters: `AB` is token B after token A."""
-    return ["".join("ABCD"[token] for token in node) for node in sorted(nodes, key=lambda node: (len(node), node))]
+    return [letters(node) for node in sorted(nodes, key=lambda node: (len(node), node))]
+
+
+def letters(path: Path) -> str:
+    """`AB` is token B after token A; the root is empty."""
+    return "".join("ABCDEFGH"[token] for token in path)
 
 
 def select(nodes: Nodes, n: int, hat: Hat) -> Nodes:

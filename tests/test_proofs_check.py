@@ -109,8 +109,13 @@ def test_a_finding_has_a_counterexample_unless_the_claim_holds() -> None:
     ],
 )
 def test_the_texts_of_a_claim_fit_its_status_and_numbers(changed: dict[str, Any], message: str | None) -> None:
-    texts = {"corrected": "so", "method": "by search", "evidence": "found", "second": "by hand"} | changed
-    arguments = {"source": "Paper, Section 1", "statement": "1 = 2", "status": "corrected"} | texts
+    texts: dict[str, Any] = {
+        "corrected": "so",
+        "method": "by search",
+        "evidence": "found",
+        "second": "by hand",
+    } | changed
+    arguments: dict[str, Any] = {"source": "Paper, Section 1", "statement": "1 = 2", "status": "corrected"} | texts
     raised = pytest.raises(InputError, match=message) if message else nullcontext()
     with raised:
         Claim("X-1", papers()[0], CLAIMS["O-EA"].check, **arguments)

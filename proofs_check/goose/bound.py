@@ -14,7 +14,7 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import two_sources
 from proofs_check.goose.walks import (
-    Shape,
+    TwoSourceTree,
     chains,
     coins,
     committed,
@@ -65,7 +65,11 @@ def extension(effort: int) -> Finding:
     def counted(case: tuple[int, Fraction]) -> bool:
         depth, t = case
         form = t * (1 - t ** (depth - 1)) / (1 - t)
-        drafted = chains((), 1) if depth == 1 else Shape(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
+        drafted = (
+            chains((), 1)
+            if depth == 1
+            else TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
+        )
         return 0 <= form <= depth - 1 and committed(drafted, t, t) == 1 + form
 
     count = every(product(range(1, 5 + effort), rates(4 + 2 * effort)), counted)
@@ -124,7 +128,7 @@ def lower_bound_again(finding: Finding) -> dict[str, Any]:
     assert goose.budget_as_printed(len(widths), widths) == case["budget"] < charged
     assert printed == case["eq_1"] > 1 + two_sources(s, t, case["budget"])[case["budget"]]
     tree = goose.tree_of_bound(float(s), float(t), len(widths), widths, depth)
-    again = Shape(tuple(tree.tree.parent.tolist()), tuple(tree.is_spine.tolist()))
+    again = TwoSourceTree.of_library(tree)
     assert tree.tree.budget == charged
     assert reached(again, s, t) == printed <= height(again, s, t)
     return {"charged": charged, "budget": case["budget"]}
@@ -162,7 +166,7 @@ def tight(effort: int) -> Finding:
 def tight_again(finding: Finding) -> None:
     """The law of the tree's height by products over children."""
     case = finding.case
-    tree = Shape(tuple(case["parent"]), tuple(n == 0 or n in case["spine_nodes"] for n in range(len(case["parent"]))))
+    tree = TwoSourceTree.of_case(case)
     s, t = case["p_s"], case["p_t"]
     bound = goose.spine_bound(s, t, len(case["widths"]), case["widths"], case["branch_depth"])
     assert height(tree, s, t) == case["longest_path"] > bound == case["eq_1"] == reached(tree, s, t)
@@ -172,7 +176,7 @@ def tight_again(finding: Finding) -> None:
 def siblings(effort: int) -> Finding:
 
     def by_target(t: Fraction, b: int) -> Fraction:
-        star = Shape((-1,) + (0,) * b, (True,) + (False,) * b)
+        star = TwoSourceTree((-1,) + (0,) * b, (True,) + (False,) * b)
         return (exclusive(star, t, t) or Fraction(0)) - 1
 
     def cases() -> Iterator[tuple[int, Fraction]]:

@@ -6,11 +6,11 @@ best of all forests obeys a recursion over the size of the first tree, and nothi
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 
-from proofs_check.goose.walks import Shape, pairs
+from proofs_check.goose.walks import TwoSourceTree, pairs
 
 
 @cache
@@ -25,10 +25,15 @@ def one_source(t: Fraction, n: int) -> tuple[Fraction, ...]:
 @cache
 def two_sources(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     """The best trees of a spine with rate s, of any length, none included, and branches with rate t of any shape."""
-    off, best = one_source(t, n), [Fraction(0)]
-    for size in range(1, n + 1):
-        with_spine = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
-        best.append(max(off[size], *with_spine))
+    return _with_spine(s, one_source(t, n))
+
+
+def _with_spine(s: Fraction, off: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The best trees of a spine with rate s and branches that are worth `off`."""
+    best = [Fraction(0)]
+    for size in range(1, len(off)):
+        forked = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
+        best.append(max(off[size], *forked))
     return tuple(best)
 
 
@@ -44,11 +49,7 @@ def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     fan = [Fraction(0)]
     for size in range(1, n + 1):
         fan.append(max(chain[first] + (1 - t) * fan[size - first] for first in range(1, size + 1)))
-    best = [Fraction(0)]
-    for size in range(1, n + 1):
-        with_spine = (s * (1 + best[first]) + (1 - s) * fan[size - 1 - first] for first in range(size))
-        best.append(max(fan[size], *with_spine))
-    return tuple(best)
+    return _with_spine(s, fan)
 
 
 @cache
@@ -72,7 +73,7 @@ def budgets(largest: int, most: int) -> Iterator[tuple[int, Fraction, Fraction]]
     return ((n, s, t) for n in range(1, most + 1) for s, t in pairs(largest))
 
 
-def best_one_source_tree(t: Fraction, n: int) -> Shape:
+def best_one_source_tree(t: Fraction, n: int) -> TwoSourceTree:
     """A tree of `one_source` with its nodes; of equal sizes of the first tree the largest."""
     best, parent = one_source(t, n), [-1]
 
@@ -85,16 +86,16 @@ def best_one_source_tree(t: Fraction, n: int) -> Shape:
             size -= 1 + first
 
     hang(0, n)
-    return Shape(tuple(parent), (True,) + (False,) * n)
+    return TwoSourceTree(tuple(parent), (True,) + (False,) * n)
 
 
-def upgraded(shape: Shape) -> Shape:
+def upgraded(shape: TwoSourceTree) -> TwoSourceTree:
     """The same tree with the path of first children turned into a spine."""
     spine, node = list(shape.spine), 0
     while below := shape.children[node]:
         node = below[0]
         spine[node] = True
-    return Shape(shape.parent, tuple(spine))
+    return TwoSourceTree(shape.parent, tuple(spine))
 
 
 def chain_trees(n: int) -> Iterator[list[list[int]]]:
@@ -118,13 +119,3 @@ def chain_trees(n: int) -> Iterator[list[list[int]]]:
                     yield from ([fan, *rest] for rest in below(left - here - 1))
 
     return below(n)
-
-
-def chain_tree(fans: list[list[int]]) -> Shape:
-    """That tree with its nodes."""
-    length = len(fans) - 1
-    parent = list(range(-1, length))
-    for node, fan in enumerate(fans):
-        for tokens in fan:
-            parent += [node, *range(len(parent), len(parent) + tokens - 1)]
-    return Shape(tuple(parent), tuple(node <= length for node in range(len(parent))))

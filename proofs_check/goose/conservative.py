@@ -11,7 +11,7 @@ from proofs_check.goose.allocation import spread
 from proofs_check.goose.correlation import Joint, simulated, together
 from proofs_check.goose.walks import rates
 
-Case = tuple[tuple[Fraction, ...], Fraction, int]
+SpineChances = tuple[tuple[Fraction, ...], Fraction, int]
 """The chance of each spine token given that all before it are right, p_t, and the number of branches."""
 
 
@@ -33,7 +33,7 @@ def best_widths(chances: Sequence[Fraction], t: Fraction, branches: int) -> list
     return [sum(k == at for _, k in gains[:branches]) for at in range(len(chances))]
 
 
-def independent(case: Case) -> Case:
+def independent(case: SpineChances) -> SpineChances:
     """The same with all tokens independent, of the first one's rate."""
     chances, t, branches = case
     return (chances[0],) * len(chances), t, branches
@@ -45,7 +45,7 @@ def no_later(chances: Sequence[Fraction]) -> bool:
     return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def conservative(case: Case) -> bool:
+def conservative(case: SpineChances) -> bool:
     """Whether the best widths have no fewer branches on the first k nodes than those for independent tokens."""
     ours, theirs = best_widths(*case), best_widths(*independent(case))
     if ours is None or theirs is None:
@@ -70,7 +70,7 @@ def joint(chances: Sequence[Fraction]) -> Joint | None:
     return law if all(together(law, pair) >= s * s for pair in pairs) else None
 
 
-def cases(length: int, largest: int, most: int) -> Iterator[Case]:
+def cases(length: int, largest: int, most: int) -> Iterator[SpineChances]:
     """Spines of that many tokens, each no less likely than the first given that all before it are right."""
     for t, s in product(rates(largest), rates(largest)):
         later = [c for c in (*rates(largest), Fraction(1)) if c >= s]
@@ -85,7 +85,7 @@ def remark(effort: int) -> Finding:
     chances, t, branches = smallest(cases(3, 4, 4), lambda case: not conservative(case))
     count = every(cases(2, 4 + effort, 6), lambda case: no_later(case[0]) and conservative(case))
 
-    def first(case: Case) -> bool:
+    def first(case: SpineChances) -> bool:
         ours, theirs = breaks(case[0]), breaks(independent(case)[0])
         return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
 

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.walks import Shape, coins, pairs, reached, shapes, walked
+from proofs_check.goose.walks import TwoSourceTree, coins, pairs, reached, shapes, walked
 
 Law = dict[int, Fraction]
 """Of the tokens of one cycle."""
@@ -29,7 +29,7 @@ def expected_cycles(law: Law, text: int) -> list[Fraction]:
     return mean
 
 
-def law_of(shape: Shape, s: Fraction, t: Fraction) -> Law:
+def law_of(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Law:
     """Tokens of one cycle of the committed walk, outcome by outcome."""
     law: Law = {}
     for right, weight in coins(shape.rates(s, t)):
@@ -59,18 +59,18 @@ def _slower(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
     return cycles_of(len(case[0]), case[0]) > cycles_of(len(case[1]), case[1])
 
 
-def _drawn() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+def _drawn() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
     for n, (s, t) in product((2, 3), pairs(4)):
         yield from ((one, other, s, t) for one, other in product(shapes(n), repeat=2))
 
 
-def _slower_in_mean(case: tuple[Shape, Shape, Fraction, Fraction]) -> bool:
+def _slower_in_mean(case: tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]) -> bool:
     one, other, s, t = case
     laws = law_of(one, s, t), law_of(other, s, t)
     return mean(laws[0]) >= mean(laws[1]) and expected_cycles(laws[0], 2)[2] > expected_cycles(laws[1], 2)[2]
 
 
-def _wald(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _wald(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     shape, rates = case
     law = law_of(shape, *rates)
     return all(n <= c * mean(law) <= n + max(law) - 1 for n, c in enumerate(expected_cycles(law, 20)) if n)
@@ -121,7 +121,7 @@ def fewer_cycles_again(finding: Finding) -> None:
         (drawn["tree"], drawn["tau"], drawn["cycles"]),
         (drawn["other"], drawn["tau_of_the_other"], drawn["of_the_other"]),
     ):
-        shape = Shape(tuple(tree["parent"]), tuple(n in (0, *tree["spine_nodes"]) for n in range(len(tree["parent"]))))
+        shape = TwoSourceTree.of_case(tree)
         nothing = Fraction(1)
         for child in shape.children[0]:
             nothing *= 1 - (drawn["p_s"] if shape.spine[child] else drawn["p_t"])

@@ -12,9 +12,8 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import two_sources
-from proofs_check.goose.dominance import shape_of
 from proofs_check.goose.isotropic import depths
-from proofs_check.goose.walks import committed, pairs, reached, shapes
+from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
 from spectheory import goose
 
 RATIOS = tuple(map(Fraction, (2, 6, 18)))
@@ -71,7 +70,7 @@ def spine_is_deepest(effort: int) -> Finding:
     def deepest(case: tuple[int, tuple[Fraction, Fraction]]) -> bool:
         n, (s, t) = case
         best = best_first(s, t, n)
-        found = shape_of(goose.optimal_tree(float(s), float(t), n))
+        found = TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n))
         return best.accepted == two_sources(s, t, n)[n] == reached(found, s, t) - 1 and best.depth == best.spine
 
     count = every(product(range(1, 11 + 10 * effort), pairs(5)), deepest)
@@ -118,7 +117,7 @@ def deep_spine_again(finding: Finding) -> None:
         for s, tokens in case[f"spine_by_p_s_at_ratio_{ratio}"].items():
             assert int(goose.optimal_tree(float(s), float(s / ratio), BUDGET).is_spine.sum()) - 1 == tokens
     s, t, n = case["p_s"], case["p_t"], case["budget"]
-    best = shape_of(goose.optimal_tree(float(s), float(t), n))
+    best = TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n))
     assert reached(best, s, t) == 1 + two_sources(s, t, n)[n]
     assert sum(best.spine) - 1 == case["spine_of_the_best_tree"] < case["smallest_in_the_method"]
 

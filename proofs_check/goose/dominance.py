@@ -10,7 +10,6 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, second
 from proofs_check.goose.budgets import (
     best_one_source_tree,
-    chain_tree,
     chain_trees,
     free_extensions,
     one_source,
@@ -19,7 +18,7 @@ from proofs_check.goose.budgets import (
     two_sources,
     upgraded,
 )
-from proofs_check.goose.walks import Shape, committed, pairs, rates, reached, shapes
+from proofs_check.goose.walks import TwoSourceTree, chain_tree, committed, pairs, rates, reached, shapes
 from spectheory import goose
 
 CLOSE = (11, Fraction(7, 15), Fraction(6, 13))
@@ -28,11 +27,6 @@ PAPER = (60, Fraction(31, 100), Fraction(3, 10), 6)
 """The paper's budget and branch depth."""
 UPGRADED = (11, Fraction(3, 7), Fraction(2, 5))
 """Where the upgraded tree of E.3 beats every spine with chains: found in the same way, denominators up to 12."""
-
-
-def shape_of(found: goose.SpineTree) -> Shape:
-    """A tree of the library's."""
-    return Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
 
 
 def compared(n: int, s: Fraction, t: Fraction) -> dict[str, Any]:
@@ -60,7 +54,7 @@ def again_by_trees(case: dict[str, Any]) -> int:
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["best_one_source"]
-    found = shape_of(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
     assert committed(found, t, t) == case["best_one_source"]
     return count
 
@@ -142,7 +136,7 @@ def dominance_again(finding: Finding) -> dict[str, Any]:
     case = finding.case
     count = again_by_trees(case)
     n, s, t = case["paper_budget"]["budget"], case["paper_budget"]["p_s"], case["paper_budget"]["p_t"]
-    both, one = (shape_of(goose.optimal_tree(rate, float(t), n)) for rate in (float(s), 0.0))
+    both, one = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (float(s), 0.0))
     assert reached(both, s, t) == 1 + two_sources(s, t, n)[n] > reached(one, t, t) == 1 + one_source(t, n)[n]
     depth = case["paper_budget"]["branch_depth"]
     ceiling = 1 + s / (1 - s) + sum(t**j for j in range(depth))
@@ -179,8 +173,8 @@ def step_3_again(finding: Finding) -> dict[str, Any]:
     """Every reallocation, one by one, and the library's best tree."""
     case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    tree = Shape(tuple(case["parent"]), tuple(node in (0, *case["spine_nodes"]) for node in range(n + 1)))
+    tree = TwoSourceTree.of_case(case)
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["upgraded"] == reached(tree, s, t)
-    assert reached(shape_of(goose.optimal_tree(float(s), float(t), n)), s, t) >= case["upgraded"]
+    assert reached(TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n)), s, t) >= case["upgraded"]
     return {"spines": count}

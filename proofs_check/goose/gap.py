@@ -9,8 +9,8 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import one_source, spine_with_chains, two_sources
-from proofs_check.goose.dominance import CLOSE, again_by_trees, compared, shape_of
-from proofs_check.goose.walks import committed, pairs, rates, reached, shapes
+from proofs_check.goose.dominance import CLOSE, again_by_trees, compared
+from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, reached, shapes
 from spectheory import goose
 
 Rates = tuple[Fraction, Fraction]
@@ -77,7 +77,7 @@ def monotone_again(finding: Finding) -> None:
 
     def by_library(n: int, s: Fraction, t: Fraction) -> Fraction:
         both, one = (goose.optimal_tree(rate, float(t), n) for rate in (float(s), 0.0))
-        return reached(shape_of(both), s, t) - reached(shape_of(one), t, t)
+        return reached(TwoSourceTree.of_library(both), s, t) - reached(TwoSourceTree.of_library(one), t, t)
 
     assert by_trees(case["budget"], *case["rates"]) == case["gap"]
     assert by_trees(case["budget"], *case["rates_of_larger_ratio"]) == case["smaller_gap"] < case["gap"]
@@ -116,5 +116,5 @@ def vanishing_again(finding: Finding) -> dict[str, Any]:
     assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
     t, n = case["p_t"], case["budget"]
     at_limit = goose.optimal_tree(float(t), float(t), n)
-    assert reached(shape_of(at_limit), t, t) == case["best_one_source"]
+    assert reached(TwoSourceTree.of_library(at_limit), t, t) == case["best_one_source"]
     return {"spines": count}

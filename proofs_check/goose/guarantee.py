@@ -10,8 +10,7 @@ from itertools import product
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.bound import eq_1
 from proofs_check.goose.budgets import one_source, pld, two_sources
-from proofs_check.goose.dominance import shape_of
-from proofs_check.goose.walks import Shape, coins, committed, pairs, rates, reached, shapes, walked
+from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rates, reached, shapes, walked
 from spectheory import goose
 
 BYPASS = 8
@@ -28,7 +27,7 @@ def with_spine(s: Fraction, t: Fraction, n: int, most: int) -> Fraction:
     return max(off[n], *forked)
 
 
-def spine_of(shape: Shape) -> int:
+def spine_of(shape: TwoSourceTree) -> int:
     """Tokens on the spine."""
     return sum(shape.spine) - 1
 
@@ -57,7 +56,7 @@ def ratio_again(finding: Finding) -> None:
     case = finding.case
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
-    found = shape_of(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
     assert found.parent == tuple(case["parent"])
     assert committed(found, t, t) == case["one_source"] > 1
 
@@ -72,7 +71,7 @@ def _loses(case: tuple[int, int, Fraction, Fraction]) -> bool:
     return with_spine(s, t, n, min(m, n // 2)) < pld(s, min(m, n))
 
 
-def _spine_first(shape: Shape) -> bool:
+def _spine_first(shape: TwoSourceTree) -> bool:
     """In every outcome the walk takes the spine's right tokens first."""
     chain, node = [], 0
     while below := [child for child in shape.children[node] if shape.spine[child]]:
@@ -106,13 +105,15 @@ def against_chain_again(finding: Finding) -> None:
     """All trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
     case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    chain = Shape(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
+    chain = TwoSourceTree(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
     short = [shape for shape in shapes(n) if spine_of(shape) <= n // 2]
     assert max(committed(shape, s, t) for shape in short) == case["best_with_cut_spine"]
     assert committed(chain, s, t) == case["chain"] > case["best_with_cut_spine"]
     for one, budget in ((case, n), (case["large"], 40)):
         s, t, m = one["p_s"], one["p_t"], one["match"]
-        built = shape_of(goose.spine_tree(float(s), float(t), budget, m, spine_ratio=float(one["spine_ratio"])))
+        built = TwoSourceTree.of_library(
+            goose.spine_tree(float(s), float(t), budget, m, spine_ratio=float(one["spine_ratio"]))
+        )
         assert reached(built, s, t) < 1 + pld(s, min(m, budget))
 
 
@@ -126,7 +127,7 @@ def against_transitions(effort: int) -> Finding:
     half, low, most = Fraction(1, 2), Fraction(3, 10), 60
     bypassed, alone = pld(half, most), one_source(low, most)[most]
     built = [
-        shape_of(goose.spine_tree(0.4, 0.3, most, m, spine_ratio=rho))
+        TwoSourceTree.of_library(goose.spine_tree(0.4, 0.3, most, m, spine_ratio=rho))
         for m in range(1, BYPASS)
         for rho in (0.15, 0.3, 0.5)
     ]
@@ -155,21 +156,21 @@ def against_transitions_again(finding: Finding) -> None:
     """All trees outcome by outcome, and the library's trees at the paper's budget."""
     case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    assert committed(Shape(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
+    assert committed(TwoSourceTree(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
     best = max(committed(shape, s, t) for shape in shapes(n) if spine_of(shape) == 0)
     assert best == case["transitions"] > case["chain"]
     s, t, n = case["paper_budget"]["p_s"], case["paper_budget"]["p_t"], case["paper_budget"]["budget"]
-    bypass = shape_of(goose.spine_tree(float(s), float(t), n, BYPASS))
-    one, both = (shape_of(goose.optimal_tree(rate, float(t), n)) for rate in (0.0, float(s)))
+    bypass = TwoSourceTree.of_library(goose.spine_tree(float(s), float(t), n, BYPASS))
+    one, both = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (0.0, float(s)))
     assert reached(bypass, s, t) < 2 < reached(one, t, t) == 1 + one_source(t, n)[n] < reached(both, s, t)
 
 
-def _drafts(n: int) -> Iterator[tuple[Shape, tuple[int, ...], tuple[int, ...]]]:
+def _drafts(n: int) -> Iterator[tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]]:
     for shape in shapes(n):
         yield from ((shape, tokens, text) for tokens, text in product(product((0, 1), repeat=n), repeat=2))
 
 
-def _lengths(case: tuple[Shape, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
+def _lengths(case: tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
     shape, tokens, text = case
     node = walked_to = 0
     while walked_to < len(text):
@@ -184,15 +185,15 @@ def _lengths(case: tuple[Shape, tuple[int, ...], tuple[int, ...]]) -> tuple[int,
     return walked_to, max(depth.values())
 
 
-def _distinct(shape: Shape, tokens: tuple[int, ...]) -> bool:
+def _distinct(shape: TwoSourceTree, tokens: tuple[int, ...]) -> bool:
     return all(len({tokens[child - 1] for child in below}) == len(below) for below in shape.children)
 
 
-def _has_spine(shape: Shape) -> bool:
+def _has_spine(shape: TwoSourceTree) -> bool:
     return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
 
 
-BROKEN = Shape((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
+BROKEN = TwoSourceTree((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
 """A tree with the same token on the spine and on a branch, the tokens of its nodes, and the target's text."""
 
 

@@ -9,11 +9,11 @@ from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import one_source
-from proofs_check.goose.walks import Shape, committed, flat, forests, rates, reached
+from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, rates, reached
 from spectheory import goose
 
 
-def depths(shape: Shape) -> list[int]:
+def depths(shape: TwoSourceTree) -> list[int]:
     """Of each node, the root's 0 included."""
     found = [0]
     for above in shape.parent[1:]:
@@ -21,14 +21,14 @@ def depths(shape: Shape) -> list[int]:
     return found
 
 
-def balanced(shape: Shape) -> bool:
+def balanced(shape: TwoSourceTree) -> bool:
     """Whether all nodes have k children for some k, but those of the last two layers, which may have fewer."""
     layer = depths(shape)
     inner = [len(below) for below, depth in zip(shape.children, layer, strict=True) if depth < max(layer) - 1]
     return len(set(inner)) <= 1 and (not inner or max(map(len, shape.children)) <= inner[0])
 
 
-def trees(n: int) -> list[Shape]:
+def trees(n: int) -> list[TwoSourceTree]:
     """Every tree of n nodes of one source, the order of siblings included."""
     return [flat(forest) for forest in forests(n)]
 
@@ -83,8 +83,7 @@ def sequoia_again(finding: Finding) -> None:
     """The library's best tree, and every outcome of it."""
     case = finding.case
     n, t = case["n"], case["p_t"]
-    found = goose.optimal_tree(0.0, float(t), n)
-    tree = Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+    tree = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]
     assert not balanced(tree)
     assert case["best_balanced"] == max(committed(shape, t, t) for shape in trees(n) if balanced(shape))

@@ -12,11 +12,21 @@ import sympy
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_one_source_tree, one_source, upgraded
 from proofs_check.goose.isotropic import depths, trees
-from proofs_check.goose.walks import Shape, committed, exclusive, flat, height, independent, pairs, rates, reached
+from proofs_check.goose.walks import (
+    TwoSourceTree,
+    committed,
+    exclusive,
+    flat,
+    height,
+    independent,
+    pairs,
+    rates,
+    reached,
+)
 from spectheory import goose
 
 
-def as_printed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def as_printed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """1 + sum_h prod_{d <= h} P_d, P_d = 1 - prod over all candidates at depth d of (1 - rate)."""
     layer, rate = depths(shape), [Fraction(0), *shape.rates(s, t)]
     nodes = [[node for node, depth in enumerate(layer) if depth == d] for d in range(1, max(layer) + 1)]
@@ -24,10 +34,10 @@ def as_printed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
     return 1 + sum((prod(advance[:h], start=Fraction(1)) for h in range(1, len(advance) + 1)), Fraction(0))
 
 
-def replaced(shape: Shape) -> Iterator[Shape]:
+def replaced(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
     """The tree with any one of its tokens taken from the spine's source."""
     for node in range(1, len(shape.parent)):
-        yield Shape(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
+        yield TwoSourceTree(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
 
 
 @claim("G-P3-GAIN")
@@ -39,24 +49,24 @@ def gain(effort: int) -> Finding:
     return Finding("holds")
 
 
-def _wrong(case: tuple[Shape, Fraction]) -> bool:
+def _wrong(case: tuple[TwoSourceTree, Fraction]) -> bool:
     shape, t = case
     values = (independent(shape, t, t), committed(shape, t, t), exclusive(shape, t, t))
     return as_printed(shape, t, t) not in values and values[-1] is not None
 
 
-def _exchanges() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+def _exchanges() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
     for n in range(1, 7):
         for (s, t), shape in product(((s, t) for t in rates(4) for s in rates(5) if s > t), trees(n)):
             yield from ((shape, better, s, t) for better in replaced(shape))
 
 
-def _improves(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     before, (s, t) = case
     return all(independent(after, s, t) > independent(before, s, t) for after in replaced(before))
 
 
-def _first_improves(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _first_improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     before, (s, t) = case
     first = [below[0] for below in before.children if below]
     exchanged = [after for after in replaced(before) if after.spine.index(True, 1) in first]
@@ -84,7 +94,7 @@ def step_1(effort: int) -> Finding:
     )
 
 
-def sorted_by_worth(shape: Shape, t: Fraction) -> bool:
+def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
     """Whether siblings stand in falling order of what the nodes below them yield."""
 
     def below(node: int) -> Fraction:
@@ -102,13 +112,12 @@ def step_1_again(finding: Finding) -> None:
     """Products over children for (1), outcomes for the exchange, and the library for the full binary tree."""
     case = finding.case
     t, other = case["p_t"], case["exchange"]
-    shape = Shape(tuple(case["parent"]), (True,) + (False,) * (len(case["parent"]) - 1))
+    shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
     by_node = reached(shape, t, t), height(shape, t, t), 1 + sum(t**depth for depth in depths(shape)[1:])
     assert case["yield by the printed formula"] not in values
     assert sorted(values) == sorted(by_node)
-    after = Shape(tuple(other["parent"]), tuple(n in (0, *other["spine_nodes"]) for n in range(len(other["parent"]))))
-    before = Shape(after.parent, (True,) + (False,) * (len(after.parent) - 1))
+    after, before = (TwoSourceTree.of_case(other, spine=spine) for spine in (True, False))
     assert committed(before, other["p_s"], other["p_t"]) == other["before"] > case["exchange_after"]
     assert committed(after, other["p_s"], other["p_t"]) == case["exchange_after"]
     half = Fraction(1, 2)
@@ -117,17 +126,17 @@ def step_1_again(finding: Finding) -> None:
     assert committed(full, half, half) == goose.isotropic_yield(half, 2, 2)
 
 
-def paths(shape: Shape) -> Iterator[Shape]:
+def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
     """The tree with the tokens of one root-to-leaf path taken from the spine's source."""
     for leaf, below in enumerate(shape.children):
         if leaf and not below:
             spine, node = list(shape.spine), leaf
             while node:
                 spine[node], node = True, shape.parent[node]
-            yield Shape(shape.parent, tuple(spine))
+            yield TwoSourceTree(shape.parent, tuple(spine))
 
 
-def has_forked_branch(shape: Shape) -> bool:
+def has_forked_branch(shape: TwoSourceTree) -> bool:
     """Whether a branch forks, which Eq. (1) has no term for."""
     return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
 
@@ -135,7 +144,7 @@ def has_forked_branch(shape: Shape) -> bool:
 @claim("G-P3-STEP2")
 def step_2(effort: int) -> Finding:
 
-    def cases() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+    def cases() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
         for n in range(1, 7):
             for s, t in pairs(4):
                 best = best_one_source_tree(t, n)
@@ -164,9 +173,7 @@ def step_2_again(finding: Finding) -> None:
     """Outcome by outcome, and the library's best tree of one source."""
     case = finding.case
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
-    after = Shape(tuple(case["parent"]), tuple(n in (0, *case["spine_nodes"]) for n in range(size)))
-    before = Shape(after.parent, (True,) + (False,) * (size - 1))
-    found = goose.optimal_tree(0.0, float(t), size - 1)
-    best = Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+    after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
+    best = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), size - 1))
     assert committed(before, t, t) == committed(best, t, t) == case["before"]
     assert committed(after, s, t) == case["after"] < case["before"]

@@ -15,9 +15,6 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, second
 
-SEARCH_AND_SUBSETS = "the search in order of size, and sums over all subsets of nodes written as strings agree."
-SEARCH_AND_VERIFIER = "the sum over the target's texts, and spectheory.verify.Greedy run on the tree agree."
-
 
 def is_tree(nodes: Sequence[str]) -> bool:
     """Whether every node has its parent."""

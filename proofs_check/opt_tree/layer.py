@@ -5,28 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from proofs_check.claims import Finding, claim, second
+from proofs_check.small_drafts import same_law, shown
 
 
 @claim("O-LAYER")
 def layer(effort: int) -> Finding:
-    law = [Fraction(3, 5), Fraction(2, 5)]
-    hat = {(): Fraction(1)}
-    for path in [(), (0,), (1,)]:
-        hat |= {(*path, token): hat[path] * law[token] for token in (0, 1)}
-    nodes = sorted((path for path in hat if path), key=lambda path: (-hat[path], path))
+    law = (Fraction(3, 5), Fraction(2, 5))
+    hat = same_law(law, 2)
+    nodes = sorted(hat, key=lambda path: (-hat[path], path))
     size = next(n for n in range(1, 7) if len({(len(x), x[-1]) for x in nodes[:n]}) < n)
-    tree = nodes[:size]
-    place = {path: at for at, path in enumerate([(), *tree])}
-    return Finding(
-        "false",
-        {"size": size},
-        {
-            "law": law,
-            "parent": [-1, *(place[path[:-1]] for path in tree)],
-            "node": ["", *("".join("AB"[token] for token in path) for path in tree)],
-            "p_hat": {"".join("AB"[token] for token in path): hat[path] for path in tree},
-        },
-    )
+    tree = {path: hat[path] for path in nodes[:size]}
+    return Finding("false", {"size": size}, {"law": law, **shown(tree)})
 
 
 @second("O-LAYER")

@@ -15,7 +15,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from proofs_check.small_drafts import Law, Path, laws
+from proofs_check.small_drafts import Law, Path, laws, letters
 
 Draft = Callable[[Path], Law]
 """The law of the token that follows a path."""
@@ -23,6 +23,8 @@ Node = tuple[Fraction, int, Path]
 """(-probability, depth, path), so that the best comes first."""
 
 ROOT: Node = (Fraction(-1), 0, ())
+GRIDS = {1: ((2, 4, 6), (3, 3, 5)), 2: ((2, 5, 8), (3, 4, 6))}
+"""By effort: tokens, the largest denominator of their probabilities, and the largest N."""
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,16 @@ def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node],
     return found
 
 
+def beam(draft: Draft, k: int, depth: int, n: int) -> list[Node]:
+    """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
+    layer, pool = [ROOT], [ROOT]
+    for _ in range(depth):
+        found = [child for node in layer for child in children(draft, node)[:k]]
+        pool += found
+        layer = sorted(found)[:k]
+    return sorted(pool)[:n]
+
+
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
     """The same law everywhere, for each of `laws`; then each choice of a law at the root and after each token."""
     grid = laws(tokens, largest)
@@ -141,19 +153,14 @@ Run = tuple[Markov, int, int, int]
 
 def cases(effort: int) -> Iterator[Run]:
     """Every case of `looked_at`, small N first."""
-    grids = ((2, 4, 6), (3, 3, 5)) if effort == 1 else ((2, 5, 8), (3, 4, 6))
-    for tokens, largest, most in grids:
+    for tokens, largest, most in GRIDS[effort]:
         for n in range(2, most + 1):
             yield from ((draft, tokens, n, batch) for draft in markov_drafts(tokens, largest) for batch in range(1, n))
 
 
 def looked_at(effort: int) -> str:
-    """In words, the cases of `cases`."""
-    two, three = ((4, 6), (3, 5)) if effort == 1 else ((5, 8), (4, 6))
-    return (
-        f"all Markov drafts with 2 tokens, laws of denominator at most {two[0]} and B < N <= {two[1]}, and with 3 "
-        f"tokens, denominator at most {three[0]} and B < N <= {three[1]}, laws with zeros included"
-    )
+    """The grids of `cases` as (tokens, largest denominator, largest N)."""
+    return ", ".join(map(str, GRIDS[effort]))
 
 
 @cache
@@ -171,8 +178,3 @@ def as_tree(nodes: Sequence[Node]) -> dict[str, Any]:
         "node": [letters(path) for _, _, path in ordered],
         "p_hat": [-value for value, _, _ in ordered],
     }
-
-
-def letters(path: Path) -> str:
-    """`AB` is token B after token A; the root is empty."""
-    return "".join("ABCDEFGH"[token] for token in path)

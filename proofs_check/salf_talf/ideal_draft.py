@@ -7,25 +7,13 @@ from fractions import Fraction
 from itertools import product
 
 from proofs_check.claims import Finding, claim, every
+from proofs_check.salf_talf.algorithm2 import beam
 from proofs_check.small_drafts import Hat, Law, Nodes, Path, grown, is_tree, select
 
 
-def beam(hat: Hat, k: int, n: int) -> Nodes:
-    """The n best of what beam search finds in the full tree, the root left out."""
-    layer: list[Path] = [()]
-    pool: list[Path] = []
-    for _ in range(max(map(len, hat))):
-        found = [
-            child for node in layer for child in best([path for path in hat if path[:-1] == node and path], hat, k)
-        ]
-        pool += found
-        layer = best(found, hat, k)
-    return frozenset(best(pool, hat, n))
-
-
-def best(nodes: list[Path], hat: Hat, count: int) -> list[Path]:
-    """The most probable ones."""
-    return sorted(nodes, key=lambda node: (-hat[node], len(node), node))[:count]
+def beamed(laws: dict[Path, Law], k: int, n: int) -> Nodes:
+    """The n best of what beam search finds three deep, the root left out."""
+    return frozenset(path for _, _, path in beam(laws.__getitem__, k, 3, n + 1) if path)
 
 
 def unties(hat: Hat) -> bool:
@@ -57,21 +45,20 @@ def ideal_draft(effort: int) -> Finding:
         steep = [Fraction(w, 37) for w in (34, 33, 32, 19, 31, 29, 28)]
         return {path: (steep[(i + by) % 7], 1 - steep[(i + by) % 7]) for i, path in enumerate(inner)}
 
-    def beams() -> Iterator[tuple[Nodes, Hat, int, int]]:
+    def beams() -> Iterator[tuple[Nodes, dict[Path, Law], int, int]]:
         for one, other, n, k in product(range(7), range(7), range(1, 6), (1, 2)):
-            hat = grown(turned(one))
-            tree = beam(hat, k, n)
-            mixed = grown({p: turned(one if not p or p in tree else other)[p] for p in inner})
-            if len(tree) == n and unties(hat) and unties(mixed):
+            tree = beamed(turned(one), k, n)
+            mixed = {p: turned(one if not p or p in tree else other)[p] for p in inner}
+            if len(tree) == n and unties(grown(turned(one))) and unties(grown(mixed)):
                 yield tree, mixed, k, n
 
     count = every(pairs(), lambda case: select(frozenset(case[1]), case[2], case[1]) == case[0] and is_tree(case[0]))
-    beamed = every(beams(), lambda case: beam(*case[1:]) == case[0] and is_tree(case[0]))
+    by_beam = every(beams(), lambda case: beamed(*case[1:]) == case[0] and is_tree(case[0]))
     return Finding(
         "holds",
         {
             "count": count,
-            "beamed": beamed,
+            "beamed": by_beam,
             "distributions": " and ".join((f"({a}, {b})" for a, b in laws)),
             "largest": sizes[-1],
         },

@@ -18,15 +18,13 @@ from proofs_check.salf_talf.algorithm2 import (
     children,
     drafted,
     flat,
-    letters,
     looked_at,
     recorded,
     support,
     worth,
 )
-from proofs_check.small_drafts import Law, laws
+from proofs_check.small_drafts import Law, laws, letters
 
-SOURCE = "SALF & TALF, Theorem 1"
 Pair = tuple[Iteration, Iteration]
 STEEP: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 33, 32, 19, 31, 29, 28, 26, 25)]
 """Laws on two tokens whose products rarely meet."""

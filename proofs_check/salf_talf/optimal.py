@@ -16,24 +16,22 @@ from proofs_check.salf_talf.algorithm2 import (
     Node,
     as_tree,
     cases,
+    children,
     flat,
     iterations,
-    letters,
     looked_at,
     recorded,
     top,
     worth,
 )
 from proofs_check.salf_talf.threshold import library_draft
-from proofs_check.small_drafts import Hat, drafts, laws
+from proofs_check.small_drafts import Hat, Path, drafts, is_tree, laws, letters
 from spectheory.search import Salf
 
-APPENDIX = "SALF & TALF, Appendix B"
 
-
-def is_tree(nodes: list[Node]) -> bool:
-    """Whether every parent is there."""
-    return {node[2][:-1] for node in nodes} <= {node[2] for node in nodes} | {()}
+def paths(nodes: list[Node]) -> list[Path]:
+    """The paths of the nodes."""
+    return [path for _, _, path in nodes]
 
 
 def layers(hat: Hat) -> list[list[Node]]:
@@ -54,8 +52,8 @@ def loop_invariant(effort: int) -> Finding:
                 for sign in (1, -1):  # ties to the first path, or to the last
                     kept, every_node = list(by_depth[0]), list(by_depth[0])
                     for layer in by_depth[1:]:
-                        paths = {node[2] for node in kept}
-                        kept += [node for node in layer if node[2][:-1] in paths]
+                        parents = set(paths(kept))
+                        kept += [node for node in layer if node[2][:-1] in parents]
                         kept = sorted(kept, key=lambda v: (v[0], [sign * token for token in v[2]]))[:n]
                         every_node += layer
                         yield [v[0] for v in kept], sorted(v[0] for v in every_node)[:n]
@@ -84,7 +82,7 @@ def termination(effort: int) -> Finding:
     def optimal(case: tuple[tuple[Markov, int, int, int], list[Iteration]]) -> bool:
         (model, _, size, _), states = case
         found = states[-1].tree
-        return worth(found) == worth(top(model, size)) and is_tree(found) and len(states) - 1 <= size - 1
+        return worth(found) == worth(top(model, size)) and is_tree(paths(found)) and len(states) - 1 <= size - 1
 
     count = every(recorded(effort), optimal)
     return Finding(
@@ -96,7 +94,7 @@ def termination(effort: int) -> Finding:
             "batch": batch,
             "threshold": Fraction(0),
             "same_state_from_iteration": place,
-            "queue": [letters(path) for _, _, path in state.queue],
+            "queue": [*map(letters, paths(state.queue))],
             **as_tree(state.tree),
         },
     )
@@ -124,9 +122,9 @@ def filled_is_best(case: tuple[Markov, int, list[Iteration], int]) -> bool:
     """Whether G, filled from Q, is the best tree among all nodes seen before the draft call of a state."""
     draft, n, states, i = case
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
-    seen = [ROOT] + [(v * p, d + 1, (*u, t)) for v, d, u in expanded for t, p in enumerate(draft(u))]
+    seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
     kept = sorted(states[i].tree + states[i].queue)[:n]
-    return kept == sorted(seen)[:n] and is_tree(kept)
+    return kept == sorted(seen)[:n] and is_tree(paths(kept))
 
 
 @claim("S-A2-ENS")
@@ -161,7 +159,7 @@ def ensures(effort: int) -> Finding:
                 "batch": 1,
                 "threshold": th,
                 **as_tree(sorted(state.tree + state.queue)[: early[1]]),
-                "tree": [letters(path) for _, _, path in state.tree],
+                "tree": [*map(letters, paths(state.tree))],
             },
         },
     )

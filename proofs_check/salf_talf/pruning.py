@@ -8,7 +8,7 @@ from itertools import pairwise
 from math import isclose
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.salf_talf.algorithm2 import ROOT, Markov, Node, cases, drafted, flat, looked_at, top, worth
+from proofs_check.salf_talf.algorithm2 import ROOT, Markov, beam, cases, children, drafted, flat, looked_at, top, worth
 from proofs_check.salf_talf.threshold import library_draft
 from proofs_check.small_drafts import laws
 from spectheory.search import SpecExec
@@ -24,7 +24,7 @@ def bounded(case: tuple[Markov, int]) -> bool:
         gains.append(worth(top(draft, n)) - worth(sorted(nodes)[:n]))
         if gains[-1] > max(0, n - 1 - i):
             return False
-        layer = [(v * p, d + 1, (*u, t)) for v, d, u in layer for t, p in enumerate(draft(u))]
+        layer = [child for node in layer for child in children(draft, node)]
         nodes = sorted(nodes + layer)[: 4 * n]
     return all(later < gain or gain == later == 0 for gain, later in pairwise(gains))
 
@@ -54,16 +54,6 @@ def capacity(effort: int) -> Finding:
 
     count = every(cases(effort), same)
     return Finding("holds", {"count": count, "looked_at": looked_at(effort)})
-
-
-def beam(draft: Markov, k: int, depth: int, n: int) -> list[Node]:
-    """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
-    layer, pool = [ROOT], [ROOT]
-    for _ in range(depth):
-        found = [(v * p, d + 1, (*u, t)) for v, d, u in layer for t, p in enumerate(draft(u)) if t < k]
-        pool += found
-        layer = sorted(found)[:k]
-    return sorted(pool)[:n]
 
 
 @claim("S-BEAM")

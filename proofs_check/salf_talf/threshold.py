@@ -18,13 +18,12 @@ from proofs_check.salf_talf.algorithm2 import (
     as_tree,
     drafted,
     flat,
-    letters,
     looked_at,
     recorded,
     top,
     worth,
 )
-from proofs_check.small_drafts import laws
+from proofs_check.small_drafts import laws, letters
 from spectheory.search import MarkovDraft, Salf
 
 THRESHOLDS = [Fraction(quarter, 4) for quarter in (1, 2, 3)]
