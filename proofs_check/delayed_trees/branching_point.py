@@ -10,9 +10,9 @@ from math import prod
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
+from proofs_check.delayed_trees.library import tokens_per_call
 from proofs_check.delayed_trees.walks import Draft, Shape, World, parents, worlds
 from proofs_check.plays import ONE
-from proofs_check.small_drafts import Law
 
 
 def rollouts(nodes: int) -> list[Shape]:
@@ -66,24 +66,17 @@ def gains(world: World, shape: Shape, others: Sequence[Shape]) -> bool:
     )
 
 
-def _world(shown: dict[str, tuple[Law, Law]]) -> World:
-    return World(tuple(shown.values()))
-
-
 @second("D-IMPROVES")
 def _(finding: Finding) -> None:
     case = finding.case
     solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
-    world, wins = _world(case["laws"]).library(), _world(case["delaying_wins"]).library()
+    world, wins = (World(tuple(case[name].values())).library() for name in ("laws", "delaying_wins"))
     for name, solver in solvers.items():
-        found = {s: _value(solver, world, *s) for s in ((2, 1, 1), (2, 0, 2), (2, 0, 1), (3, 0, 1))}
+        found = {s: tokens_per_call(solver, world, *s) for s in ((2, 1, 1), (2, 0, 2), (2, 0, 1), (3, 0, 1))}
         assert {str(shape): value for shape, value in found.items()} == case["tokens_per_call"][name]
         delayed = found.pop((2, 1, 1))
         assert delayed < found[2, 0, 2]
         assert delayed < max(found[2, 0, 1], found[3, 0, 1])
     for solver in list(solvers.values())[1:]:
-        assert _value(solver, wins, 2, 1, 1) > max(_value(solver, wins, *s) for s in [*rollouts(3), (2, 0, 2)])
-
-
-def _value(solver: st.otlp.Solver, world: st.World, paths: int, trunk: int, length: int) -> Fraction:
-    return st.delayed_block_efficiency(solver, world, paths, length, trunk).value
+        others = [tokens_per_call(solver, wins, *shape) for shape in [*rollouts(3), (2, 0, 2)]]
+        assert tokens_per_call(solver, wins, 2, 1, 1) > max(others)

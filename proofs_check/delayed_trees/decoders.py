@@ -13,11 +13,11 @@ from itertools import product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.delayed_trees.cycles import arrays, played
+from proofs_check.delayed_trees.library import played
 from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
 from proofs_check.delayed_trees.verification import naive
 from proofs_check.delayed_trees.walks import all_laws
-from proofs_check.plays import ONE, ZERO, Pick, flip, runs
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 Policy = tuple[int, int]
@@ -58,7 +58,7 @@ class Decoder:
     def shown(self) -> dict[str, Any]:
         """The distributions as data."""
         p, q = zip(*self.pairs, strict=True)
-        return {"p_behind_each_token": p, "q_behind_each_token": q}
+        return {"p_after_each_token": p, "q_after_each_token": q}
 
 
 POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
@@ -157,35 +157,14 @@ def objective(effort: int) -> Finding:
 @second("D-EQ9")
 def _(finding: Finding) -> dict[str, Any]:
     case = finding.case
-    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
+    pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
     speeds = {}
     for name in ("best_by_eq_9", "fastest"):
         policy = case[name]["drafted_tokens"]
-        tokens, behind_1 = played(p, q, policy, cycles)
-        drafts = policy[1] * behind_1 + policy[0] * (cycles - behind_1)
+        tokens, after_1 = played(pairs, policy, cycles)
+        drafts = policy[1] * after_1 + policy[0] * (cycles - after_1)
         speeds[name] = tokens / (cycles + case["draft_seconds"] * drafts)
         assert abs(speeds[name] - case[name]["tokens_per_second"]) < Fraction(3, cycles)
     assert speeds["best_by_eq_9"] < speeds["fastest"]
     assert case["best_by_eq_9"]["eq_9"] > case["fastest"]["eq_9"]
-    apart = case["independent_contexts"]
-    accepted, draft = apart["acceptance_in_each"], apart["draft_seconds"]
-    totals = {}
-    for policy in POLICIES:
-        kept = runs(lambda pick, way=policy: _accepted(pick, accepted, way, 5))
-        tokens = sum((chance * n for (n, _), chance in kept.items()), ZERO)
-        totals[policy] = tokens / sum((chance * (5 + draft * m) for (_, m), chance in kept.items()), ZERO)
-    by_eq_9: Policy = (int(accepted[0] > draft), int(accepted[1] > draft))
-    assert draft not in accepted
-    assert totals[by_eq_9] == apart["tokens_per_second_by_eq_9"] < max(totals.values())
-    assert max(totals.values()) == apart["tokens_per_second_best"]
     return {"cycles": cycles}
-
-
-def _accepted(pick: Pick, accepted: Sequence[Fraction], policy: Policy, cycles: int) -> tuple[int, int]:
-    """(tokens, drafted tokens) after so many cycles, in each a context by a toss of a coin."""
-    tokens = drafts = 0
-    for _ in range(cycles):
-        at = int(flip(pick, Fraction(1, 2)))
-        drafts += policy[at]
-        tokens += 1 + (flip(pick, accepted[at]) if policy[at] else 0)
-    return tokens, drafts

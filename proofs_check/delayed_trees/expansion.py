@@ -14,13 +14,13 @@ from math import prod
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.delayed_trees.solver_printed import emission
 from proofs_check.delayed_trees.walks import (
     Draft,
     Emitted,
     Shape,
     Solver,
     World,
-    array,
     completed,
     depth_kept,
     distance,
@@ -60,14 +60,9 @@ def rule(number: int) -> Solver:
     return lambda p, q, tokens: arbitrary(number, p, q, tokens)
 
 
-@cache
-def _branching(solver: st.otlp.Solver, p: Law, q: Law, tokens: Path) -> Law:
-    return tuple(solver.law(array(p), array(q), tokens))
-
-
 def published(solver: st.otlp.Solver) -> Solver:
     """A solver of spectheory."""
-    return lambda p, q, tokens: _branching(solver, p, q, tokens)
+    return lambda p, q, tokens: emission(solver, p, q, tokens)
 
 
 NSS, NAIVE, SPECINFER = published(st.otlp.NSS()), published(st.otlp.Naive()), published(st.otlp.SpecInfer())

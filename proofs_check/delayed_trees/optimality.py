@@ -11,12 +11,12 @@ from scipy.optimize import linprog
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import drafted_paths
 from proofs_check.delayed_trees.verification import (
     accepted,
     as_published,
     block,
     covered,
-    drafts_of_library,
     is_lossless,
     naive,
     tree_monte_carlo,
@@ -132,7 +132,7 @@ def _(finding: Finding) -> None:
     assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]
     assert found[0] < found[1] == found[2] == any_verifier_at_most(world, 2)
     for other in worlds(3, 2)[::5]:
-        for draft, _ in drafts_of_library(other, 3):
+        for draft, _ in drafted_paths(other.library(), 3):
             rows = other.library().target(draft)
             one, two = (v.outcome(draft, rows) for v in verifiers[1:])
             assert all(x == y for x, y in zip(one.stop, two.stop, strict=True))

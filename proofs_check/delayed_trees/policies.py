@@ -12,6 +12,7 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
+from proofs_check.delayed_trees.library import tokens_per_call
 from proofs_check.delayed_trees.walks import Shape, World, all_laws
 from proofs_check.plays import ONE, ZERO, runs
 from proofs_check.small_drafts import Law
@@ -122,7 +123,7 @@ def _(finding: Finding) -> None:
     paths, trunk, length = shape
     assert abs(st.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
     solver = st.otlp.Naive()
-    best = {s: st.delayed_block_efficiency(solver, COIN.library(), s[0], s[2], s[1]).value for s in ACTIONS}
+    best = {s: tokens_per_call(solver, COIN.library(), *s) for s in ACTIONS}
     assert best[shape] == case["tokens"]
     assert all(best[shape] / case["eq_11_seconds"] >= best[s] / (1 + draft * (s[1] + s[2])) for s in ACTIONS)
     assert best[shape] / case["seconds"] == case["tokens_per_second"] < 1

@@ -6,8 +6,8 @@ from fractions import Fraction
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.delayed_trees.cycles import arrays, played
 from proofs_check.delayed_trees.decoders import Decoder, Policy, decoders, values
+from proofs_check.delayed_trees.library import played
 from proofs_check.plays import ZERO
 from proofs_check.small_drafts import Law
 
@@ -49,12 +49,12 @@ def equally_spaced_roots(effort: int) -> Finding:
 @second("D-ROOTS")
 def _(finding: Finding) -> dict[str, Any]:
     case = finding.case
-    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
-    tokens, behind_1 = played(p, q, (1, 1), cycles)
-    plain, positions_1 = played(p, q, (0, 0), cycles)
+    pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
+    tokens, after_1 = played(pairs, (1, 1), cycles)
+    plain, positions_1 = played(pairs, (0, 0), cycles)
     assert plain == cycles
     assert abs(tokens / cycles - case["tokens_per_cycle"]) < Fraction(2, cycles)
-    assert abs(behind_1 / cycles - case["share_of_roots"][1]) < Fraction(2, cycles)
+    assert abs(after_1 / cycles - case["share_of_roots"][1]) < Fraction(2, cycles)
     assert abs(positions_1 / cycles - case["share_of_positions"][1]) < Fraction(2, cycles)
     assert abs(tokens / cycles - case["mean_over_positions"]) > Fraction(2, cycles)
     return {"cycles": cycles}

@@ -13,8 +13,8 @@ from proofs_check.delayed_trees.solver_printed import (
     Procedure,
     Tokens,
     drafted,
+    emission,
     factors,
-    law,
     naive,
     nss,
     over,
@@ -36,7 +36,7 @@ def draws(effort: int) -> Iterator[Draws]:
 
 def played(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> dict[int, Fraction]:
     """The branching probabilities of the drafted tokens, by playing every coin."""
-    return {token: law(rule, p, q, drafts)[token] for token in drafts}
+    return {token: emission(rule, p, q, drafts)[token] for token in drafts}
 
 
 @claim("D-BR")

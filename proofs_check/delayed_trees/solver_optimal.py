@@ -7,15 +7,16 @@ from itertools import combinations, product
 from math import prod
 from typing import Any
 
-import numpy as np
-
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second
+from proofs_check.delayed_trees.library import array, layered, tokens_per_call
 from proofs_check.delayed_trees.solver_printed import (
+    TWO_LEVELS,
     Setting,
     Tokens,
     acceptance,
     drafted,
+    emission,
     naive,
     nss,
     over,
@@ -52,8 +53,7 @@ def prefixes(p: Law, q: Law) -> list[Tokens]:
 
 def coupling(p: Law, q: Law, k: int) -> Coupling:
     """A candidate for the optimal solver, from spectheory's maximum flow; nothing of it is believed unchecked."""
-    a, b = (np.array(law, dtype=object) for law in (p, q))
-    return {x: tuple(map(Fraction, OptimalTransport().law(a, b, x))) for x, _ in drafted(q, k)}
+    return {x: emission(OptimalTransport(), p, q, x) for x, _ in drafted(q, k)}
 
 
 def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
@@ -86,7 +86,6 @@ def optimal_rate(effort: int) -> Finding:
 def every_set_of_tokens(finding: Finding) -> dict[str, Any]:
     """Every set as a dual bound, the stored coupling summed by hand, and a tree where the node optimum is not best."""
     p, q, k = EXAMPLE
-    a, b = (np.array(law, dtype=object) for law in (p, q))
     sets = [tokens for size in range(len(p) + 1) for tokens in combinations(range(len(p)), size)]
     inside = [sum((c for x, c in drafted(q, k) if set(x) <= set(h)), ZERO) for h in sets]
     bounds = [sum((p[t] for t in h), ZERO) + 1 - chance for h, chance in zip(sets, inside, strict=True)]
@@ -99,12 +98,8 @@ def every_set_of_tokens(finding: Finding) -> dict[str, Any]:
             emitted[token] += chance * share
             kept += chance * share * (token in x)
     assert tuple(emitted) == p
-    assert kept == min(bounds) == st.optimal_acceptance(a, b, k)
-    quarters = [np.array([Fraction(w, sum(ws)) for w in ws]) for ws in ((0, 3, 1), (1, 3, 0), (1, 0, 0), (1, 1, 0))]
-    world = st.World(lambda c: quarters[2 if c else 0], lambda c: quarters[3 if c else 1])
-    values = [
-        st.delayed_block_efficiency(solver, world, 2, 2, 0).value
-        for solver in (OptimalTransport(), SpecTr(), SpecInfer())
-    ]
+    assert kept == min(bounds) == st.optimal_acceptance(array(p), array(q), k)
+    world = layered(TWO_LEVELS)
+    values = [tokens_per_call(solver, world, 2, 0, 2) for solver in (OptimalTransport(), SpecTr(), SpecInfer())]
     assert values == sorted(set(values))
     return {"values": values}

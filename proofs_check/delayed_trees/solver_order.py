@@ -8,6 +8,8 @@ from math import comb
 from proofs_check.claims import Finding, claim, every
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
+    THIRDS,
+    TWO_LEVELS,
     KSeq,
     Setting,
     acceptance,
@@ -20,6 +22,7 @@ from proofs_check.delayed_trees.solver_printed import (
     untuned,
 )
 from proofs_check.delayed_trees.solver_trees import Layers, dominated, efficiency
+from proofs_check.delayed_trees.walks import words
 from proofs_check.small_drafts import Law
 
 
@@ -50,7 +53,7 @@ def no_winner(effort: int) -> Finding:
 
     slack = Fraction(1, 2**16)
     at_node, in_tree = ahead_at_a_node(), ahead_in_a_tree()
-    one, other = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
+    one, other = THIRDS
     alike = acceptance(naive, one, one, 2), acceptance(untuned(one, one), one, one, 2)
     beaten = {
         "NSS": at_node["NSS"] < at_node["NaiveTree"],
@@ -65,11 +68,11 @@ def no_winner(effort: int) -> Finding:
     return Finding(
         "holds",
         {
-            "one": _shown(one),
-            "other": _shown(other),
-            "rates_at_node": _rates(at_node, decimals=True),
+            "one": words(one),
+            "other": words(other),
+            "at_node": {name: f"{float(rate):.4f}" for name, rate in at_node.items()},
             "alike": alike,
-            "rates_in_tree": _rates(in_tree),
+            "in_tree": in_tree,
             "count": count,
             "over": over(effort),
         },
@@ -78,7 +81,7 @@ def no_winner(effort: int) -> Finding:
 
 def ahead_at_a_node() -> dict[str, Fraction]:
     """Acceptance rates of two drafts where SpecTr accepts more than SpecInfer and Khisti more than both."""
-    p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
+    p, q = THIRDS
     rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
     rules |= {"SpecTr": nearly_spectr(p, q, 2), "Khisti": untuned(p, q)}
     return {name: acceptance(rule, p, q, 2) for name, rule in rules.items()}
@@ -86,18 +89,7 @@ def ahead_at_a_node() -> dict[str, Fraction]:
 
 def ahead_in_a_tree() -> dict[str, Fraction]:
     """E[tau + 1] where SpecTr emits fewer tokens than NaiveTree; its factor is rho* = 3/2 at both levels."""
-    rows = (((0, 3, 1), (1, 3, 0)), ((1, 0, 0), (1, 1, 0)))
-    laws = [tuple(tuple(Fraction(w, sum(row)) for w in row) for row in pair) for pair in rows]
-    world = Layers(tuple((p, q) for p, q in laws))
-    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in world.layers):
+    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in TWO_LEVELS):
         raise ArithmeticError("rho* is another")
     rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer, "SpecTr": KSeq(Fraction(3, 2))}
-    return {name: efficiency(rule, world, (2, 0, 2)) for name, rule in rules.items()}
-
-
-def _rates(found: dict[str, Fraction], *, decimals: bool = False) -> str:
-    return ", ".join(f"{name} {f'{float(value):.4f}' if decimals else value}" for name, value in found.items())
-
-
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
+    return {name: efficiency(rule, Layers(TWO_LEVELS), (2, 0, 2)) for name, rule in rules.items()}

@@ -13,16 +13,29 @@ from functools import cache
 from itertools import pairwise, permutations, product
 from math import prod
 
+from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO, Pick, flip, runs
 from proofs_check.small_drafts import Law, laws
+from spectheory.otlp import Solver
 
 Tokens = tuple[int, ...]
 Pair = tuple[Law, Law]
 Setting = tuple[Law, Law, int]
 Procedure = Callable[[Pick, Law, Law, Tokens], int]
 """Draws the emitted token from (pick, p, q, drafts)."""
+Rule = Procedure | Solver
+"""A printed algorithm, or a solver of spectheory."""
 
+
+def parts(*weights: int) -> Law:
+    """The distribution with these weights."""
+    return normalised([Fraction(weight) for weight in weights])
+
+
+THIRDS: Pair = parts(1, 2), parts(2, 1)
+TWO_LEVELS: tuple[Pair, ...] = (parts(0, 3, 1), parts(1, 3, 0)), (parts(1, 0, 0), parts(1, 1, 0))
+"""Examples: (p, q) at one node, and at the two levels of a tree."""
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
 """By effort: tokens, largest common denominator of a law, and most drafts."""
 
@@ -159,30 +172,32 @@ def tournaments(tokens: int) -> list[Khisti]:
 
 
 @cache
-def law(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> Law:
-    """The law of the emitted token given the drafts, by playing every coin."""
+def emission(rule: Rule, p: Law, q: Law, drafts: Tokens) -> Law:
+    """The distribution of the emitted token given the drafts: by playing every coin, or by spectheory."""
+    if isinstance(rule, Solver):
+        return tuple(rule.law(array(p), array(q), drafts))
     emitted = runs(lambda pick: rule(pick, p, q, drafts))
     return tuple(emitted.get(token, ZERO) for token in range(len(p)))
 
 
-def output(rule: Procedure, p: Law, q: Law, k: int) -> Law:
-    """The law of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
-    found = [[chance * mass for mass in law(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
+def output(rule: Rule, p: Law, q: Law, k: int) -> Law:
+    """The distribution of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
+    found = [[chance * mass for mass in emission(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
     return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 
 
-def acceptance(rule: Procedure, p: Law, q: Law, k: int) -> Fraction:
+def acceptance(rule: Rule, p: Law, q: Law, k: int) -> Fraction:
     """Definition 5.1, over all drafts and coins."""
-    return sum((chance * sum(law(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
+    return sum((chance * sum(emission(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
 
 
-def profile(rule: Procedure, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
+def profile(rule: Rule, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
     """(t, m) -> probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
     found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
     for drafts, chance in drafted(q, k):
         for token in set(drafts):
             for count in range(1, drafts.count(token) + 1):
-                found[token, count] += chance * law(rule, p, q, drafts)[token]
+                found[token, count] += chance * emission(rule, p, q, drafts)[token]
     return found
 
 

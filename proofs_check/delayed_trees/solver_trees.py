@@ -19,7 +19,7 @@ from proofs_check.delayed_trees.solver_printed import (
     Setting,
     acceptance,
     drafted,
-    law,
+    emission,
     naive,
     nss,
     over,
@@ -30,6 +30,7 @@ from proofs_check.delayed_trees.solver_printed import (
     spec_infer,
     untuned,
 )
+from proofs_check.delayed_trees.walks import words
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
@@ -54,7 +55,7 @@ def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], dept
     k = paths if depth == trunk else hits
     total, below = ONE, {}
     for drafts, chance in drafted(q, k):
-        emitted = law(rule, p, q, drafts)
+        emitted = emission(rule, p, q, drafts)
         for token, count in Counter(drafts).items():
             if emitted[token]:
                 below[count] = below.get(count) or efficiency(rule, world, shape, depth + 1, count)
@@ -189,8 +190,4 @@ def delay_and_nss(effort: int) -> Finding:
 
 def _gap(world: Layers, draws: int) -> str:
     best = ", ".join(f"{kind} {value}" for kind, value in at_budget(world, draws).items())
-    return f"{'; '.join(f'p = {_shown(p)}, q = {_shown(q)}' for p, q in world.layers)}: {best}"
-
-
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
+    return f"{'; '.join(f'p = {words(p)}, q = {words(q)}' for p, q in world.layers)}: {best}"

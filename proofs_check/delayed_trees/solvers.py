@@ -14,7 +14,7 @@ from proofs_check.delayed_trees.solver_printed import (
     Setting,
     Tokens,
     drafted,
-    law,
+    emission,
     naive,
     nss,
     output,
@@ -24,7 +24,7 @@ from proofs_check.delayed_trees.solver_printed import (
     spec_infer,
     tournaments,
 )
-from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.delayed_trees.walks import excess, normalised, words
 from proofs_check.plays import ONE, Pick, flip, runs
 from proofs_check.small_drafts import Law
 
@@ -52,24 +52,26 @@ def one_draft(effort: int) -> Finding:
     def same(case: tuple[Pair, Tokens]) -> bool:
         (p, q), drafts = case
         rules = [KSeq(ONE), spec_infer, *tournaments(len(p))]
-        return all(law(rule, p, q, drafts) == law(naive, p, q, drafts) for rule in rules)
+        return all(emission(rule, p, q, drafts) == emission(naive, p, q, drafts) for rule in rules)
 
     def single() -> Iterator[tuple[Pair, Tokens]]:
         return (((p, q), drafts) for p, q, k in settings(effort) if k == 1 for drafts, _ in drafted(q, k))
 
     count = every(single(), same)
-    (p, q), drafts = smallest(single(), lambda case: law(nss, *case[0], case[1]) != law(naive, *case[0], case[1]))
-    emitted, token = law(nss, p, q, drafts), drafts[0]
+    (p, q), drafts = smallest(
+        single(), lambda case: emission(nss, *case[0], case[1]) != emission(naive, *case[0], case[1])
+    )
+    emitted, token = emission(nss, p, q, drafts), drafts[0]
     return Finding(
         "holds",
         {
             "count": count,
             "over": over(effort),
-            "p": _shown(p),
-            "q": _shown(q),
+            "p": words(p),
+            "q": words(q),
             "token": token,
             "nss_probability": emitted[token],
-            "naive_probability": law(naive, p, q, drafts)[token],
+            "naive_probability": emission(naive, p, q, drafts)[token],
         },
     )
 
@@ -81,16 +83,12 @@ def what_is_looked_at(effort: int) -> Finding:
         p, q, k = case
         every_draft = [drafts for drafts, _ in drafted(q, k)]
         return all(
-            law(nss, p, q, drafts) == p and law(naive, p, q, drafts) == law(naive, p, q, drafts[:1])
+            emission(nss, p, q, drafts) == p and emission(naive, p, q, drafts) == emission(naive, p, q, drafts[:1])
             for drafts in every_draft
         )
 
     count = every(settings(effort), same)
     return Finding("holds", {"count": count, "over": over(effort)})
-
-
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
 
 
 def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:

@@ -8,9 +8,9 @@ from typing import Any
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second
-from proofs_check.delayed_trees.cycles import NAIVE as TOP_DOWN
-from proofs_check.delayed_trees.cycles import arrays, played
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
+from proofs_check.delayed_trees.library import NAIVE as TOP_DOWN
+from proofs_check.delayed_trees.library import played
 from proofs_check.delayed_trees.long_run import all_pairs, given_the_text, not_behind
 from proofs_check.delayed_trees.walks import World, worlds
 from proofs_check.printed import ROUNDED, Table, are_ratios, below, decimals, is_mean, mean, table
@@ -112,8 +112,7 @@ def _(finding: Finding) -> None:
         assert len(set(found)) == 1
         assert st.expected_block_efficiency(st.verify.Block(), world.library(), st.Paths(1, 2)).value >= found[0]
     for pairs in all_pairs(3)[::60]:
-        p, q = (arrays([pair[side] for pair in pairs]) for side in (0, 1))
-        more, less = (played(p, q, (3, 3), 9, verifier)[0] for verifier in (st.verify.Block(), TOP_DOWN))
+        more, less = (played(pairs, (3, 3), 9, verifier)[0] for verifier in (st.verify.Block(), TOP_DOWN))
         assert more >= less
 
 

@@ -8,6 +8,7 @@ from itertools import product
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.delayed_trees.walks import (
     Draft,
@@ -15,7 +16,6 @@ from proofs_check.delayed_trees.walks import (
     Shape,
     World,
     all_laws,
-    array,
     completed,
     depth_kept,
     distance,

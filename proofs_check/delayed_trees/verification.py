@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain, product
-from typing import Any
 
 import numpy as np
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import drafted_paths, emitted
 from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
@@ -185,29 +185,12 @@ def described_block(effort: int) -> Finding:
     )
 
 
-def drafts_of_library(world: World, length: int) -> list[tuple[st.Draft, Fraction]]:
-    """Every drafted path as spectheory takes it, with its probability."""
-    grown = branches(lambda rng: st.Paths(1, length).grow(world.library(), rng))
-    return [(draft, chance) for draft, chance in grown if chance]
-
-
-def library_output(world: World, verifier: Any, drafts: list[tuple[st.Draft, Fraction]], length: int) -> Emitted:
-    """The law of texts under a verifier of spectheory, cut to `length` tokens."""
-    emitted = gathered(
-        ((*draft.context(node), token)[:length], chance * stop * weight)
-        for draft, chance in drafts
-        for outcome in [verifier.outcome(draft, world.library().target(draft))]
-        for node, stop in enumerate(outcome.stop)
-        for token, weight in enumerate(outcome.next_token[node])
-    )
-    return completed(world, emitted, length)
-
-
 @second("D-BV-DESC")
 def _(finding: Finding) -> None:
     case = finding.case
     world = World((case["laws_at_every_context"],))
-    drafts, target = drafts_of_library(world, 2), world.library()
+    target = world.library()
+    drafts = drafted_paths(target, 2)
     stops = gathered(
         ((*draft.context(node), token)[:2], chance * x)
         for draft, chance in drafts
@@ -219,4 +202,5 @@ def _(finding: Finding) -> None:
     assert distance(played, world.texts(2)) == case["total_variation"] > 0
     first = sum(x for text, x in played.items() if text[0] == 0)
     assert first >= case["kept_A"] > case["target_A"]
-    assert library_output(world, st.verify.Block(), drafts, 2) == world.texts(2)
+    kept = gathered((text[:2], chance) for text, chance in emitted(st.verify.Block(), target, drafts))
+    assert completed(world, kept, 2) == world.texts(2)

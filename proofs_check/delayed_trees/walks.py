@@ -9,14 +9,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import lcm
 from typing import Any
 
-import numpy as np
-
 import spectheory as st
+from proofs_check.delayed_trees.library import array
 from proofs_check.plays import ONE, ZERO, Pick, gathered
 from proofs_check.small_drafts import Law, Path
 
@@ -70,14 +68,6 @@ class World:
     def library(self) -> st.World:
         """The same for spectheory."""
         return st.World(lambda context: array(self.pair(context)[0]), lambda context: array(self.pair(context)[1]))
-
-
-@cache
-def array(law: Law) -> np.ndarray:
-    """A law as spectheory takes it; read only."""
-    found = np.array(law, dtype=object)
-    found.flags.writeable = False
-    return found
 
 
 def all_laws(size: int, largest: int) -> list[Law]:

@@ -13,11 +13,9 @@ import sympy
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.gto.trees import ETAS, by_walking, drawn, expected, leaves, length, lengths, texts
-from proofs_check.small_drafts import Hat, Nodes, drafts, trees
+from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths, texts
+from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, trees, worth
 from spectheory import Tree, gto
-
-SECTION = "GTO, Section 3.1"
 
 
 def grids(effort: int) -> tuple[tuple[int, int, int], ...]:
@@ -38,6 +36,11 @@ def planted(effort: int) -> Iterator[tuple[Nodes, Hat]]:
             for target in drafts(*grid):
                 if size < 4 or grid[0] == 1:
                     yield from ((tree, target) for tree in trees(frozenset(target), size) if len(tree) == size)
+
+
+def supported(effort: int) -> Iterator[tuple[Nodes, Hat]]:
+    """Those under targets with full support."""
+    return ((tree, target) for tree, target in planted(effort) if min(target.values()) > 0)
 
 
 def branches(effort: int) -> Iterator[tuple[list[Fraction], Fraction]]:
@@ -65,7 +68,7 @@ def branch_length(effort: int) -> Finding:
         for tree, target in planted(effort):
             for leaf in leaves(tree):
                 branch = frozenset(leaf[:j] for j in range(1, len(leaf) + 1))
-                yield length(leaf, target), by_walking(branch, target)
+                yield length(leaf, target), accepted(branch, target)
 
     count = every(walks(), lambda case: case[0] == case[1])
     return Finding("holds", {"count": count, "cases": words(effort)})
@@ -77,12 +80,13 @@ def tail_sum(effort: int) -> Finding:
     def agrees(case: tuple[Nodes, Hat]) -> bool:
         tree, target = case
         ends = leaves(tree)
-        tails = [
-            sum((p for text, p in texts(target) if any(len(end) >= j and end[:j] == text[:j] for end in ends)), start)
+        tails = (
+            p
+            for text, p in texts(target)
             for j in range(1, 1 + max(map(len, ends)))
-            for start in [Fraction(0)]
-        ]
-        return sum(tails, Fraction(0)) == expected(*case) == by_walking(*case)
+            if any(len(end) >= j and end[:j] == text[:j] for end in ends)
+        )
+        return sum(tails, Fraction(0)) == worth(*case) == accepted(*case)
 
     count = every(planted(effort), agrees)
     return Finding("holds", {"count": count, "cases": words(effort)})
@@ -121,16 +125,13 @@ def coordinatewise(effort: int) -> Finding:
 @claim("T-EQ5-ETA")
 def temperature(effort: int) -> Finding:
 
-    def two() -> Iterator[tuple[Nodes, Hat]]:
-        return ((tree, target) for tree, target in planted(effort) if min(target.values()) > 0)
-
     eta = Fraction(1, 10)
 
     def above(case: tuple[Nodes, Hat]) -> bool:
         each = lengths(*case)
         return len(each) > 1 and sign(times(each, eta), [eta * (max(each) + 6)]) > 0
 
-    tree, target = smallest(two(), above)
+    tree, target = smallest(supported(effort), above)
 
     def hoeffding(case: tuple[list[Fraction], Fraction]) -> bool:
         each, rate = case
@@ -171,18 +172,17 @@ def _(finding: Finding) -> dict[str, Any]:
 def equality(effort: int) -> Finding:
 
     def differs(case: tuple[Nodes, Hat], eta: Fraction) -> bool:
-        return sign(times(lengths(*case), eta), [eta * expected(*case)]) != 0
+        return sign(times(lengths(*case), eta), [eta * worth(*case)]) != 0
 
     one = Fraction(1)
-    positive = ((tree, target) for tree, target in planted(effort) if min(target.values()) > 0)
-    tree, target = smallest(positive, lambda case: differs(case, one))
-    below = smallest(planted(effort), lambda case: expected(*case) == 0 and differs(case, one))
+    tree, target = smallest(supported(effort), lambda case: differs(case, one))
+    below = smallest(planted(effort), lambda case: worth(*case) == 0 and differs(case, one))
     checked = ((case, eta) for case in planted(effort) for eta in ETAS[:2])
     count = every(checked, lambda case: differs(*case) == (len(leaves(case[0][0])) > 1))
 
     def sandwich(case: tuple[Nodes, Hat]) -> bool:
         each = lengths(*case)
-        return max(each) <= expected(*case) <= sum(each, Fraction(0))
+        return max(each) <= worth(*case) <= sum(each, Fraction(0))
 
     every(planted(effort), sandwich)
     return Finding(
@@ -198,11 +198,11 @@ def _(finding: Finding) -> dict[str, Any]:
     for case in (finding.case, finding.case["never_accepted"]):
         each = [sympy.Rational(one.numerator, one.denominator) for one in case["branch_lengths"]]
         reward = sympy.log(sum(sympy.exp(one) for one in each))
-        accepted = sum(case["p"][1:], Fraction(0))
-        assert accepted == case["expected_accepted"]
-        assert abs(sympy.N(reward - sympy.Rational(accepted.numerator, accepted.denominator), 40)) > sympy.Float("0.01")
+        kept = sum(case["p"][1:], Fraction(0))
+        assert kept == case["expected_accepted"]
+        assert abs(sympy.N(reward - sympy.Rational(kept.numerator, kept.denominator), 40)) > sympy.Float("0.01")
         library = gto.draft_tree_reward(*library_tree(case), 1.0), gto.expected_accepted(*library_tree(case))
         assert isclose(library[0], sympy.N(reward))
-        assert isclose(library[1], accepted, abs_tol=1e-15)
+        assert isclose(library[1], kept, abs_tol=1e-15)
         found.append(f"{library[0]:.4f} against {library[1]:.4f}")
     return {"pairs": " and ".join(found)}

@@ -11,9 +11,9 @@ from typing import Any
 import sympy
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.gto.reward import library_tree, planted, words
-from proofs_check.gto.trees import ETAS, drawn, expected, lengths, rises
-from proofs_check.small_drafts import Hat, Law, Nodes, Path, laws, same_law, trees
+from proofs_check.gto.reward import library_tree, supported, words
+from proofs_check.gto.trees import ETAS, drawn, lengths, rises
+from proofs_check.small_drafts import Hat, Law, Nodes, Path, laws, same_law, trees, worth
 from spectheory import gto
 
 Change = tuple[Nodes, Nodes, Hat, Fraction]
@@ -33,7 +33,7 @@ def shown(case: Change) -> dict[str, Any]:
 def misled(case: Change) -> bool:
     """Whether r rises and E[L_dec] falls."""
     old, new, target, eta = case
-    return expected(new, target) < expected(old, target) and rises(lengths(old, target), lengths(new, target), eta)
+    return worth(new, target) < worth(old, target) and rises(lengths(old, target), lengths(new, target), eta)
 
 
 def same_size() -> Iterator[Change]:
@@ -71,14 +71,13 @@ def theorem_1a(effort: int) -> Finding:
             raise ArithmeticError(f"no counterexample for eta {eta}")
 
     def grown() -> Iterator[Change]:
-        for tree, target in planted(effort):
-            if min(target.values()) > 0:
-                outer = (node for node in target if node not in tree and (node[:-1] in tree or len(node) == 1))
-                yield from ((tree, tree | {node}, target, eta) for node in outer for eta in ETAS[:2])
+        for tree, target in supported(effort):
+            outer = (node for node in target if node not in tree and (node[:-1] in tree or len(node) == 1))
+            yield from ((tree, tree | {node}, target, eta) for node in outer for eta in ETAS[:2])
 
     def both(case: Change) -> bool:
         old, new, target, eta = case
-        return expected(new, target) > expected(old, target) and rises(lengths(old, target), lengths(new, target), eta)
+        return worth(new, target) > worth(old, target) and rises(lengths(old, target), lengths(new, target), eta)
 
     count = every(grown(), both)
     return Finding(
