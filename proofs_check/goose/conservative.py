@@ -8,7 +8,7 @@ from itertools import accumulate, combinations, product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import spread
-from proofs_check.goose.correlation import Joint, simulated, together
+from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
 
 SpineChances = tuple[tuple[Fraction, ...], Fraction, int]
@@ -53,7 +53,7 @@ def conservative(case: SpineChances) -> bool:
     return all(a >= b for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def joint(chances: Sequence[Fraction]) -> Joint | None:
+def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
     """A distribution with these chances where each token is right with the probability of the first, pairs correlated.
 
     After a wrong token each is right independently. None where a pair is right less often than an independent pair.
@@ -61,7 +61,7 @@ def joint(chances: Sequence[Fraction]) -> Joint | None:
     s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
     for chance in chances:
         other = (s - reached * chance) / (1 - reached) if reached < 1 else Fraction(0)
-        new: Joint = {}
+        new: SpineOutcomes = {}
         for right, weight in law.items():
             coin = chance if all(right) else other
             new |= {(*right, True): weight * coin, (*right, False): weight * (1 - coin)}

@@ -17,7 +17,7 @@ from typing import Any
 
 from proofs_check.small_drafts import Law, Path, laws, letters
 
-Draft = Callable[[Path], Law]
+NextToken = Callable[[Path], Law]
 """The distribution of the token after a path."""
 Node = tuple[Fraction, int, Path]
 """(-probability, depth, path), so that the best comes first."""
@@ -75,12 +75,12 @@ def worth(nodes: Sequence[Node]) -> Fraction:
     return -sum((node[0] for node in nodes), Fraction(0))
 
 
-def children(draft: Draft, node: Node) -> list[Node]:
+def children(draft: NextToken, node: Node) -> list[Node]:
     """Lines 17 to 19."""
     return [(node[0] * p, node[1] + 1, (*node[2], token)) for token, p in enumerate(draft(node[2]))]
 
 
-def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
+def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
     """The main loop without line 13: it never ends, and the caller decides where to stop."""
     tree, queue = [ROOT] * root_twice, [ROOT]
     while True:
@@ -92,7 +92,7 @@ def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) ->
         queue = sorted(queue + [child for node in chosen for child in children(draft, node)])[:n]
 
 
-def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
+def drafted(draft: NextToken, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
     """The iterations up to the one that stops, with the repair that it stops also where D is empty."""
     done = []
     for state in iterations(draft, n, batch):
@@ -103,7 +103,7 @@ def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0))
 
 
 @cache
-def top(draft: Draft, n: int) -> list[Node]:
+def top(draft: NextToken, n: int) -> list[Node]:
     """The n best nodes of the whole tree, by looking at every node with less than n edges above it."""
     layer, seen = [ROOT], [ROOT]
     for _ in range(n - 1):
@@ -112,7 +112,7 @@ def top(draft: Draft, n: int) -> list[Node]:
     return sorted(seen)[:n]
 
 
-def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
+def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
     """(D, G) of the first iterations, without a queue: every node seen is kept, and every set is computed anew."""
     seen, popped, found = {ROOT}, set[Node](), []
     for _ in range(count):
@@ -125,7 +125,7 @@ def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node],
     return found
 
 
-def beam(draft: Draft, k: int, depth: int, n: int) -> list[Node]:
+def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
     """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
     layer, pool = [ROOT], [ROOT]
     for _ in range(depth):
@@ -148,7 +148,7 @@ def support(draft: Markov) -> int:
 
 
 Run = tuple[Markov, int, int, int]
-"""Draft, tokens, N, B."""
+"""The draft, its tokens, N and B."""
 
 
 def cases(effort: int) -> Iterator[Run]:

@@ -11,9 +11,9 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ByDepth,
-    Draft,
     Iteration,
     Markov,
+    NextToken,
     as_tree,
     children,
     drafted,
@@ -102,7 +102,7 @@ def _(finding: Finding) -> dict[str, Any]:
     return {"count": count}
 
 
-def parts(draft: Draft, pair: Pair) -> tuple[int, int]:
+def parts(draft: NextToken, pair: Pair) -> tuple[int, int]:
     """|W_{i+1}| and |Y_i|."""
     before, after = ({node[2] for node in state.chosen} for state in pair)
     parents = {path[:-1] for path in after}
