@@ -2,7 +2,8 @@
 
 The target is given by the probability of every path, the product of its conditional probabilities. The target emits
 tokens of its own and the draft is followed as long as it agrees: so a lossless verifier treats tokens that were drafted
-deterministically, as GTO's are. L_i of a branch, Eq. (3) and (4), is the sum of the probabilities of the paths on the way to its leaf.
+deterministically, as GTO's are. L_i of a branch, Eq. (3) and (4), is the sum of the probabilities of the paths on the
+way to its leaf.
 """
 
 from __future__ import annotations
