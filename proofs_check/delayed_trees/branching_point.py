@@ -51,7 +51,7 @@ def improves(effort: int) -> Finding:
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
             "parent": parents(((0, 0), (0, 1))),
-            "laws": world.shown(2),
+            "distributions": world.shown(2),
             "tokens_per_call": found,
             "delaying_wins": better.shown(2),
         },
@@ -70,7 +70,7 @@ def gains(world: World, shape: Shape, others: Sequence[Shape]) -> bool:
 def _(finding: Finding) -> None:
     case = finding.case
     solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
-    world, wins = (World(tuple(case[name].values())).library() for name in ("laws", "delaying_wins"))
+    world, wins = (World(tuple(case[name].values())).library() for name in ("distributions", "delaying_wins"))
     for name, solver in solvers.items():
         found = {s: tokens_per_call(solver, world, *s) for s in ((2, 1, 1), (2, 0, 2), (2, 0, 1), (3, 0, 1))}
         assert {str(shape): value for shape, value in found.items()} == case["tokens_per_call"][name]

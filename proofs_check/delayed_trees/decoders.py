@@ -1,7 +1,8 @@
 """What a policy is worth: Eq. (9).
 
-Small decoders are played whole: two tokens, laws that depend on the last token, and one drafted token or none in each
-cycle. The last committed token is then a Markov chain over cycles, whose stationary law is found exactly.
+Small decoders are played whole: two tokens, distributions that depend on the last token, and one drafted token or none
+in each cycle. The last committed token is then a Markov chain over cycles, whose stationary distribution is found
+exactly.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 Policy = tuple[int, int]
-"""Drafted tokens, 0 or 1, behind each last token."""
+"""Drafted tokens, 0 or 1, after each last token."""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def decoders(largest: int) -> list[Decoder]:
-    """All with such laws and a draft that takes 1/2, 1/3 or 1/4 of the target's time, in which no policy is stuck."""
+    """Those in which no policy is stuck; a draft forward takes 1/2, 1/3 or 1/4 of the target's time."""
     laws = list(product(all_laws(2, largest), repeat=2))
     found = [Decoder(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
     return [one for one in found if all(one.roots(policy) for policy in POLICIES)]

@@ -1,7 +1,7 @@
 """Delayed trees, Section 5: losslessness, Eq. (1)-(3), the estimator, and what delaying the branching point gains.
 
 `RULES` many solvers stand for all of them: rule r takes any function from the drafted list to a token and follows it
-as often as the target's law allows, so that what it emits depends on the drafts in an arbitrary way.
+as often as the target's distribution allows, so that what it emits depends on the drafts in an arbitrary way.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ SPECTR, KHISTI = published(st.otlp.SpecTr()), published(st.otlp.Khisti())
 
 
 def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> dict[tuple[int, Path], Fraction]:
-    """The joint law of tau and of the emitted tokens, by running the drafting and the walk through every outcome."""
+    """The joint distribution of tau and of the emitted tokens, by running every outcome of drafting and walk."""
 
     def program(pick: Pick) -> tuple[int, Path]:
         draft = drawn(pick, world, shape)
@@ -81,7 +81,7 @@ def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = Non
 
 
 def texts(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> Emitted:
-    """The law of the first L1 + L2 tokens of the text."""
+    """The distribution of the first L1 + L2 tokens of the text."""
     walks = walk_law(world, shape, solver, trunk)
     return completed(world, gathered((tokens, x) for (_, tokens), x in walks.items()), shape[1] + shape[2])
 
@@ -92,7 +92,7 @@ def tokens_emitted(world: World, shape: Shape, solver: Solver) -> Fraction:
 
 
 def trees(world: World, shape: Shape) -> dict[Draft, Fraction]:
-    """The law of the delayed tree."""
+    """The distribution of the delayed tree."""
     return runs(lambda pick: drawn(pick, world, shape))
 
 
@@ -113,7 +113,7 @@ def eq_3(world: World, shape: Shape, solver: Solver) -> Fraction:
 
 
 def grid(effort: int, shapes: Sequence[Shape] = SHAPES) -> list[tuple[World, Shape, Solver]]:
-    """Every world of two tokens with laws in halves behind the first three contexts; rules and shapes take turns."""
+    """Every two-token world with halves after the first three contexts; rules and shapes take turns."""
     cases = worlds(2, 2, 3)
     turns = [(world, shapes[i % len(shapes)], rule(i % RULES)) for i, world in enumerate(cases)]
     if effort == 1:
@@ -162,13 +162,13 @@ def sum_over_nodes(effort: int) -> Finding:
 
 
 def spread(values: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    """Mean and variance of a law of numbers."""
+    """Mean and variance of a distribution of numbers."""
     mean = sum((x * chance for x, chance in values.items()), ZERO)
     return mean, sum((chance * (x - mean) ** 2 for x, chance in values.items()), ZERO)
 
 
 def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fraction]:
-    """The law of the average of s independent ones."""
+    """The distribution of the average of s independent ones."""
     sums = {ZERO: ONE}
     for _ in range(s):
         sums = gathered((x + y / s, a * b) for (x, a), (y, b) in product(sums.items(), values.items()))

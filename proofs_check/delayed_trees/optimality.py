@@ -33,7 +33,7 @@ def any_verifier_at_most(world: World, length: int) -> Fraction:
 
     The primal has z(a, j, y) = P(tau = j, next token y | path a), sums of 1 over (j, y), and for each text b the sum of
     q(a) z(a, j, b_(j+1)) p(rest of b) over a, j with a_1..a_j = b_1..b_j equal to p(b). Any numbers nu(b) bound it:
-    with N(c) the target's mean of nu behind c, by N() + sum_a q(a) max_(j, y) (j - N(a_1..a_j y)). The linear program
+    with N(c) the target's mean of nu after c, by N() + sum_a q(a) max_(j, y) (j - N(a_1..a_j y)). The linear program
     only proposes nu; the bound is evaluated in fractions.
     """
     texts = list(product(range(world.size), repeat=length))
@@ -116,7 +116,7 @@ def tree_verification(effort: int) -> Finding:
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws_at_every_context": world.pair(()),
+            "pair_at_every_context": world.pair(()),
             **found,
             "block": accepted(block(world, 2, as_published)),
         },
@@ -126,7 +126,7 @@ def tree_verification(effort: int) -> Finding:
 @second("D-TV")
 def _(finding: Finding) -> None:
     case = finding.case
-    world = World((case["laws_at_every_context"],))
+    world = World((case["pair_at_every_context"],))
     verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
     found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]
     assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]

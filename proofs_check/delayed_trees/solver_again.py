@@ -41,7 +41,7 @@ def gap_by_tries(finding: Finding) -> None:
 
 @second("D-RHO-BIN")
 def refused_factor(finding: Finding) -> None:
-    """The emitted law by its closed form; spectheory refuses that factor, and is lossless at the end it uses."""
+    """The emitted distribution in closed form; spectheory refuses that factor and is lossless with its own."""
     case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     one = [min(a / rho, b) for a, b in zip(p, q, strict=True)]
@@ -61,7 +61,7 @@ def refused_factor(finding: Finding) -> None:
 
 @second("D-RHO-OPT")
 def root_isolated(finding: Finding) -> None:
-    """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's laws."""
+    """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's distributions."""
     case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     x = sp.symbols("x")
@@ -83,7 +83,7 @@ def root_isolated(finding: Finding) -> None:
 
 @second("D-KHISTI-EXACT")
 def khisti_for_two(finding: Finding) -> None:
-    """Spectheory's closed form for two drafts, its bound, and its laws over all drafts."""
+    """Spectheory's closed form for two drafts, its bound, and its distributions over all drafts."""
     case, solver = finding.case, Khisti(truncation=1)
     p, q, k = array(case["p"]), array(case["q"]), case["k"]
     assert solver.acceptance(p, q, k) == acceptance(solver, case["p"], case["q"], k) == case["acceptance"]
@@ -126,7 +126,7 @@ def nearer_and_less(finding: Finding) -> None:
 
 @second("D-BR14")
 def spec_infer_law(finding: Finding) -> None:
-    """Spectheory's law, which is lossless on average."""
+    """Spectheory's distribution, which is lossless on average."""
     case = finding.case
     found = emission(SpecInfer(), case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
@@ -135,7 +135,7 @@ def spec_infer_law(finding: Finding) -> None:
 
 @second("D-BR15")
 def khisti_law(finding: Finding) -> None:
-    """Spectheory's law, which is lossless on average."""
+    """Spectheory's distribution, which is lossless on average."""
     case, solver = finding.case, Khisti(truncation=1)
     found = emission(solver, case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]

@@ -1,6 +1,6 @@
 """Algorithms 6 to 9 and 11 to 14 as the paper prints them: acceptance rates and branching probabilities.
 
-`rho` stands where the paper puts the root: the formulas hold for every factor of Algorithm 3, lossless or not.
+`rho` is used where the paper has the root: the formulas hold for every factor of Algorithm 3, lossless or not.
 """
 
 from __future__ import annotations

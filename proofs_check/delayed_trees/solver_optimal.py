@@ -28,7 +28,7 @@ from proofs_check.small_drafts import Law
 from spectheory.otlp import OptimalTransport, SpecInfer, SpecTr
 
 Coupling = dict[Tokens, Law]
-"""For each draw of the drafts the law of the emitted token."""
+"""For each draw of the drafts the distribution of the emitted token."""
 HALF = Fraction(1, 2)
 EXAMPLE: Setting = (HALF, HALF), (Fraction(2, 3), Fraction(1, 3)), 2
 STORED: Coupling = {
@@ -57,7 +57,7 @@ def coupling(p: Law, q: Law, k: int) -> Coupling:
 
 
 def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
-    """The acceptance of a coupling; None where it is none, or does not emit with law p."""
+    """The acceptance of a coupling; None where it is none, or does not emit with distribution p."""
     weighed = [(drafts, chance, found[drafts]) for drafts, chance in drafted(q, k)]
     emitted = tuple(sum((chance * law[t] for _, chance, law in weighed), ZERO) for t in range(len(p)))
     if emitted != p or any(min(law) < 0 or sum(law) != 1 for _, _, law in weighed):

@@ -37,7 +37,7 @@ THIRDS: Pair = parts(1, 2), parts(2, 1)
 TWO_LEVELS: tuple[Pair, ...] = (parts(0, 3, 1), parts(1, 3, 0)), (parts(1, 0, 0), parts(1, 1, 0))
 """Examples: (p, q) at one node, and at the two levels of a tree."""
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
-"""By effort: tokens, largest common denominator of a law, and most drafts."""
+"""By effort: tokens, largest common denominator of a distribution, and most drafts."""
 
 
 def over(effort: int) -> str:
@@ -117,8 +117,8 @@ def spec_infer(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
 class Khisti:
     """Algorithm 5 with the tournament given: the first two drafts meet, then the winner and the next one, and so on.
 
-    `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the law of the last winner. The
-    paper takes the chances from a linear program, which nothing below needs.
+    `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the distribution of the last
+    winner. The paper takes the chances from a linear program, which nothing below needs.
     """
 
     wins: tuple[Law, ...]
@@ -131,7 +131,7 @@ class Khisti:
         return naive(pick, p, self.winner_law(q, len(drafts)), (winner,))
 
     def winner_law(self, q: Law, k: int) -> Law:
-        """The law r of the last winner of k drafts."""
+        """The distribution r of the last winner of k drafts."""
         found = [[chance * won for won in self.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
         return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 

@@ -58,8 +58,8 @@ def acceptance_rates(effort: int) -> Finding:
 def exact_acceptance(rule: Khisti, p: Law, q: Law, k: int) -> Fraction:
     """The acceptance of Algorithm 5: k V^3 steps, where drafts are V^k.
 
-    Beside the winner's law r it takes, for each token y, the law of the winner together with y not having been drafted;
-    the difference is the winner's law together with y having been drafted.
+    Beside the winner's distribution r it takes, for each token y, the distribution of the winner together with y not
+    having been drafted; the difference is the winner's distribution together with y having been drafted.
     """
     tokens = range(len(q))
 

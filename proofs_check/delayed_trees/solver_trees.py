@@ -37,7 +37,7 @@ from proofs_check.small_drafts import Law
 
 @dataclass(frozen=True)
 class Layers:
-    """A world with one pair of laws (p, q) at each depth; the last serves all below."""
+    """A world with one pair (p, q) at each depth; the last serves all below."""
 
     layers: tuple[Pair, ...]
 
@@ -104,7 +104,7 @@ def more_nodes(effort: int) -> Finding:
 def without_truncation() -> dict[str, Any]:
     """A world where the optimal tournaments of two drafts are worth different amounts, by beta.
 
-    Five levels: behind token 2 the draft is always right, elsewhere always wrong. All of E[tau + 1] is 1, the
+    Five levels: after token 2 the draft is always right, elsewhere always wrong. All of E[tau + 1] is 1, the
     acceptance at the root, and four more tokens where token 2 is drafted and emitted.
     """
     p, q = (tuple(Fraction(part, 4) for part in parts) for parts in ((0, 3, 1), (1, 2, 1)))

@@ -29,7 +29,7 @@ from proofs_check.plays import ONE, Pick, flip, runs
 from proofs_check.small_drafts import Law
 
 Path = list[tuple[Pair, int]]
-"""At each node the laws (p, q) and the token drafted from q."""
+"""At each node the distributions (p, q) and the token drafted from q."""
 Stop = tuple[int, int]
 """How many drafted tokens are kept, and the token after them."""
 
@@ -110,7 +110,7 @@ def top_down(pick: Pick, path: Path, end: Law) -> Stop:
 
 
 def stops(rule: Callable[[Pick, Path, Law], Stop], path: Path) -> dict[Stop, Fraction]:
-    """The law of (kept tokens, next token) given the drafted path, by playing every coin."""
+    """The distribution of (kept tokens, next token) given the drafted path, by playing every coin."""
     tokens = len(path[0][0][0])
     end = tuple(Fraction(2 * t + 1, tokens**2) for t in range(tokens))
     return runs(lambda pick: rule(pick, path, end))

@@ -68,7 +68,7 @@ class Judging:
 
 
 def output(world: World, shape: Shape, *, merge: bool, strike: bool) -> Emitted:
-    """The law of texts when such drafts are traversed."""
+    """The distribution of texts when such drafts are traversed."""
     emitted = gathered(
         (end, chance * x)
         for draft, chance in runs(lambda pick: drawn(pick, world, shape)).items()
@@ -83,7 +83,7 @@ def is_lossless(world: World, shape: Shape, *, merge: bool, strike: bool) -> boo
 
 
 def reduces_to_block(world: World) -> bool:
-    """Whether on one path of two tokens the law of what is emitted given the path is that of block verification."""
+    """Whether on one path of two tokens the output given the path is that of block verification."""
     by_path: dict[Path, Emitted] = {}
     for (path, _, end), chance in block(world, 2, as_published).items():
         by_path.setdefault(path, {})[end] = chance / world.chance(path, 1)
@@ -145,7 +145,7 @@ def _(finding: Finding) -> None:
 
 
 def tried(p: Law, children: Path, q_of: dict[int, Law]) -> Law:
-    """Try fixed children one after another by naive rejection against q_of[child]: the law of what is emitted."""
+    """What is emitted when fixed children are tried in turn by naive rejection against q_of[child]."""
 
     def program(pick: Pick) -> int:
         law = p

@@ -1,7 +1,7 @@
 """Verifiers of one path and Traversal, Section 3: programs written from their descriptions, every run of them summed.
 
-Texts are compared up to L tokens: behind a whole accepted path every verifier draws from the target, so that what
-comes later has the target's law anyway.
+Texts are compared up to L tokens: after a whole accepted path every verifier draws from the target, so that what
+comes later has the target's distribution anyway.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from spectheory.core.chance import branches
 Coin = Callable[[Fraction, Fraction], Fraction]
 """(w, mass of (w p - q)+) -> probability to accept an inner node."""
 Judged = dict[tuple[Path, int, Path], Fraction]
-"""The joint law of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
+"""The joint distribution of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
 
 
 def weights(world: World, path: Path) -> list[Fraction]:
@@ -47,7 +47,7 @@ def as_described(weight: Fraction, missing: Fraction) -> Fraction:
 
 
 def as_published(weight: Fraction, missing: Fraction) -> Fraction:
-    """As in arXiv 2403.10444, Algorithm 2; where it is 0/0 any value gives the same law."""
+    """As in arXiv 2403.10444, Algorithm 2; where it is 0/0 any value gives the same distribution."""
     total = missing + 1 - weight
     return missing / total if total else ONE
 
@@ -79,7 +79,7 @@ def naive(world: World, length: int) -> Judged:
     def program(pick: Pick) -> tuple[Path, int, Path]:
         path = drawn(pick, world, (1, length, 0))[0]
         tau = 0
-        while tau < length and flip(pick, weights(world.behind(path[:tau]), path[tau : tau + 1])[1]):
+        while tau < length and flip(pick, weights(world.after(path[:tau]), path[tau : tau + 1])[1]):
             tau += 1
         return path, tau, _corrected(pick, world, path, tau, ONE)
 
@@ -106,7 +106,7 @@ def tree_monte_carlo(world: World, length: int) -> Judged:
 
 
 def output(world: World, judged: Judged, length: int) -> Emitted:
-    """The law of the first `length` tokens of the text."""
+    """The distribution of the first `length` tokens of the text."""
     return completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
 
 
@@ -143,16 +143,16 @@ def two_steps(effort: int) -> list[World]:
 
 
 def wide(effort: int) -> list[World]:
-    """Worlds with one pair of laws in every context, for paths of one and of three tokens."""
+    """Worlds with one pair (p, q) in every context, for paths of one and of three tokens."""
     return worlds(2, 4) + (worlds(3, 2) if effort == 1 else worlds(3, 3))
 
 
 def covered(effort: int) -> str:
     """Which worlds `two_steps` gives, in words."""
-    halves = "all of two tokens with laws in halves, free behind the empty context and behind each first token"
+    halves = "all of two tokens with probabilities in halves, free after the empty context and after each first token"
     if effort == 1:
         return halves
-    return "every third of two tokens with laws in halves and thirds behind each context; three tokens in halves"
+    return "every third of two tokens with halves and thirds after each context; three tokens with halves"
 
 
 @claim("D-BV-DESC")
@@ -177,7 +177,7 @@ def described_block(effort: int) -> Finding:
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws_at_every_context": world.pair(()),
+            "pair_at_every_context": world.pair(()),
             "kept_A": kept(judged, (0,)),
             "target_A": world.chance((0,), 0),
             "total_variation": distance(output(world, judged, 2), world.texts(2)),
@@ -188,7 +188,7 @@ def described_block(effort: int) -> Finding:
 @second("D-BV-DESC")
 def _(finding: Finding) -> None:
     case = finding.case
-    world = World((case["laws_at_every_context"],))
+    world = World((case["pair_at_every_context"],))
     target = world.library()
     drafts = drafted_paths(target, 2)
     stops = gathered(

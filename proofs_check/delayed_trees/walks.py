@@ -1,6 +1,6 @@
-"""Drafted trees and verifiers as programs that draw, and the exact law of what such a program returns.
+"""Drafted trees and verifiers as programs that draw, and the exact distribution of what such a program returns.
 
-A context is the tuple of tokens behind the last committed one. A draft is the list of its paths in draw order; paths
+A context is the tuple of tokens after the last committed one. A draft is the list of its paths in draw order; paths
 that begin alike share nodes, and a node's list of children has one entry for each path through it.
 """
 
@@ -22,14 +22,14 @@ Draft = tuple[Path, ...]
 Shape = tuple[int, int, int]
 """(K, L1, L2) of Definition 5.2."""
 Solver = Callable[[Law, Law, Path], Law]
-"""(p, q, list of drafted tokens) -> law of the emitted token: the branching probabilities of Definition 5.3."""
+"""(p, q, drafted tokens) -> distribution of the emitted token: the branching probabilities of Definition 5.3."""
 Emitted = dict[Path, Fraction]
-"""The law of accepted tokens and the token after them; that token is left out behind the last drafted ones."""
+"""The distribution of accepted tokens and the token after them; that token is left out after the last drafted ones."""
 
 
 @dataclass(frozen=True)
 class World:
-    """Target and draft laws, for each context in order of length; the last ones serve for longer contexts too."""
+    """Target and draft distributions by context, in order of length; the last ones serve for longer contexts too."""
 
     table: tuple[tuple[Law, Law], ...]
 
@@ -39,29 +39,29 @@ class World:
         return len(self.table[0][0])
 
     def pair(self, context: Path) -> tuple[Law, Law]:
-        """(p, q) behind a context."""
+        """(p, q) after a context."""
         level = sum(self.size**depth for depth in range(len(context)))
         place = level + sum(token * self.size**i for i, token in enumerate(reversed(context)))
         return self.table[place if place < len(self.table) else -1]
 
-    def behind(self, context: Path) -> World:
-        """The world of one pair of laws, that behind a context."""
+    def after(self, context: Path) -> World:
+        """The world with the pair after a context everywhere."""
         return World((self.pair(context),))
 
     def chance(self, path: Path, side: int, context: Path = ()) -> Fraction:
-        """The probability of a path behind a context, by the target (side 0) or the draft (side 1)."""
+        """The probability of a path after a context, by the target (side 0) or the draft (side 1)."""
         chance = ONE
         for i, token in enumerate(path):
             chance *= self.pair((*context, *path[:i]))[side][token]
         return chance
 
     def texts(self, length: int) -> Emitted:
-        """The target's law on texts of that length."""
+        """The target's distribution on texts of that length."""
         paths = product(range(self.size), repeat=length)
         return {path: chance for path in paths if (chance := self.chance(path, 0))}
 
     def shown(self, length: int) -> dict[str, Any]:
-        """The laws behind every context shorter than `length`, as data: contexts written in letters."""
+        """The distributions after every context shorter than `length`, as data: contexts written in letters."""
         contexts = [path for depth in range(length) for path in product(range(self.size), repeat=depth)]
         return {"".join("ABCD"[token] for token in path) or "root": self.pair(path) for path in contexts}
 
@@ -71,7 +71,7 @@ class World:
 
 
 def all_laws(size: int, largest: int) -> list[Law]:
-    """Every law on `size` tokens with a common denominator of at most `largest`, the simplest first."""
+    """Every distribution on `size` tokens with a common denominator of at most `largest`, the simplest first."""
     counts = [
         c for total in range(1, largest + 1) for c in product(range(total, -1, -1), repeat=size) if sum(c) == total
     ]
@@ -79,9 +79,9 @@ def all_laws(size: int, largest: int) -> list[Law]:
 
 
 def worlds(size: int, largest: int, contexts: int = 1) -> list[World]:
-    """Every world with such laws behind the first `contexts` contexts, the last ones behind all longer ones.
+    """Every world with such distributions after the first `contexts` contexts, the last ones after all longer ones.
 
-    The simplest, by the sum of the common denominators of its laws, comes first.
+    The simplest, by the sum of the common denominators of its distributions, comes first.
     """
     tables = product(product(all_laws(size, largest), repeat=2), repeat=contexts)
     return [World(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
@@ -112,7 +112,7 @@ def listed(draft: Draft, node: Path, trunk: int = 0) -> Path:
 
 
 def walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> Path:
-    """Top-down traversal: accepted tokens and the one that leaves the tree; none behind the end of a path."""
+    """Top-down traversal: accepted tokens and the one that leaves the tree; none after the end of a path."""
     node: Path = ()
     while tokens := listed(draft, node, trunk):
         emitted = pick(solver(*world.pair(node), tokens))
@@ -128,7 +128,7 @@ def depth_kept(draft: Draft, emitted: Path) -> int:
 
 
 def completed(world: World, emitted: Emitted, length: int) -> Emitted:
-    """The law of texts of `length` tokens when the target goes on behind what was emitted."""
+    """The distribution of texts of `length` tokens when the target goes on after what was emitted."""
     return gathered(
         ((*start, *rest), chance * world.chance(rest, 0, start))
         for start, chance in emitted.items()
@@ -164,5 +164,5 @@ def parents(draft: Draft) -> list[int]:
 
 
 def words(law: Law) -> str:
-    """A law in a sentence."""
+    """A distribution in a sentence."""
     return "(" + ", ".join(map(str, law)) + ")"

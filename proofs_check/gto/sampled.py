@@ -21,7 +21,7 @@ Change = tuple[Nodes, Nodes, Hat, Fraction]
 
 
 def positive(tokens: int, largest: int) -> list[Law]:
-    """The laws of `laws` without a zero: the target at a temperature above 0."""
+    """Those of `laws` without a zero: the target at a temperature above 0."""
     return [law for law in laws(tokens, largest) if min(law) > 0]
 
 
@@ -37,7 +37,7 @@ def misled(case: Change) -> bool:
 
 
 def same_size() -> Iterator[Change]:
-    """Two trees of two nodes, one law of two tokens everywhere."""
+    """Two trees of two nodes, one distribution of two tokens everywhere."""
     for law in positive(2, 10):
         target = same_law(law, 2)
         for old, new in product(trees(frozenset(target), 2), repeat=2):
@@ -54,7 +54,7 @@ def same_shape() -> Iterator[Change]:
 
 
 def any_eta(eta: Fraction) -> Change:
-    """Branches of almost sure tokens behind first tokens of 4, 3, 3 and 1 in 11: for every eta deep enough."""
+    """Branches of almost sure tokens after first tokens of 4, 3, 3 and 1 in 11: for every eta deep enough."""
     depth, nearly = int(6 / eta) + 1, Fraction(9999, 10000)
     target: Hat = {}
     for token, weight in enumerate((4, 3, 3, 1)):
