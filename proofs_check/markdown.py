@@ -48,7 +48,7 @@ def head(statuses: Mapping[str, str]) -> str:
 
 
 def introduction(paper: Paper) -> str:
-    """What stands above a paper's claims."""
+    """The text above a paper's claims."""
     return f"## {paper.name}\n\n*{paper.title}.*\n\n{_text(paper.notes)}\n"
 
 

@@ -19,8 +19,8 @@ STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
 MEANING = (
     "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It <b>holds</b> as "
     f"printed, or else is one of two by a rule: <i>{RULE}</i>. A true statement is given in its place where there is "
-    "one. What does not hold comes with the smallest counterexample found, and was gone through a second time by other "
-    "means; both ways are named."
+    "one. A claim that does not hold has the smallest counterexample found, confirmed by other means; both ways are "
+    "named."
 )
 FAILED = " A check that <b>failed</b> did not come out this time, so nothing is said of its claim."
 STYLE = """<style>
@@ -144,7 +144,7 @@ def _words(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line, what stands between backticks as code."""
+    """One line, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

@@ -1,7 +1,7 @@
-"""Draft models small enough to look at every one, in rational arithmetic.
+"""Draft models small enough to enumerate all of them, in rational arithmetic.
 
 A model is given by p-hat, the product of its probabilities on the path, of every node of a full tree. A node is its
-path of tokens; the root is left out. Each law has its tokens in order of probability: their names do not matter.
+path of tokens; the root is left out. Each distribution has its tokens in order of probability, as names do not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Nodes = frozenset[Path]
 
 
 def laws(tokens: int, largest: int) -> list[Law]:
-    """The non-increasing laws on `tokens` tokens whose common denominator is at most `largest`, simplest first."""
+    """The non-increasing distributions on `tokens` tokens with a common denominator up to `largest`, simplest first."""
     found = {}
     for denominator in range(1, largest + 1):
         for counts in combinations_with_replacement(range(denominator, -1, -1), tokens):
@@ -37,12 +37,12 @@ def drafts(depth: int, tokens: int, largest: int) -> Iterator[Hat]:
 
 
 def same_law(law: Law, depth: int) -> Hat:
-    """The model with one law at every node."""
+    """The model with one distribution at every node."""
     return grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
 
 
 def grown(laws: dict[Path, Law]) -> Hat:
-    """The model with these laws at the inner nodes, parents before children."""
+    """The model with these distributions at the inner nodes, parents before children."""
     hat: Hat = {(): Fraction(1)}
     for path, law in laws.items():
         hat |= {(*path, token): hat[path] * probability for token, probability in enumerate(law)}

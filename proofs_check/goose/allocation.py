@@ -1,4 +1,4 @@
-"""Proposition 2: how many branches stand beside each spine token.
+"""Proposition 2: the number of branches beside each spine token.
 
 The synergy term is a sum over k of w_k (1 - (1 - p_t)^b_k), w_k = p_s^{k-1} (1 - p_s), up to the factor 1 + E_ext.
 With p_s = r^j and 1 - p_t = r^q the slope ln p_s / ln(1 - p_t) of Eq. (2) is j/q, so everything stays rational:
@@ -21,7 +21,7 @@ from spectheory import goose
 
 
 @dataclass(frozen=True)
-class Allocation:
+class SpineBudget:
     """p_s = root^j, 1 - p_t = root^q, L spine tokens and a budget of branches."""
 
     root: Fraction
@@ -47,7 +47,7 @@ class Allocation:
     def clipped(self) -> list[Fraction]:
         """max(0, level - (k - 1) slope) with the level that uses the budget."""
         for used in range(self.length, 0, -1):
-            line = Allocation(self.root, self.j, self.q, used, self.branches).line()
+            line = SpineBudget(self.root, self.j, self.q, used, self.branches).line()
             if line[-1] >= 0:
                 return line + [Fraction(0)] * (self.length - used)
         raise ArithmeticError("no level uses the budget")
@@ -72,17 +72,17 @@ def spread(parts: int, total: int) -> Iterator[tuple[int, ...]]:
         yield from ((first, *rest) for rest in spread(parts - 1, total - first))
 
 
-def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Allocation]:
+def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[SpineBudget]:
     """Cases with L + branches up to `size`, smallest first."""
     for total in range(2, size + 1):
         for length in range(1, total):
             for root, j, q in product(rates(roots), (1, 2, 3), (1, 2, 3)):
-                case = Allocation(root, j, q, length, total - length)
+                case = SpineBudget(root, j, q, length, total - length)
                 if case.s > case.t or not spine_better:
                     yield case
 
 
-def rounded(case: Allocation) -> list[int]:
+def rounded(case: SpineBudget) -> list[int]:
     """The clipped line rounded by largest remainders; of equal ones the shallower first."""
     line = case.clipped()
     widths = [floor(width) for width in line]
@@ -92,7 +92,7 @@ def rounded(case: Allocation) -> list[int]:
     return widths
 
 
-def best_widths(case: Allocation) -> tuple[int, ...]:
+def best_widths(case: SpineBudget) -> tuple[int, ...]:
     """The integer optimum by looking at every allocation."""
     return max(spread(case.length, case.branches), key=case.synergy)
 
@@ -112,7 +112,7 @@ def marginal(effort: int) -> Finding:
 def linear(effort: int) -> Finding:
     bad = smallest(cases(6, 5), lambda case: min(case.line()) < 0)
 
-    def certified(case: Allocation) -> bool:
+    def certified(case: SpineBudget) -> bool:
         """Equal marginals where there are branches, no larger ones where there are none: with concavity, optimal."""
         widths = case.clipped()
         # (j (k-1) + q b_k) is the logarithm of the marginal to the base root < 1: the smaller, the larger the marginal
@@ -120,7 +120,7 @@ def linear(effort: int) -> Finding:
         inside = {one for one, width in zip(power, widths, strict=True) if width > 0}
         return sum(widths) == case.branches and len(inside) == 1 and min(power) == min(inside)
 
-    def unbeaten(case: Allocation) -> bool:
+    def unbeaten(case: SpineBudget) -> bool:
         """No allocation in steps of 1/q does better."""
         best = case.synergy(case.clipped())
         grid = spread(case.length, case.branches * case.q)
@@ -160,20 +160,20 @@ def linear_again(finding: Finding) -> None:
 @claim("G-P2-INT")
 def integral(effort: int) -> Finding:
 
-    def legal() -> Iterator[Allocation]:
+    def legal() -> Iterator[SpineBudget]:
         return (case for case in cases(9, 3) if min(case.line()) >= 0)
 
-    def nearest(case: Allocation) -> list[int]:
+    def nearest(case: SpineBudget) -> list[int]:
         return [floor(width + Fraction(1, 2)) for width in case.line()]
 
-    def no_tie(case: Allocation) -> bool:
+    def no_tie(case: SpineBudget) -> bool:
         return all((2 * width).denominator != 1 or width.denominator == 1 for width in case.line())
 
     bad = smallest(legal(), lambda case: any(width.denominator > 1 for width in case.line()))
     over = smallest(legal(), lambda case: no_tie(case) and sum(nearest(case)) != case.branches)
     size = 6 + effort
 
-    def repaired(case: Allocation) -> bool:
+    def repaired(case: SpineBudget) -> bool:
         widths = rounded(case)
         return sum(widths) == case.branches and case.synergy(widths) == case.synergy(best_widths(case))
 

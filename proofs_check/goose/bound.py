@@ -1,4 +1,4 @@
-"""Eq. (1): what its terms mean, what they are worth, and whether it is a bound, tight, and paid for."""
+"""Eq. (1): its terms, and whether it is a lower bound, tight, and within the budget."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def tight(effort: int) -> Finding:
 
 @second("G-P1-TIGHT")
 def tight_again(finding: Finding) -> None:
-    """The law of the tree's height by products over children."""
+    """The distribution of the tree's height by products over children."""
     case = finding.case
     tree = TwoSourceTree.of_case(case)
     s, t = case["p_s"], case["p_t"]

@@ -1,7 +1,7 @@
-"""The most that a budget can buy under a committed walk, meaning (2): accepted tokens, the bonus token left out.
+"""The largest yield of a budget under a committed walk, meaning (2): accepted tokens without the bonus token.
 
-Entry n of each list is for n nodes. A forest is its first tree and, should that one's root fail, the others; so the
-best of all forests obeys a recursion over the size of the first tree, and nothing is left to a heuristic.
+Entry n of each list is for n nodes. A forest is its first tree and, if the root of that tree is rejected, the other
+trees; so the best of all forests follows from a recursion over the size of the first tree, without a heuristic.
 """
 
 from __future__ import annotations

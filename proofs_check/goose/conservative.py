@@ -1,4 +1,4 @@
-"""Eq. (2) where spine tokens are correlated: where the spine breaks, and where the best branches then stand."""
+"""Eq. (2) for correlated spine tokens: where the first mismatch is, and where the best branches then are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import accumulate, combinations, product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import spread
-from proofs_check.goose.correlation import Joint, simulated, together
+from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
 
 SpineChances = tuple[tuple[Fraction, ...], Fraction, int]
@@ -40,7 +40,7 @@ def independent(case: SpineChances) -> SpineChances:
 
 
 def no_later(chances: Sequence[Fraction]) -> bool:
-    """Whether the first wrong token, if there is one, comes no later in law than among independent tokens."""
+    """Whether the first wrong token, if there is one, is stochastically no later than among independent tokens."""
     ours, theirs = breaks(chances), breaks([chances[0]] * len(chances))
     return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
@@ -53,15 +53,15 @@ def conservative(case: SpineChances) -> bool:
     return all(a >= b for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def joint(chances: Sequence[Fraction]) -> Joint | None:
-    """A law with these chances in which each token is right with the first one's probability, pairs correlated.
+def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
+    """A distribution with these chances where each token is right with the probability of the first, pairs correlated.
 
-    Behind a wrong token each is right by a coin of its own. None where a pair is less often right than independent.
+    After a wrong token each is right independently. None where a pair is right less often than an independent pair.
     """
     s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
     for chance in chances:
         other = (s - reached * chance) / (1 - reached) if reached < 1 else Fraction(0)
-        new: Joint = {}
+        new: SpineOutcomes = {}
         for right, weight in law.items():
             coin = chance if all(right) else other
             new |= {(*right, True): weight * coin, (*right, False): weight * (1 - coin)}
@@ -108,7 +108,7 @@ def remark(effort: int) -> Finding:
 
 @second("G-P2-CORR")
 def remark_again(finding: Finding) -> None:
-    """Every allocation, valued by the walk over every outcome of a law with such tokens."""
+    """Every allocation, evaluated by the walk over every outcome of a distribution of such tokens."""
     case = finding.case
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (

@@ -13,11 +13,11 @@ from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.bound import Setting, eq_1
 from proofs_check.goose.walks import chains, coins, pairs, rates, walked
 
-Joint = dict[tuple[bool, ...], Fraction]
-"""The law of which spine tokens are right."""
+SpineOutcomes = dict[tuple[bool, ...], Fraction]
+"""The distribution of which spine tokens are right."""
 
 
-def pair_law(s: Fraction, both: Fraction) -> Joint:
+def pair_law(s: Fraction, both: Fraction) -> SpineOutcomes:
     """Two spine tokens, each right with probability s, both with probability `both`; s^2 were they independent."""
     return {
         (True, True): both,
@@ -27,8 +27,8 @@ def pair_law(s: Fraction, both: Fraction) -> Joint:
     }
 
 
-def simulated(joint: Joint, t: Fraction, setting: Setting) -> Fraction:
-    """E[tau] of the committed walk, outcome by outcome: the spine from its law, the branches' tokens independent."""
+def simulated(joint: SpineOutcomes, t: Fraction, setting: Setting) -> Fraction:
+    """E[tau] of the committed walk, outcome by outcome; spine tokens by their distribution, others independent."""
     tree = chains(*setting)
     length = len(setting[0])
     free = len(tree.parent) - 1 - length
@@ -38,7 +38,7 @@ def simulated(joint: Joint, t: Fraction, setting: Setting) -> Fraction:
     return total
 
 
-def exact(joint: Joint, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
+def exact(joint: SpineOutcomes, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
     """The repaired statement: Eq. (1) and a correction for each spine depth."""
     widths, depth = setting
     chain = sum((t**j for j in range(depth)), Fraction(0))
@@ -49,7 +49,7 @@ def exact(joint: Joint, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
     return total
 
 
-XOR: Joint = {
+XOR: SpineOutcomes = {
     (True, True, False): Fraction(1, 4),
     (True, False, True): Fraction(1, 4),
     (False, True, True): Fraction(1, 4),
@@ -58,7 +58,7 @@ XOR: Joint = {
 """Three tokens of which two or none are right: each with 1/2, each two independent, never all three."""
 
 
-def together(joint: Joint, tokens: Sequence[int]) -> Fraction:
+def together(joint: SpineOutcomes, tokens: Sequence[int]) -> Fraction:
     """The probability that all of these tokens are right."""
     return sum((weight for right, weight in joint.items() if all(right[token] for token in tokens)), Fraction(0))
 
@@ -113,8 +113,8 @@ def correlation(effort: int) -> Finding:
     setting, s, t, both = smallest(_cases(), _below)
     loose = smallest(_cases(), lambda c: simulated(pair_law(c[1], c[3]), c[2], c[0]) > eq_1(c[1], c[2], *c[0]))
 
-    def laws() -> Iterator[tuple[Joint, Fraction, Setting]]:
-        """Every law of two or three tokens on a grid, correlated or not, equal rates or not."""
+    def laws() -> Iterator[tuple[SpineOutcomes, Fraction, Setting]]:
+        """Every distribution of two or three tokens on a grid, correlated or not, equal rates or not."""
         for length, parts in ((2, 3 + effort), (3, 2)):
             outcomes = list(product((False, True), repeat=length))
             for counts in product(range(parts + 1), repeat=len(outcomes)):

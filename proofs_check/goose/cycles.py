@@ -1,4 +1,4 @@
-"""What tokens per cycle say about the number of cycles."""
+"""The number of cycles that follows from the tokens per cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.walks import TwoSourceTree, coins, pairs, reached, shapes, walked
 
 Law = dict[int, Fraction]
-"""Of the tokens of one cycle."""
+"""The distribution of the tokens of one cycle."""
 
 
 def cycles_of(text: int, tokens: Sequence[int]) -> int:
@@ -22,7 +22,7 @@ def cycles_of(text: int, tokens: Sequence[int]) -> int:
 
 
 def expected_cycles(law: Law, text: int) -> list[Fraction]:
-    """For 0, 1, ..., `text` tokens where cycles are drawn one like the other."""
+    """For 0, 1, ..., `text` tokens if cycles are identically distributed."""
     mean = [Fraction(0)]
     for left in range(1, text + 1):
         mean.append(1 + sum((w * mean[max(0, left - n)] for n, w in law.items()), Fraction(0)))

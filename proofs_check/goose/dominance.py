@@ -1,4 +1,4 @@
-"""Proposition 3 and what leans on it: two sources against one, for the same number of drafted nodes."""
+"""Proposition 3 and its consequences: two sources against one, for the same number of drafted nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ from proofs_check.goose.walks import TwoSourceTree, chain_tree, committed, pairs
 from spectheory import goose
 
 CLOSE = (11, Fraction(7, 15), Fraction(6, 13))
-"""Budget, p_s, p_t: found by search, no smaller budget and at this one no smaller denominator having one."""
+"""Budget, p_s, p_t: found by search; smaller budgets, and smaller denominators for this one, have no such case."""
 PAPER = (60, Fraction(31, 100), Fraction(3, 10), 6)
 """The paper's budget and branch depth."""
 UPGRADED = (11, Fraction(3, 7), Fraction(2, 5))
-"""Where the upgraded tree of E.3 beats every spine with chains: found in the same way, denominators up to 12."""
+"""Where the upgraded tree of E.3 beats every spine with chains: found in the same way with denominators up to 12."""
 
 
 def compared(n: int, s: Fraction, t: Fraction) -> dict[str, Any]:

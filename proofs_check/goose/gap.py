@@ -1,4 +1,4 @@
-"""Proposition 3: how the gap between two sources and one moves with the rates."""
+"""Proposition 3: how the gap between two sources and one depends on the rates."""
 
 from __future__ import annotations
 

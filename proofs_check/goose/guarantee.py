@@ -209,18 +209,3 @@ def walk(effort: int) -> Finding:
     return Finding(
         "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
     )
-
-
-@second("G-WALK")
-def walk_again(finding: Finding) -> None:
-    """Paths as strings of tokens against the text, where siblings are alike."""
-    shape, tokens, text = BROKEN
-    path: dict[int, tuple[int, ...]] = {0: ()}
-    for node, above in enumerate(shape.parent[1:], start=1):
-        path[node] = (*path[above], tokens[node - 1])
-    fit = [node for node in path if path[node] == text[: len(path[node])]]
-    assert max(len(path[node]) for node in fit) == 2
-    first = [node for node in fit if shape.parent[node] == 0]
-    taken = next(node for node in first if shape.spine[node])
-    assert len(first) > 1
-    assert not [node for node in fit if shape.parent[node] == taken]

@@ -1,4 +1,4 @@
-"""The harmonic rule that stands for Eq. (2) in Algorithm 1."""
+"""The harmonic rule that replaces Eq. (2) in Algorithm 1."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.allocation import Allocation, best_widths, cases
+from proofs_check.goose.allocation import SpineBudget, best_widths, cases
 from proofs_check.goose.walks import chains, reached
 from spectheory import goose
 
@@ -33,7 +33,7 @@ def harmonic(effort: int) -> Finding:
         widths = goose.harmonic_widths(*case)
         return list(widths) == sorted(widths, reverse=True) and sum(widths) == case[1]
 
-    def dominated(case: Allocation) -> bool:
+    def dominated(case: SpineBudget) -> bool:
         return all(width * k <= case.branches for k, width in enumerate(best_widths(case), start=1))
 
     shapes = every(product(range(1, 21), range(61)), falling)

@@ -95,7 +95,7 @@ def step_1(effort: int) -> Finding:
 
 
 def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
-    """Whether siblings stand in falling order of what the nodes below them yield."""
+    """Whether siblings are in decreasing order of the yield below them."""
 
     def below(node: int) -> Fraction:
         left, total = Fraction(1), Fraction(0)

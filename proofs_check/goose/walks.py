@@ -1,6 +1,6 @@
 """Trees of two sources, and their yield by brute force under the three meanings of acceptance.
 
-The simulators look at every outcome of the nodes, or of a greedy target, and know no formula.
+The simulators enumerate every outcome of the nodes, or of a greedy target, and use no formula.
 """
 
 from __future__ import annotations

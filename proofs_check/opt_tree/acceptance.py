@@ -1,4 +1,4 @@
-"""Whether p-hat counts accepted tokens."""
+"""Whether the sum of p-hat is the expected number of accepted tokens."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def maximisers(n: int, hat: Hat, value: Callable[[Nodes, Hat], Fraction]) -> lis
 
 
 def misled(case: tuple[int, Law, Law]) -> bool:
-    """Whether no tree that is best by p-hat is best under the target; (n, draft, target), one law at every node."""
+    """Whether no tree that is best by p-hat is best under the target; (n, draft, target), the same at every node."""
     n, draft, target = case
     best = maximisers(n, same_law(target, n), accepted)
     return not any(tree in best for tree in maximisers(n, same_law(draft, n), worth))

@@ -45,7 +45,7 @@ def assert_largest(p_hat: Mapping[str, Fraction], chosen: Sequence[str]) -> None
 
 
 def p_hat_of(law: Sequence[Fraction], depth: int) -> dict[str, Fraction]:
-    """p-hat where every node has the same law."""
+    """p-hat where every node has the same distribution."""
     layer, p_hat = {"": Fraction(1)}, {}
     for _ in range(depth):
         layer = {node + token: layer[node] * p for node in layer for token, p in zip("ABC", law, strict=False)}
@@ -64,7 +64,7 @@ def greedy_accepted(nodes: Sequence[str], emitted: str, tokens: int) -> Fraction
 
 
 def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[str], int]:
-    """Algorithm 1 word by word on one law at every node: the nodes, and the drafting steps taken."""
+    """Algorithm 1 word by word with one distribution at every node: the nodes, and the drafting steps taken."""
     p_hat = p_hat_of(law, n)
 
     def top(nodes: list[str]) -> list[str]:

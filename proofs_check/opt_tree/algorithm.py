@@ -24,7 +24,7 @@ def cases(effort: int) -> Iterator[tuple[int, Hat]]:
     return ((depth, hat) for depth, tokens, largest in grids(effort) for hat in drafts(depth, tokens, largest))
 
 
-def over(effort: int) -> str:
+def shown_grids(effort: int) -> str:
     """The grids of `cases` as (n, tokens, largest denominator)."""
     return ", ".join(map(str, grids(effort)))
 

@@ -1,4 +1,4 @@
-"""What Algorithm 1 finds."""
+"""Whether Algorithm 1 finds the best tree."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.opt_tree.algorithm import cases, falling, gains, grown, over, steps, stop
+from proofs_check.opt_tree.algorithm import cases, falling, gains, grown, shown_grids, steps, stop
 from proofs_check.small_drafts import (
     Hat,
     Nodes,
@@ -69,7 +69,7 @@ def algorithm_1(effort: int) -> Finding:
     count = every(cases(effort), repaired)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {
             "ties": shown(hat, orphaned, n=n, delta=zero),
             "delta": shown(early_hat, short, n=early_n, delta=delta),
@@ -80,7 +80,7 @@ def algorithm_1(effort: int) -> Finding:
 @claim("O-3.2")
 def theorem_3_2(effort: int) -> Finding:
     count = every(cases(effort), lambda case: min(gains(steps(*case), *case)) >= 0)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
 
 
 @claim("O-STOP")
@@ -92,4 +92,4 @@ def no_later_gain(effort: int) -> Finding:
 
     count = every(cases(effort), stopped)
 
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding("holds", {"count": count, "grids": shown_grids(effort)})

@@ -1,4 +1,4 @@
-"""What p-hat says of a node and the nodes below it."""
+"""p-hat of a node against p-hat of the nodes below it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.opt_tree.algorithm import cases, over
+from proofs_check.opt_tree.algorithm import cases, shown_grids
 from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, is_tree, named, select, selections, shown, worth
 
 
@@ -31,7 +31,7 @@ def theorem_3_1(effort: int) -> Finding:
     gap = smallest(range(1, 100), lambda gap: one / (one + np.exp(np.float32(-gap))) == one)
     return Finding(
         "corrected",
-        {"gap": gap, "pairs": pairs, "over": over(effort)},
+        {"gap": gap, "pairs": pairs, "grids": shown_grids(effort)},
         shown(hat, v_j=named([above])[0], v_i=named([below])[0]),
     )
 
@@ -52,4 +52,4 @@ def largest_nodes(effort: int) -> Finding:
 
     hat, chosen = smallest(choices(), lambda case: not is_tree(case[1]) and all(case[0][node] > 0 for node in case[1]))
     selected = every(sizes(), repaired)
-    return Finding("corrected", {"selected": selected, "over": over(effort)}, shown(hat, chosen, n=len(chosen)))
+    return Finding("corrected", {"selected": selected, "grids": shown_grids(effort)}, shown(hat, chosen, n=len(chosen)))

@@ -1,4 +1,4 @@
-"""When drafting one layer more pays."""
+"""When one more drafted layer pays."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import chain, combinations_with_replacement, pairwise, product
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.opt_tree.algorithm import cases, falling, gains, over, steps, stop
+from proofs_check.opt_tree.algorithm import cases, falling, gains, shown_grids, steps, stop
 from proofs_check.small_drafts import Hat, Law, accepted, laws, same_law, select
 
 Contexts = Sequence[Sequence[Fraction]]
@@ -85,13 +85,13 @@ def threshold(effort: int) -> Finding:
     pairs = every(mixtures(), repaired)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort), "pairs": pairs},
+        {"count": count, "grids": shown_grids(effort), "pairs": pairs},
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
     )
 
 
 def shallower(case: tuple[int, Law, Law, Fraction, Fraction]) -> bool:
-    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one law at each node."""
+    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one distribution."""
     n, law, target, low, high = case
     few, many = (accepted_at(n, law, target, delta) for delta in (high, low))
     return few > many
@@ -122,7 +122,7 @@ def larger_threshold(effort: int) -> Finding:
     count = every(cases(effort), falls)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {
             "n": n,
             "draft": law,

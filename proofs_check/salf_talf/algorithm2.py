@@ -1,8 +1,8 @@
 """Algorithm 2 of SALF & TALF in rational arithmetic, word by word, on drafts small enough to look at every one.
 
-What the printed lines leave open is read thus: line 5 takes B nodes, as its comment says; among equal probabilities the
-smaller depth and then the smaller path goes first; G holds the root once, though lines 1 and 8 both put it there
-(claim S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: one law at the root and
+Where the printed lines are ambiguous: line 5 takes B nodes, as its comment says; among equal probabilities the smaller
+depth and then the smaller path goes first; G holds the root once, although lines 1 and 8 both put it there (claim
+S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: a distribution at the root and
 one after each token, so that it has no last layer.
 """
 
@@ -17,8 +17,8 @@ from typing import Any
 
 from proofs_check.small_drafts import Law, Path, laws, letters
 
-Draft = Callable[[Path], Law]
-"""The law of the token that follows a path."""
+NextToken = Callable[[Path], Law]
+"""The distribution of the token after a path."""
 Node = tuple[Fraction, int, Path]
 """(-probability, depth, path), so that the best comes first."""
 
@@ -51,7 +51,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Markov:
-    """One law at the root and one after each token; `after` empty for the same law everywhere."""
+    """A distribution at the root and after each token; `after` is empty for the same distribution everywhere."""
 
     start: Law
     after: tuple[Law, ...] = ()
@@ -62,7 +62,7 @@ class Markov:
 
 @dataclass(frozen=True)
 class ByDepth:
-    """One law for each depth, the last for all that are deeper."""
+    """A distribution for each depth; the last is for all deeper nodes."""
 
     layers: tuple[Law, ...]
 
@@ -75,12 +75,12 @@ def worth(nodes: Sequence[Node]) -> Fraction:
     return -sum((node[0] for node in nodes), Fraction(0))
 
 
-def children(draft: Draft, node: Node) -> list[Node]:
+def children(draft: NextToken, node: Node) -> list[Node]:
     """Lines 17 to 19."""
     return [(node[0] * p, node[1] + 1, (*node[2], token)) for token, p in enumerate(draft(node[2]))]
 
 
-def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
+def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
     """The main loop without line 13: it never ends, and the caller decides where to stop."""
     tree, queue = [ROOT] * root_twice, [ROOT]
     while True:
@@ -92,7 +92,7 @@ def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) ->
         queue = sorted(queue + [child for node in chosen for child in children(draft, node)])[:n]
 
 
-def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
+def drafted(draft: NextToken, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
     """The iterations up to the one that stops, with the repair that it stops also where D is empty."""
     done = []
     for state in iterations(draft, n, batch):
@@ -103,7 +103,7 @@ def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0))
 
 
 @cache
-def top(draft: Draft, n: int) -> list[Node]:
+def top(draft: NextToken, n: int) -> list[Node]:
     """The n best nodes of the whole tree, by looking at every node with less than n edges above it."""
     layer, seen = [ROOT], [ROOT]
     for _ in range(n - 1):
@@ -112,8 +112,8 @@ def top(draft: Draft, n: int) -> list[Node]:
     return sorted(seen)[:n]
 
 
-def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
-    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set sorted out anew."""
+def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
+    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set is computed anew."""
     seen, popped, found = {ROOT}, set[Node](), []
     for _ in range(count):
         newest = sorted(seen - popped)[:batch]
@@ -125,7 +125,7 @@ def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node],
     return found
 
 
-def beam(draft: Draft, k: int, depth: int, n: int) -> list[Node]:
+def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
     """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
     layer, pool = [ROOT], [ROOT]
     for _ in range(depth):
@@ -136,7 +136,7 @@ def beam(draft: Draft, k: int, depth: int, n: int) -> list[Node]:
 
 
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
-    """The same law everywhere, for each of `laws`; then each choice of a law at the root and after each token."""
+    """The same distribution everywhere, for each of `laws`; then each choice of one for the root and each token."""
     grid = laws(tokens, largest)
     yield from map(Markov, grid)
     yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))
@@ -148,17 +148,17 @@ def support(draft: Markov) -> int:
 
 
 Run = tuple[Markov, int, int, int]
-"""Draft, tokens, N, B."""
+"""The draft, its tokens, N and B."""
 
 
 def cases(effort: int) -> Iterator[Run]:
-    """Every case of `looked_at`, small N first."""
+    """Every case of `shown_grids`, small N first."""
     for tokens, largest, most in GRIDS[effort]:
         for n in range(2, most + 1):
             yield from ((draft, tokens, n, batch) for draft in markov_drafts(tokens, largest) for batch in range(1, n))
 
 
-def looked_at(effort: int) -> str:
+def shown_grids(effort: int) -> str:
     """The grids of `cases` as (tokens, largest denominator, largest N)."""
     return ", ".join(map(str, GRIDS[effort]))
 

@@ -1,4 +1,4 @@
-"""SALF & TALF: what the training of the draft model aims at."""
+"""SALF & TALF: whether a draft model of least TALF loss drafts the tree of the target."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def ideal_draft(effort: int) -> Finding:
                     yield tree, grown(target | dict(zip(free, other, strict=True))), n
 
     def turned(by: int) -> dict[Path, Law]:
-        """A law of its own for each inner node, so that products rarely meet."""
+        """A different distribution for each inner node, so that products are rarely equal."""
         steep = [Fraction(w, 37) for w in (34, 33, 32, 19, 31, 29, 28)]
         return {path: (steep[(i + by) % 7], 1 - steep[(i + by) % 7]) for i, path in enumerate(inner)}
 

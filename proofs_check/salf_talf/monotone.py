@@ -11,15 +11,15 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ByDepth,
-    Draft,
     Iteration,
     Markov,
+    NextToken,
     as_tree,
     children,
     drafted,
     flat,
-    looked_at,
     recorded,
+    shown_grids,
     support,
     worth,
 )
@@ -27,11 +27,11 @@ from proofs_check.small_drafts import Law, laws, letters
 
 Pair = tuple[Iteration, Iteration]
 STEEP: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 33, 32, 19, 31, 29, 28, 26, 25)]
-"""Laws on two tokens whose products rarely meet."""
+"""Distributions on two tokens whose products are rarely equal."""
 
 
 def positive(tokens: int, largest: int) -> list[Law]:
-    """The laws of `laws` without a zero."""
+    """The distributions of `laws` without a zero."""
     return [law for law in laws(tokens, largest) if min(law) > 0]
 
 
@@ -69,7 +69,7 @@ def theorem_1(effort: int) -> Finding:
     strict = every(enough, lambda case: case[2][0].sum > case[2][1].sum or tied(case[2]))
     return Finding(
         "corrected",
-        {"falling": falling, "strict": strict, "looked_at": looked_at(effort)},
+        {"falling": falling, "strict": strict, "grids": shown_grids(effort)},
         {
             "law": law,
             "n": n,
@@ -102,7 +102,7 @@ def _(finding: Finding) -> dict[str, Any]:
     return {"count": count}
 
 
-def parts(draft: Draft, pair: Pair) -> tuple[int, int]:
+def parts(draft: NextToken, pair: Pair) -> tuple[int, int]:
     """|W_{i+1}| and |Y_i|."""
     before, after = ({node[2] for node in state.chosen} for state in pair)
     parents = {path[:-1] for path in after}
@@ -115,7 +115,7 @@ def leftover(effort: int) -> Finding:
         ((draft, pair) for (draft, *_), states in recorded(effort) for pair in pairwise(states)),
         lambda case: (lambda both: both[0] <= both[1])(parts(*case)),
     )
-    return Finding("holds", {"count": count, "looked_at": looked_at(effort)})
+    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
 
 
 def unties(draft: ByDepth, n: int, batch: int) -> bool:
@@ -126,7 +126,7 @@ def unties(draft: ByDepth, n: int, batch: int) -> bool:
 
 
 def needed(batch: int) -> dict[str, Any]:
-    """The first draft on two tokens, without zeros or ties, for which a sum stays with B = `batch` >= 2."""
+    """The first draft on two tokens, without zeros or ties, for which a sum stays the same with B = `batch` >= 2."""
     layers = ((*order, *STEEP[4:]) for order in permutations(STEEP[:4]))
     sizes = product(range(batch + 2, 11), list(layers))
     n, laws_by_depth = smallest(

@@ -19,8 +19,8 @@ from proofs_check.salf_talf.algorithm2 import (
     children,
     flat,
     iterations,
-    looked_at,
     recorded,
+    shown_grids,
     top,
     worth,
 )
@@ -87,7 +87,7 @@ def termination(effort: int) -> Finding:
     count = every(recorded(effort), optimal)
     return Finding(
         "corrected",
-        {"place": place, "count": count, "looked_at": looked_at(effort)},
+        {"place": place, "count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
@@ -150,7 +150,7 @@ def ensures(effort: int) -> Finding:
     count = every(places, filled_is_best)
     return Finding(
         "corrected",
-        {"count": count, "looked_at": looked_at(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {
             "root_twice": {"law": twice[0].start, "n": twice[1], "batch": 1, "threshold": th, **as_tree([ROOT])},
             "stopped": {

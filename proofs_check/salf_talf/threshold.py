@@ -1,4 +1,4 @@
-"""What the threshold of SALF says about the drafting that is left out, and what a lower one does."""
+"""The threshold of SALF: what it says about further drafting, and the effect of a lower one."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from proofs_check.salf_talf.algorithm2 import (
     as_tree,
     drafted,
     flat,
-    looked_at,
     recorded,
+    shown_grids,
     top,
     worth,
 )
@@ -41,7 +41,7 @@ def best_seen(state: Iteration, n: int) -> Fraction:
 
 
 def same_law_runs(most: int = 6, *, any_batch: bool = False) -> Iterator[tuple[Run, list[Iteration]]]:
-    """Runs with one law at every node, small N first; B is below the number of tokens unless any B < N will do."""
+    """Runs with one distribution at every node, small N first; B is below the number of tokens, or any B < N."""
     for n in range(2, most + 1):
         for tokens in (2, 3):
             for law in laws(tokens, 4):
@@ -96,7 +96,7 @@ def meaning(effort: int) -> Finding:
     count = every(calls(), lambda case: case[0] <= case[1])
     return Finding(
         "corrected",
-        {"count": count, "looked_at": looked_at(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {"stops_too_early": shown_stop(early), "goes_on_for_less": shown_stop(late)},
     )
 
@@ -156,7 +156,7 @@ def lower_threshold(effort: int) -> Finding:
     count = every(lowered(), closer)
     return Finding(
         "corrected",
-        {"count": count, "looked_at": looked_at(effort)},
+        {"count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
