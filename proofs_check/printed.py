@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
+from spectheory.core.errors import InputError
+
 HUNDREDTH = Fraction(1, 100)
 ROUNDED = HUNDREDTH / 2
 """How far a printed number with two decimals may be from the number it stands for."""
@@ -43,7 +45,10 @@ def table(file: str, names: int) -> Table:
     """The table of `proofs_check/tables/{file}.csv`, whose first `names` columns name the row."""
     with (Path(__file__).with_name("tables") / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
         head, *rows = csv.reader(lines)
-    return Table(tuple(head[names:]), {tuple(row[:names]): tuple(row[names:]) for row in rows})
+    text = {tuple(row[:names]): tuple(row[names:]) for row in rows}
+    if len(text) < len(rows):
+        raise InputError(f"{file}.csv must have one row for each name; names must be the first {names} columns")
+    return Table(tuple(head[names:]), text)
 
 
 def mean(values: Iterable[Fraction]) -> Fraction:

@@ -105,9 +105,9 @@ def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:
     return (sure | set(rest) for rest in combinations(tied, min(n, len(nodes)) - len(sure)))
 
 
-def parents(hat: Hat) -> dict[str, list[Any]]:
-    """The full tree as a parent array, the root first, and its nodes by name."""
-    order = ["", *named(hat)]
+def parents(nodes: Iterable[Path]) -> dict[str, list[Any]]:
+    """A tree as a parent array, the root first, and its nodes by name."""
+    order = ["", *named(nodes)]
     return {"parent": [-1, *[order.index(name[:-1]) for name in order[1:]]], "node": order}
 
 

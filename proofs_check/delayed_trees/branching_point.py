@@ -11,7 +11,7 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
 from proofs_check.delayed_trees.library import tokens_per_call
-from proofs_check.delayed_trees.walks import Draft, Shape, World, parents, worlds
+from proofs_check.delayed_trees.walks import Draft, Shape, World, worlds
 from proofs_check.plays import ONE
 
 
@@ -50,7 +50,7 @@ def improves(effort: int) -> Finding:
         {"count": count},
         {
             "shape": {"K": 2, "L1": 1, "L2": 1},
-            "parent": parents(((0, 0), (0, 1))),
+            "parent": [-1, 0, 1, 1],
             "distributions": world.shown(2),
             "tokens_per_call": found,
             "delaying_wins": better.shown(2),

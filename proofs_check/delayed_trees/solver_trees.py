@@ -11,6 +11,7 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
+from proofs_check.delayed_trees.solver_optimal import cut
 from proofs_check.delayed_trees.solver_printed import (
     Khisti,
     KSeq,
@@ -119,16 +120,11 @@ def without_truncation() -> dict[str, Any]:
         if (fits == Fraction(15, 16)) != (beta >= Fraction(3, 4)):
             raise ArithmeticError("other tournaments are optimal")
         found[beta] = value(rule, 2)
-    if cut(p, q, (0,)) != Fraction(15, 16):
+    if cut(p, q, 2, (0,)) != Fraction(15, 16):
         raise ArithmeticError("the optimum is another")
     one = value(naive, 1)
     del found[Fraction(1, 2)]  # not optimal
     return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}
-
-
-def cut(p: Law, q: Law, lost: tuple[int, ...]) -> Fraction:
-    """The most that a tournament of two drafts can fit under p: pairs within `lost` find at most its p."""
-    return sum((p[t] for t in lost), ZERO) + 1 - sum((q[t] for t in lost), ZERO) ** 2
 
 
 def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:

@@ -157,12 +157,6 @@ def normalised(weights: Sequence[Fraction], otherwise: Law | None = None) -> Law
     return tuple(weight / total for weight in weights) if total else otherwise or (ZERO,) * len(weights)
 
 
-def parents(draft: Draft) -> list[int]:
-    """The parent array of a draft's distinct nodes, root first."""
-    nodes = sorted({path[:depth] for path in draft for depth in range(len(path) + 1)}, key=lambda n: (len(n), n))
-    return [nodes.index(node[:-1]) if node else -1 for node in nodes]
-
-
 def words(law: Law) -> str:
     """A distribution in a sentence."""
     return "(" + ", ".join(map(str, law)) + ")"

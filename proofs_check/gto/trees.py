@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.small_drafts import Hat, Nodes, Path, letters, worth
+from proofs_check.small_drafts import Hat, Nodes, Path, parents, worth
 
 ETAS = [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(5)]
 
@@ -57,11 +57,9 @@ def walked(tree: Nodes, text: Path) -> int:
 
 def drawn(tree: Nodes, target: Hat) -> dict[str, Any]:
     """The tree as data: parents, names and the target's probability of each path, the root first."""
-    order: list[Path] = [(), *sorted(tree, key=lambda node: (len(node), node))]
     return {
-        "parent": [-1] + [order.index(node[:-1]) for node in order[1:]],
-        "node": [*map(letters, order)],
-        "p": [Fraction(1)] + [target[node] for node in order[1:]],
+        **parents(tree),
+        "p": [Fraction(1), *(target[node] for node in sorted(tree, key=lambda node: (len(node), node)))],
         "branch_lengths": lengths(tree, target),
         "expected_accepted": worth(tree, target),
     }
