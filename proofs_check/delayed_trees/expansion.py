@@ -132,7 +132,6 @@ def five(effort: int) -> list[tuple[World, Shape, Solver]]:
 
 @claim("D-LOSS")
 def lossless(effort: int) -> Finding:
-
     def keeps(case: tuple[World, Shape, Solver]) -> bool:
         world, shape, solver = case
         return texts(world, shape, solver) == world.texts(shape[1] + shape[2])
@@ -149,7 +148,6 @@ def lossless(effort: int) -> Finding:
 
 @claim("D-EQ13")
 def sum_over_nodes(effort: int) -> Finding:
-
     def agrees(case: tuple[World, Shape, Solver]) -> bool:
         return eq_3(*case) == tokens_emitted(*case)
 
@@ -177,7 +175,6 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
 
 @claim("D-UNB")
 def estimator(effort: int) -> Finding:
-
     def right(case: tuple[World, Shape, Solver]) -> bool:
         world, shape, solver = case
         drafts = trees(world, shape).items()

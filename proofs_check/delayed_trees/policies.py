@@ -78,7 +78,6 @@ def rate(machine: Machine, shape: Shape) -> Fraction:
 
 @claim("D-EQ11")
 def latency(effort: int) -> Finding:
-
     def counts(case: tuple[Shape, int]) -> bool:
         paths, trunk, length = case[0]
         done = forwards(*case)
