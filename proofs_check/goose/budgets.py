@@ -7,8 +7,10 @@ trees; so the best of all forests follows from a recursion over the size of the 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from heapq import heappop, heappush
 
 from proofs_check.goose.walks import TwoSourceTree, pairs
 
@@ -61,6 +63,33 @@ def free_extensions(s: Fraction, t: Fraction, depth: int, n: int) -> tuple[Fract
         found = ((1 - (1 - t) ** width) * chain for width in range(size))
         best.append(max(s * (1 + best[size - 1 - b]) + (1 - s) * q for b, q in enumerate(found)))
     return tuple(best)
+
+
+@dataclass(frozen=True)
+class Best:
+    """A best tree: its spine's tokens, the depth of its deepest node, its accepted tokens."""
+
+    spine: int
+    depth: int
+    accepted: Fraction
+
+
+def best_first(s: Fraction, t: Fraction, n: int) -> Best:
+    """The n nodes of largest value; of equal ones the spine's first, then the shallower."""
+    offers = [(-s, False, 1), (-(1 - s) * t, True, 1)]  # -value, off the spine, depth
+    taken = []
+    for _ in range(n):
+        negated, off, depth = offer = heappop(offers)
+        taken.append(offer)
+        if off:
+            heappush(offers, (negated * t, True, depth + 1))
+            heappush(offers, (negated * (1 - t), True, depth))
+        else:
+            heappush(offers, (negated * s, False, depth + 1))
+            heappush(offers, (negated * (1 - s) * t, True, depth + 1))
+    return Best(
+        sum(not off for _, off, _ in taken), max(one[2] for one in taken), -sum((one[0] for one in taken), Fraction(0))
+    )
 
 
 def pld(s: Fraction, n: int) -> Fraction:

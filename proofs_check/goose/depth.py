@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
-from heapq import heappop, heappush
 from itertools import product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.budgets import two_sources
+from proofs_check.goose.budgets import best_first, two_sources
 from proofs_check.goose.isotropic import depths
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
 from spectheory import goose
@@ -20,33 +18,6 @@ RATIOS = tuple(map(Fraction, (2, 6, 18)))
 """p_s / p_t: the least, the median and the largest that the abstract gives."""
 BUDGET, SHALLOW, DEEP = 60, 9, 30
 """The method's nodes, and its spines at the ratios 0.15 and 0.5."""
-
-
-@dataclass(frozen=True)
-class Best:
-    """A best tree: its spine's tokens, the depth of its deepest node, its accepted tokens."""
-
-    spine: int
-    depth: int
-    accepted: Fraction
-
-
-def best_first(s: Fraction, t: Fraction, n: int) -> Best:
-    """The n nodes of largest value; of equal ones the spine's first, then the shallower."""
-    offers = [(-s, False, 1), (-(1 - s) * t, True, 1)]  # -value, off the spine, depth
-    taken = []
-    for _ in range(n):
-        negated, off, depth = offer = heappop(offers)
-        taken.append(offer)
-        if off:
-            heappush(offers, (negated * t, True, depth + 1))
-            heappush(offers, (negated * (1 - t), True, depth))
-        else:
-            heappush(offers, (negated * s, False, depth + 1))
-            heappush(offers, (negated * (1 - s) * t, True, depth + 1))
-    return Best(
-        sum(not off for _, off, _ in taken), max(one[2] for one in taken), -sum((one[0] for one in taken), Fraction(0))
-    )
 
 
 @cache

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
@@ -23,8 +23,8 @@ def harmonic(effort: int) -> Finding:
 
     def share(length: int, branches: int, t: Fraction) -> Fraction:
         """With p_s = 2 p_t."""
-        widths = goose.harmonic_widths(length, branches)
-        return _synergy(2 * t, t, widths) / _synergy(2 * t, t, _greedy(2 * t, t, length, branches))
+        found = goose.allocate(2 * t, t, length, branches)
+        return found.synergy(goose.harmonic_widths(length, branches)) / found.synergy(found.widths)
 
     length, branches, t = smallest(grid(), lambda case: share(*case) < Fraction(1, 2))
     further = [share(n, n, Fraction(1, n**3)) for n in (10, 100, 400)]
@@ -38,21 +38,13 @@ def harmonic(effort: int) -> Finding:
 
     shapes = every(product(range(1, 21), range(61)), falling)
     count = every(cases(5 + effort, 4, spine_better=False), dominated)
-    widths, best = goose.harmonic_widths(length, branches), _greedy(2 * t, t, length, branches)
+    widths, best = goose.harmonic_widths(length, branches), goose.allocate(2 * t, t, length, branches).widths
     return Finding(
         "corrected",
         {"shapes": shapes, "further_gaps": ", ".join(f"{float(one):.2f}" for one in further), "count": count},
         {"p_s": 2 * t, "p_t": t, "spine_length": length, "branches": branches, "harmonic": widths, "optimal": best}
         | {"share": share(length, branches, t)},
     )
-
-
-def _synergy(s: Fraction, t: Fraction, widths: Sequence[int]) -> Fraction:
-    return sum((s**k * (1 - s) * (1 - (1 - t) ** width) for k, width in enumerate(widths)), Fraction(0))
-
-
-def _greedy(s: Fraction, t: Fraction, length: int, branches: int) -> tuple[int, ...]:
-    return goose.allocate(s, t, length, branches).widths
 
 
 @second("G-P2-HARM")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
-from heapq import heappop, heappush
 from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.budgets import one_source
+from proofs_check.goose.budgets import best_first, one_source
 from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, rates, reached
 from spectheory import goose
 
@@ -33,17 +32,6 @@ def trees(n: int) -> list[TwoSourceTree]:
     return [flat(forest) for forest in forests(n)]
 
 
-def largest_values(t: Fraction, n: int) -> Fraction:
-    """1 and the n largest node values of the infinite tree: child j of a node is worth t (1 - t)^j of it."""
-    total, offers = Fraction(1), [(-t, 0)]
-    for serial in range(1, n + 1):
-        negated, _ = heappop(offers)
-        total -= negated
-        heappush(offers, (negated * t, 2 * serial))
-        heappush(offers, (negated * (1 - t), 2 * serial + 1))
-    return total
-
-
 @claim("G-SEQ-BAL")
 def sequoia(effort: int) -> Finding:
 
@@ -58,7 +46,11 @@ def sequoia(effort: int) -> Finding:
 
     def greedy(case: tuple[int, Fraction]) -> bool:
         n, t = case
-        return max(reached(shape, t, t) for shape in trees(n)) == largest_values(t, n) == 1 + one_source(t, n)[n]
+        return (
+            max(reached(shape, t, t) for shape in trees(n))
+            == 1 + best_first(t, t, n).accepted
+            == 1 + one_source(t, n)[n]
+        )
 
     def full(case: tuple[int, int, Fraction]) -> bool:
         """Layers filled one after the other are best where siblings are worth the same, k at most."""
