@@ -134,7 +134,6 @@ def five(effort: int) -> list[tuple[ContextTable, DelayedShape, Branching]]:
 
 @claim("D-LOSS")
 def lossless(effort: int) -> Finding:
-
     def keeps(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
         return texts(world, shape, solver) == world.texts(shape[1] + shape[2])
@@ -151,7 +150,6 @@ def lossless(effort: int) -> Finding:
 
 @claim("D-EQ13")
 def sum_over_nodes(effort: int) -> Finding:
-
     def agrees(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         return eq_3(*case) == tokens_emitted(*case)
 
@@ -179,7 +177,6 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
 
 @claim("D-UNB")
 def estimator(effort: int) -> Finding:
-
     def right(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
         drafts = trees(world, shape).items()

@@ -99,7 +99,6 @@ def telescoped(length: int) -> bool:
 
 @claim("D-TV")
 def tree_verification(effort: int) -> Finding:
-
     def same(world: ContextTable) -> bool:
         return tree_monte_carlo(world, 2) == {k: x for k, x in block(world, 2, as_published).items() if x}
 

@@ -78,7 +78,6 @@ def rate(machine: Machine, shape: DelayedShape) -> Fraction:
 
 @claim("D-EQ11")
 def latency(effort: int) -> Finding:
-
     def counts(case: tuple[DelayedShape, int]) -> bool:
         paths, trunk, length = case[0]
         done = forwards(*case)

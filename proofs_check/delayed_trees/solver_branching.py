@@ -41,7 +41,6 @@ def played(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> dict[int, Fractio
 
 @claim("D-BR")
 def branching_probabilities(effort: int) -> Finding:
-
     def right(case: Draws) -> bool:
         p, q, drafts = case
         return (
@@ -58,7 +57,6 @@ def branching_probabilities(effort: int) -> Finding:
 
 @claim("D-BR14")
 def spec_infer_branching(effort: int) -> Finding:
-
     def differs(case: Draws) -> bool:
         return printed.spec_infer_branching(*case, shift=0) != played(spec_infer, *case)
 
@@ -91,7 +89,6 @@ def algorithm_15(rule: Tournament, p: Law, q: Law, drafts: Tokens, *, whole: boo
 
 @claim("D-BR15")
 def khisti_branching(effort: int) -> Finding:
-
     def differs(case: Draws) -> bool:
         rule = untuned(*case[:2])
         return len(case[2]) == 2 and algorithm_15(rule, *case, whole=False) != played(rule, *case)

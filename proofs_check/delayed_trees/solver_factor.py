@@ -60,7 +60,6 @@ def derivative_is_as_said() -> bool:
 
 @claim("D-RHO")
 def root(effort: int) -> Finding:
-
     def falls(case: Setting) -> list[bool]:
         gaps = [gap(*case, rho) for rho in factors(*case)]
         return [after < before for before, after in pairwise(gaps)]
@@ -83,7 +82,6 @@ def root(effort: int) -> Finding:
 
 @claim("D-RHO-VALID")
 def every_factor_from_the_root(effort: int) -> Finding:
-
     def lossless(case: tuple[Setting, Fraction]) -> bool:
         (p, q, k), rho = case
         placed = KSeq(rho).placed(p, q, k)
@@ -116,7 +114,6 @@ def binary_search(effort: int) -> Finding:
 
 @claim("D-RHO-OPT")
 def best_factor(effort: int) -> Finding:
-
     def at_most(p: Law, q: Law, k: int) -> Fraction:
         """A bound of the acceptance at rho*, sum min(p, rho* q), from a rational above rho*."""
         above = bracket(p, q, k, 20)[1]

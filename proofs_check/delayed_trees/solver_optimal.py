@@ -67,7 +67,6 @@ def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
 
 @claim("D-OT-OPT")
 def optimal_rate(effort: int) -> Finding:
-
     def least(p: Law, q: Law, k: int) -> Fraction:
         return min(cut(p, q, k, tokens) for tokens in prefixes(p, q))
 

@@ -35,7 +35,6 @@ from proofs_check.small_drafts import Law
 
 @claim("D-ACC")
 def acceptance_rates(effort: int) -> Finding:
-
     def right(case: Setting) -> bool:
         played = acceptance(spec_infer, *case)
         return (
@@ -106,7 +105,6 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
 
 @claim("D-KHISTI-EXACT")
 def khisti_acceptance(effort: int) -> Finding:
-
     def agrees(case: Setting) -> bool:
         return all(exact_acceptance(t, *case) == acceptance(t, *case) for t in tournaments(len(case[0])))
 

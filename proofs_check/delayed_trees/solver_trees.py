@@ -75,7 +75,6 @@ def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple
 
 @claim("D-KMONO")
 def more_nodes(effort: int) -> Finding:
-
     def falls(case: Setting) -> bool:
         p, q, k = case
         return k == 1 and acceptance(untuned(p, q), p, q, 2) < acceptance(untuned(p, q), p, q, 1)
@@ -152,7 +151,6 @@ def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
 
 @claim("D-NSS")
 def delay_and_nss(effort: int) -> Finding:
-
     def drops(case: tuple[Layers, int, int]) -> bool:
         values = delays(*case)
         return values[1] < values[0]

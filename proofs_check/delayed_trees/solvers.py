@@ -36,7 +36,6 @@ Stop = tuple[int, int]
 
 @claim("D-OTLP")
 def otlp_solvers(effort: int) -> Finding:
-
     def lossless(case: Setting) -> bool:
         p, q, k = case
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
@@ -48,7 +47,6 @@ def otlp_solvers(effort: int) -> Finding:
 
 @claim("D-K1")
 def one_draft(effort: int) -> Finding:
-
     def same(case: tuple[Pair, Tokens]) -> bool:
         (p, q), drafts = case
         rules = [KSeq(ONE), spec_infer, *tournaments(len(p))]
@@ -78,7 +76,6 @@ def one_draft(effort: int) -> Finding:
 
 @claim("D-FIRST")
 def what_is_looked_at(effort: int) -> Finding:
-
     def same(case: Setting) -> bool:
         p, q, k = case
         every_draft = [drafts for drafts, _ in drafted(q, k)]

@@ -225,7 +225,6 @@ def told(effort: int) -> Finding:
 
 @claim("D-TAB-RATIO")
 def ratios(effort: int) -> Finding:
-
     def ratios_to(method: str, base: str) -> bool:
         triples = ((4, 6, 2), (5, 7, 3))
         return all(are_ratios(row(new, method), row(old, base), row(given, method)) for given, new, old in triples)

@@ -166,7 +166,6 @@ def covered(effort: int) -> str:
 
 @claim("D-BV-DESC")
 def described_block(effort: int) -> Finding:
-
     def beyond_repair(world: ContextTable) -> bool:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))

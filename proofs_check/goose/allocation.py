@@ -159,7 +159,6 @@ def linear_again(finding: Finding) -> None:
 
 @claim("G-P2-INT")
 def integral(effort: int) -> Finding:
-
     def legal() -> Iterator[SpineBudget]:
         return (case for case in cases(9, 3) if min(case.line()) >= 0)
 

@@ -93,7 +93,6 @@ def _grid(nodes: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
 
 @claim("G-P1-LB")
 def lower_bound(effort: int) -> Finding:
-
     def unpaid() -> Iterator[tuple[int, Setting, Fraction, Fraction]]:
         for n in (1, 2, 3):
             for (s, t), setting in product(pairs(5), settings(n, charge_all=False)):
@@ -136,7 +135,6 @@ def lower_bound_again(finding: Finding) -> dict[str, Any]:
 
 @claim("G-P1-TIGHT")
 def tight(effort: int) -> Finding:
-
     def cases() -> Iterator[tuple[Setting, Fraction, Fraction]]:
         for n in (1, 2, 3, 4):
             yield from ((setting, s, t) for (s, t), setting in product(pairs(4), settings(n, charge_all=True)))
@@ -174,7 +172,6 @@ def tight_again(finding: Finding) -> None:
 
 @claim("G-P1-EXCL")
 def siblings(effort: int) -> Finding:
-
     def by_target(t: Fraction, b: int) -> Fraction:
         star = TwoSourceTree((-1,) + (0,) * b, (True,) + (False,) * b)
         return (exclusive(star, t, t) or Fraction(0)) - 1

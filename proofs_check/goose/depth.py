@@ -37,7 +37,6 @@ def least(tokens: int, ratio: Fraction) -> Fraction:
 
 @claim("G-SPINE")
 def spine_is_deepest(effort: int) -> Finding:
-
     def deepest(case: tuple[int, tuple[Fraction, Fraction]]) -> bool:
         n, (s, t) = case
         best = best_first(s, t, n)
@@ -95,7 +94,6 @@ def deep_spine_again(finding: Finding) -> None:
 
 @claim("G-DEPTH")
 def ceiling(effort: int) -> Finding:
-
     def cases() -> Iterator[tuple[int, tuple[Fraction, Fraction]]]:
         every_one = product(range(2, 16 * effort), pairs(6))
         return (case for case in every_one if best_first(case[1][1], case[1][1], case[0]).depth < case[0])

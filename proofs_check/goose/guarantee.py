@@ -119,7 +119,6 @@ def against_chain_again(finding: Finding) -> None:
 
 @claim("G-P4-TR")
 def against_transitions(effort: int) -> Finding:
-
     def cases() -> Iterator[tuple[int, Fraction, Fraction]]:
         return ((n, s, t) for n in range(1, 5) for s, t in pairs(6))
 

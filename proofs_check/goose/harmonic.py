@@ -14,7 +14,6 @@ from spectheory import goose
 
 @claim("G-P2-HARM")
 def harmonic(effort: int) -> Finding:
-
     def grid() -> Iterator[tuple[int, int, Fraction]]:
         for total in range(2, 40):
             yield from (

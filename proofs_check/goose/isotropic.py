@@ -34,7 +34,6 @@ def trees(n: int) -> list[TwoSourceTree]:
 
 @claim("G-SEQ-BAL")
 def sequoia(effort: int) -> Finding:
-
     def cases() -> Iterator[tuple[int, Fraction]]:
         return ((n, t) for n in range(1, 8) for t in rates(5))
 

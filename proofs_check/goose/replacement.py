@@ -143,7 +143,6 @@ def has_forked_branch(shape: TwoSourceTree) -> bool:
 
 @claim("G-P3-STEP2")
 def step_2(effort: int) -> Finding:
-
     def cases() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
         for n in range(1, 7):
             for s, t in pairs(4):

@@ -76,7 +76,6 @@ def branch_length(effort: int) -> Finding:
 
 @claim("T-TAIL")
 def tail_sum(effort: int) -> Finding:
-
     def agrees(case: tuple[Nodes, Hat]) -> bool:
         tree, target = case
         ends = leaves(tree)
@@ -94,7 +93,6 @@ def tail_sum(effort: int) -> Finding:
 
 @claim("T-BOUND")
 def bounds(effort: int) -> Finding:
-
     def within(case: tuple[list[Fraction], Fraction]) -> bool:
         each, eta = case
         most, size = eta * max(each), len(each)
@@ -124,7 +122,6 @@ def coordinatewise(effort: int) -> Finding:
 
 @claim("T-EQ5-ETA")
 def temperature(effort: int) -> Finding:
-
     eta = Fraction(1, 10)
 
     def above(case: tuple[Nodes, Hat]) -> bool:
@@ -170,7 +167,6 @@ def _(finding: Finding) -> dict[str, Any]:
 
 @claim("T-REWARD")
 def equality(effort: int) -> Finding:
-
     def differs(case: tuple[Nodes, Hat], eta: Fraction) -> bool:
         return sign(times(lengths(*case), eta), [eta * worth(*case)]) != 0
 

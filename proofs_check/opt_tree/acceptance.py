@@ -56,7 +56,6 @@ def shown_misled(n: int, draft: Law, target: Law) -> dict[str, Any]:
 
 @claim("O-EA")
 def expected_acceptance(effort: int) -> Finding:
-
     def alike(case: tuple[Hat, Hat]) -> bool:
         hat, target = case
         return all((hat[u] < hat[v]) == (target[u] < target[v]) for u, v in product(hat, repeat=2))

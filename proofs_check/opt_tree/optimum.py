@@ -85,7 +85,6 @@ def theorem_3_2(effort: int) -> Finding:
 
 @claim("O-STOP")
 def no_later_gain(effort: int) -> Finding:
-
     def stopped(case: tuple[int, Hat]) -> bool:
         gained = gains(steps(*case), *case)
         return falling(gained) and sum(gained[: stop(gained, Fraction(0))]) == best_worth(frozenset(case[1]), *case)

@@ -14,7 +14,6 @@ from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, is_tree, nam
 
 @claim("O-3.1")
 def theorem_3_1(effort: int) -> Finding:
-
     def descents() -> Iterator[tuple[Hat, Path, Path]]:
         for _, hat in cases(effort):
             yield from ((hat, below[:length], below) for below in hat for length in range(1, len(below)))
@@ -38,7 +37,6 @@ def theorem_3_1(effort: int) -> Finding:
 
 @claim("O-SUB")
 def largest_nodes(effort: int) -> Finding:
-
     def sizes() -> Iterator[tuple[int, Hat]]:
         return ((n, hat) for depth, hat in cases(effort) for n in range(1, depth + 1))
 

@@ -69,7 +69,6 @@ def timed() -> Iterable[tuple[int, Law, Fraction]]:
 
 @claim("O-DELTA")
 def threshold(effort: int) -> Finding:
-
     def outside(case: tuple[int, Law, Fraction]) -> bool:
         inside, overall = fastest_greedy(*case)
         return inside < overall > 1
@@ -135,7 +134,6 @@ def larger_threshold(effort: int) -> Finding:
 
 @claim("O-MU")
 def not_worth(effort: int) -> Finding:
-
     def pays(case: tuple[int, Law, Fraction]) -> bool:
         gained, tokens = greedy_drafts(case[0], case[1])
         speeds = [one / (1 + case[2] * step) for step, one in enumerate(tokens, 1)]

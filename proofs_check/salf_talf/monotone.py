@@ -55,7 +55,6 @@ def pairs(effort: int) -> Iterator[tuple[int, int, Pair]]:
 
 @claim("S-T1")
 def theorem_1(effort: int) -> Finding:
-
     def all_cases() -> Iterator[tuple[Law, int, int]]:
         for n in range(2, 7):
             yield from ((law, n, b) for v in (2, 3) for law in positive(v, 4) for b in range(1, min(v, n)))
@@ -152,7 +151,6 @@ def needed(batch: int) -> dict[str, Any]:
 
 @claim("S-T1-B")
 def condition(effort: int) -> Finding:
-
     def zeros() -> Iterator[tuple[Law, int, int]]:
         for n in range(2, 7):
             yield from ((law, n, b) for v in (2, 3) for law in laws(v, 3) if not law[-1] for b in range(1, min(v, n)))

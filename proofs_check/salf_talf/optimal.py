@@ -71,7 +71,6 @@ def repeats(draft: Markov, n: int, batch: int) -> int:
 
 @claim("S-T3")
 def termination(effort: int) -> Finding:
-
     def endless() -> Iterator[tuple[Markov, int, int]]:
         return ((Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3))
 
@@ -129,7 +128,6 @@ def filled_is_best(case: tuple[Markov, int, list[Iteration], int]) -> bool:
 
 @claim("S-A2-ENS")
 def ensures(effort: int) -> Finding:
-
     def double() -> Iterator[tuple[Markov, int, int]]:
         return ((Markov(law), n, 1) for n in range(2, 5) for law in laws(2, 2))
 

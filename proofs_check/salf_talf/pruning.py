@@ -53,7 +53,6 @@ def potential(effort: int) -> Finding:
 
 @claim("S-A2-CAP")
 def capacity(effort: int) -> Finding:
-
     def same(case: tuple[Markov, int, int, int]) -> bool:
         draft, tokens, n, batch = case
         states = drafted(draft, n, batch)
@@ -69,7 +68,6 @@ def capacity(effort: int) -> Finding:
 
 @claim("S-BEAM")
 def beam_search(effort: int) -> Finding:
-
     def beams() -> Iterator[tuple[Markov, int, int, int]]:
         for n in range(3, 7):
             for k in range(1, n):

@@ -133,7 +133,6 @@ def accepted(tree: list[Node], emitted: tuple[int, ...]) -> int:
 
 @claim("S-TH")
 def lower_threshold(effort: int) -> Finding:
-
     def exchanges() -> Iterator[tuple[Run, Fraction, Fraction, Node]]:
         for run, states in same_law_runs(any_batch=True):
             for low, high in pairwise((*THRESHOLDS, Fraction(9, 10))):
