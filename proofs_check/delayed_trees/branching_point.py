@@ -11,11 +11,11 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
 from proofs_check.delayed_trees.library import tokens_per_call
-from proofs_check.delayed_trees.walks import Draft, Shape, World, worlds
+from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, DraftedPaths, worlds
 from proofs_check.plays import ONE
 
 
-def rollouts(nodes: int) -> list[Shape]:
+def rollouts(nodes: int) -> list[DelayedShape]:
     """Root-node i.i.d. rollouts of at most that many drafted nodes."""
     return [(k, 0, n) for k in range(1, nodes + 1) for n in range(1, nodes // k + 1)]
 
@@ -25,15 +25,15 @@ def improves(effort: int) -> Finding:
     solvers = {"NSS": NSS, "NaiveTree": NAIVE, "SpecInfer": SPECINFER}
     delayed, same_depth, same_size = (2, 1, 1), (2, 0, 2), [shape for shape in rollouts(3) if shape[0] > 1]
 
-    def loses(world: World, others: Sequence[Shape]) -> bool:
+    def loses(world: ContextTable, others: Sequence[DelayedShape]) -> bool:
         return all(
             tokens_emitted(world, delayed, solver) < max(tokens_emitted(world, shape, solver) for shape in others)
             for solver in solvers.values()
         )
 
-    def same_trees(case: tuple[World, int, int]) -> bool:
+    def same_trees(case: tuple[ContextTable, int, int]) -> bool:
         world, paths, length = case
-        apart: dict[Draft, Fraction] = {}
+        apart: dict[DraftedPaths, Fraction] = {}
         for tokens in product(product(range(world.size), repeat=length), repeat=paths):
             apart[tokens] = prod((world.chance(path, 1) for path in tokens), start=ONE)
         return {draft: x for draft, x in apart.items() if x} == trees(world, (paths, 0, length))
@@ -58,7 +58,7 @@ def improves(effort: int) -> Finding:
     )
 
 
-def gains(world: World, shape: Shape, others: Sequence[Shape]) -> bool:
+def gains(world: ContextTable, shape: DelayedShape, others: Sequence[DelayedShape]) -> bool:
     """Whether a shape has more tokens than all others under NaiveTree and SpecInfer."""
     return all(
         tokens_emitted(world, shape, solver) > max(tokens_emitted(world, other, solver) for other in others)
@@ -70,7 +70,7 @@ def gains(world: World, shape: Shape, others: Sequence[Shape]) -> bool:
 def _(finding: Finding) -> None:
     case = finding.case
     solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
-    world, wins = (World(tuple(case[name].values())).library() for name in ("distributions", "delaying_wins"))
+    world, wins = (ContextTable(tuple(case[name].values())).library() for name in ("distributions", "delaying_wins"))
     for name, solver in solvers.items():
         found = {s: tokens_per_call(solver, world, *s) for s in ((2, 1, 1), (2, 0, 2), (2, 0, 1), (3, 0, 1))}
         assert {str(shape): value for shape, value in found.items()} == case["tokens_per_call"][name]

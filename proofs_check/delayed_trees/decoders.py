@@ -21,12 +21,12 @@ from proofs_check.delayed_trees.walks import all_laws
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
-Policy = tuple[int, int]
+DraftedAfter = tuple[int, int]
 """Drafted tokens, 0 or 1, after each last token."""
 
 
 @dataclass(frozen=True)
-class Decoder:
+class TimedPairs:
     """Target and draft distributions after each last token, and the time of a draft forward; a target forward takes 1.
 
     Drafts are verified by Naive.
@@ -43,11 +43,11 @@ class Decoder:
         """Of one cycle."""
         return 1 + self.draft * length
 
-    def roots(self, policy: Policy) -> Law | None:
+    def roots(self, policy: DraftedAfter) -> Law | None:
         """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
         return roots([cycle(self.pairs, last, naive, length) for last, length in enumerate(policy)])
 
-    def long_run(self, policy: Policy) -> tuple[Fraction, Fraction, Fraction] | None:
+    def long_run(self, policy: DraftedAfter) -> tuple[Fraction, Fraction, Fraction] | None:
         """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run."""
         shares = self.roots(policy)
         if shares is None:
@@ -62,17 +62,17 @@ class Decoder:
         return {"p_after_each_token": p, "q_after_each_token": q}
 
 
-POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
+POLICIES: list[DraftedAfter] = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def decoders(largest: int) -> list[Decoder]:
+def decoders(largest: int) -> list[TimedPairs]:
     """Those in which no policy is stuck; a draft forward takes 1/2, 1/3 or 1/4 of the target's time."""
     laws = list(product(all_laws(2, largest), repeat=2))
-    found = [Decoder(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
+    found = [TimedPairs(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
     return [one for one in found if all(one.roots(policy) for policy in POLICIES)]
 
 
-def values(decoder: Decoder) -> dict[Policy, tuple[Fraction, Fraction, Fraction]]:
+def values(decoder: TimedPairs) -> dict[DraftedAfter, tuple[Fraction, Fraction, Fraction]]:
     """`long_run` of every policy."""
     return {policy: worth for policy in POLICIES if (worth := decoder.long_run(policy))}
 
@@ -82,7 +82,7 @@ def all_rates(largest: int) -> list[Fraction]:
     return sorted({Fraction(n, d) for d in range(1, largest + 1) for n in range(d + 1)}, key=lambda x: x.denominator)
 
 
-def misled(decoder: Decoder) -> bool:
+def misled(decoder: TimedPairs) -> bool:
     """Whether what maximises Eq. (9) is slower than another policy, its contexts as observed or each by itself."""
     found = values(decoder)
     best = max(speed for _, speed, _ in found.values())
@@ -90,7 +90,7 @@ def misled(decoder: Decoder) -> bool:
     slow = all(speed < best for _, speed, mean in found.values() if mean == by_mean)
     each = [[decoder.tokens(at, a) / decoder.seconds(a) for a in (0, 1)] for at in (0, 1)]
     (a, b), (c, d) = each
-    alone: list[Policy] = [(int(b > a), int(d > c)), (int(b >= a), int(d >= c))]
+    alone: list[DraftedAfter] = [(int(b > a), int(d > c)), (int(b >= a), int(d >= c))]
     return slow and all(found[policy][1] < best for policy in alone)
 
 
@@ -173,18 +173,18 @@ def _(finding: Finding) -> dict[str, Any]:
 
 @claim("D-ROOTS")
 def equally_spaced_roots(effort: int) -> Finding:
-    always: Policy = (1, 1)
+    always: DraftedAfter = (1, 1)
 
-    def positions(decoder: Decoder) -> Law:
+    def positions(decoder: TimedPairs) -> Law:
         return decoder.roots((0, 0)) or (ZERO, ZERO)  # plain decoding stops at every token
 
-    def by_position(decoder: Decoder) -> Fraction:
+    def by_position(decoder: TimedPairs) -> Fraction:
         return sum((x * decoder.tokens(at, 1) for at, x in enumerate(positions(decoder))), ZERO)
 
-    def per_cycle(decoder: Decoder) -> Fraction:
+    def per_cycle(decoder: TimedPairs) -> Fraction:
         return values(decoder)[always][0]
 
-    def alike(decoder: Decoder) -> bool:
+    def alike(decoder: TimedPairs) -> bool:
         roots = decoder.roots(always) or (ZERO, ZERO)
         return per_cycle(decoder) == sum((x * decoder.tokens(at, 1) for at, x in enumerate(roots)), ZERO)
 

@@ -16,11 +16,11 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_printed import emission
 from proofs_check.delayed_trees.walks import (
-    Draft,
+    Branching,
+    ContextTable,
+    DelayedShape,
+    DraftedPaths,
     Emitted,
-    Shape,
-    Solver,
-    World,
     completed,
     depth_kept,
     distance,
@@ -35,7 +35,7 @@ from proofs_check.small_drafts import Law, Path
 
 RULES = 16
 """Functions from two drafted tokens of two to a token."""
-SHAPES: tuple[Shape, ...] = ((2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 1), (1, 0, 2))
+SHAPES: tuple[DelayedShape, ...] = ((2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 1), (1, 0, 2))
 
 
 @cache
@@ -55,12 +55,12 @@ def arbitrary(rule: int, p: Law, q: Law, tokens: Path) -> Law:
     return tuple(x + share * int(y == chosen(tokens)) for y, x in enumerate(rest))
 
 
-def rule(number: int) -> Solver:
+def rule(number: int) -> Branching:
     """`arbitrary`, as a solver."""
     return lambda p, q, tokens: arbitrary(number, p, q, tokens)
 
 
-def published(solver: st.otlp.Solver) -> Solver:
+def published(solver: st.otlp.Solver) -> Branching:
     """A solver of spectheory."""
     return lambda p, q, tokens: emission(solver, p, q, tokens)
 
@@ -69,7 +69,9 @@ NSS, NAIVE, SPECINFER = published(st.otlp.NSS()), published(st.otlp.Naive()), pu
 SPECTR, KHISTI = published(st.otlp.SpecTr()), published(st.otlp.Khisti())
 
 
-def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> dict[tuple[int, Path], Fraction]:
+def walk_law(
+    world: ContextTable, shape: DelayedShape, solver: Branching, trunk: int | None = None
+) -> dict[tuple[int, Path], Fraction]:
     """The joint distribution of tau and of the emitted tokens, by running every outcome of drafting and walk."""
 
     def program(pick: Pick) -> tuple[int, Path]:
@@ -80,23 +82,23 @@ def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = Non
     return runs(program)
 
 
-def texts(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> Emitted:
+def texts(world: ContextTable, shape: DelayedShape, solver: Branching, trunk: int | None = None) -> Emitted:
     """The distribution of the first L1 + L2 tokens of the text."""
     walks = walk_law(world, shape, solver, trunk)
     return completed(world, gathered((tokens, x) for (_, tokens), x in walks.items()), shape[1] + shape[2])
 
 
-def tokens_emitted(world: World, shape: Shape, solver: Solver) -> Fraction:
+def tokens_emitted(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
     """E[tau + 1], by the walk."""
     return 1 + sum((tau * chance for (tau, _), chance in walk_law(world, shape, solver).items()), ZERO)
 
 
-def trees(world: World, shape: Shape) -> dict[Draft, Fraction]:
+def trees(world: ContextTable, shape: DelayedShape) -> dict[DraftedPaths, Fraction]:
     """The distribution of the delayed tree."""
     return runs(lambda pick: drawn(pick, world, shape))
 
 
-def inner_sum(world: World, draft: Draft, trunk: int, solver: Solver) -> Fraction:
+def inner_sum(world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Fraction:
     """Eq. (3) given the tree: over its distinct nodes, the root included, the products of branching probabilities."""
     total = ZERO
     for node in {path[:depth] for path in draft for depth in range(len(path) + 1)}:
@@ -107,12 +109,12 @@ def inner_sum(world: World, draft: Draft, trunk: int, solver: Solver) -> Fractio
     return total
 
 
-def eq_3(world: World, shape: Shape, solver: Solver) -> Fraction:
+def eq_3(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
     """Its mean over trees."""
     return sum((x * inner_sum(world, draft, shape[1], solver) for draft, x in trees(world, shape).items()), ZERO)
 
 
-def grid(effort: int, shapes: Sequence[Shape] = SHAPES) -> list[tuple[World, Shape, Solver]]:
+def grid(effort: int, shapes: Sequence[DelayedShape] = SHAPES) -> list[tuple[ContextTable, DelayedShape, Branching]]:
     """Every two-token world with halves after the first three contexts; rules and shapes take turns."""
     cases = worlds(2, 2, 3)
     turns = [(world, shapes[i % len(shapes)], rule(i % RULES)) for i, world in enumerate(cases)]
@@ -123,7 +125,7 @@ def grid(effort: int, shapes: Sequence[Shape] = SHAPES) -> list[tuple[World, Sha
     ]
 
 
-def five(effort: int) -> list[tuple[World, Shape, Solver]]:
+def five(effort: int) -> list[tuple[ContextTable, DelayedShape, Branching]]:
     """The paper's solvers on trees with K = 3 and on three tokens."""
     solvers = (NSS, NAIVE, SPECINFER, SPECTR, KHISTI)
     some = [(w, (3, 1, 1)) for w in worlds(2, 3)[:: 3 - effort]] + [(w, (2, 1, 1)) for w in worlds(3, 2)[:: 6 - effort]]
@@ -132,7 +134,7 @@ def five(effort: int) -> list[tuple[World, Shape, Solver]]:
 
 @claim("D-LOSS")
 def lossless(effort: int) -> Finding:
-    def keeps(case: tuple[World, Shape, Solver]) -> bool:
+    def keeps(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
         return texts(world, shape, solver) == world.texts(shape[1] + shape[2])
 
@@ -148,11 +150,11 @@ def lossless(effort: int) -> Finding:
 
 @claim("D-EQ13")
 def sum_over_nodes(effort: int) -> Finding:
-    def agrees(case: tuple[World, Shape, Solver]) -> bool:
+    def agrees(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         return eq_3(*case) == tokens_emitted(*case)
 
-    def lossy(case: tuple[World, Shape, Solver]) -> bool:
-        last: Solver = lambda p, q, tokens: tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))  # noqa: E731
+    def lossy(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
+        last: Branching = lambda p, q, tokens: tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))  # noqa: E731
         return agrees((case[0], case[1], last))
 
     count = every([*grid(effort), *five(effort)], agrees) + every(grid(1)[::9], lossy)
@@ -175,7 +177,7 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
 
 @claim("D-UNB")
 def estimator(effort: int) -> Finding:
-    def right(case: tuple[World, Shape, Solver]) -> bool:
+    def right(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
         drafts = trees(world, shape).items()
         given = gathered((inner_sum(world, draft, shape[1], solver), chance) for draft, chance in drafts)
@@ -192,6 +194,6 @@ def estimator(effort: int) -> Finding:
     return Finding("holds", {"count": count})
 
 
-def depth_walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> int:
+def depth_walked(pick: Pick, world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> int:
     """How many drafted tokens a walk keeps."""
     return depth_kept(draft, walked(pick, world, draft, trunk, solver))

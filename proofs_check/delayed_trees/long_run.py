@@ -12,26 +12,26 @@ from functools import cache
 from itertools import product
 
 from proofs_check.delayed_trees.verification import Judged, as_published, block, naive
-from proofs_check.delayed_trees.walks import World, all_laws, completed
+from proofs_check.delayed_trees.walks import ContextTable, all_laws, completed
 from proofs_check.plays import ONE, ZERO, gathered
 from proofs_check.small_drafts import Law, Path
 
 Pairs = tuple[tuple[Law, Law], tuple[Law, Law]]
 """(p, q) after each last token."""
-Rule = Callable[[World, int], Judged]
+Rule = Callable[[ContextTable, int], Judged]
 Cycle = dict[tuple[int, int], Fraction]
 """The distribution of (tokens, last token) after one cycle."""
 LENGTH = 2
 
 
-def published(world: World, length: int) -> Judged:
+def published(world: ContextTable, length: int) -> Judged:
     """Block verification."""
     return block(world, length, as_published)
 
 
-def seen_from(pairs: Pairs, last: int) -> World:
+def seen_from(pairs: Pairs, last: int) -> ContextTable:
     """The world after a last token; contexts of up to LENGTH - 1 tokens are drafted in."""
-    return World((pairs[last], *pairs))
+    return ContextTable((pairs[last], *pairs))
 
 
 @cache
@@ -78,7 +78,7 @@ def never_behind(more: dict[int, Fraction], less: dict[int, Fraction]) -> bool:
     )
 
 
-def kept_given(world: World, judged: Judged, text: Path) -> list[Fraction]:
+def kept_given(world: ContextTable, judged: Judged, text: Path) -> list[Fraction]:
     """P(tau >= 1), ..., P(tau >= LENGTH) given the next LENGTH tokens of the text."""
     found = []
     for depth in range(1, LENGTH + 1):

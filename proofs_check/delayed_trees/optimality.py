@@ -23,12 +23,12 @@ from proofs_check.delayed_trees.verification import (
     two_steps,
     within_w,
 )
-from proofs_check.delayed_trees.walks import World, worlds
+from proofs_check.delayed_trees.walks import ContextTable, worlds
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Path
 
 
-def any_verifier_at_most(world: World, length: int) -> Fraction:
+def any_verifier_at_most(world: ContextTable, length: int) -> Fraction:
     """An upper bound on E[tau] of every lossless verifier of a path, whatever it looks at: a dual solution, exactly.
 
     The primal has z(a, j, y) = P(tau = j, next token y | path a), sums of 1 over (j, y), and for each text b the sum of
@@ -67,12 +67,12 @@ def any_verifier_at_most(world: World, length: int) -> Fraction:
 def best_of_one_path(effort: int) -> Finding:
     verifiers = {"naive": naive, "Monte Carlo": tree_monte_carlo, "block": lambda w, n: block(w, n, as_published)}
 
-    def bounded(world: World) -> bool:
+    def bounded(world: ContextTable) -> bool:
         found = [rule(world, 2) for rule in verifiers.values()]
         sound = all(is_lossless(world, one, 2) and within_w(world, one, 2, exactly=False) for one in found)
         return sound and accepted(found[-1]) == max(map(accepted, found))
 
-    def certified(case: tuple[World, int]) -> bool:
+    def certified(case: tuple[ContextTable, int]) -> bool:
         world, length = case
         return any_verifier_at_most(world, length) == accepted(block(world, length, as_published))
 
@@ -99,10 +99,10 @@ def telescoped(length: int) -> bool:
 
 @claim("D-TV")
 def tree_verification(effort: int) -> Finding:
-    def same(world: World) -> bool:
+    def same(world: ContextTable) -> bool:
         return tree_monte_carlo(world, 2) == {k: x for k, x in block(world, 2, as_published).items() if x}
 
-    def never_below_naive(world: World) -> bool:
+    def never_below_naive(world: ContextTable) -> bool:
         return accepted(tree_monte_carlo(world, 2)) >= accepted(naive(world, 2))
 
     lengths = every(range(1, 4 + effort), telescoped)
@@ -125,7 +125,7 @@ def tree_verification(effort: int) -> Finding:
 @second("D-TV")
 def _(finding: Finding) -> None:
     case = finding.case
-    world = World((case["pair_at_every_context"],))
+    world = ContextTable((case["pair_at_every_context"],))
     verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
     found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]
     assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]

@@ -13,7 +13,7 @@ import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
 from proofs_check.delayed_trees.library import tokens_per_call
-from proofs_check.delayed_trees.walks import Shape, World, all_laws
+from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, all_laws
 from proofs_check.plays import ONE, ZERO, runs
 from proofs_check.small_drafts import Law
 
@@ -21,7 +21,7 @@ Forward = tuple[str, int, int]
 """(model, new tokens, length of the context with them)."""
 
 
-def forwards(shape: Shape, context: int) -> list[Forward]:
+def forwards(shape: DelayedShape, context: int) -> list[Forward]:
     """The forwards of one cycle with a KV cache, `context` tokens with the root; the paths part at once."""
     paths, trunk, length = shape
     done: list[Forward] = []
@@ -34,7 +34,7 @@ def forwards(shape: Shape, context: int) -> list[Forward]:
     return [*done, ("target", 1 + drafted, context + drafted)]
 
 
-def printed_lengths(shape: Shape, context: int) -> list[tuple[str, int]]:
+def printed_lengths(shape: DelayedShape, context: int) -> list[tuple[str, int]]:
     """The times that Eq. (11) adds, by model and context length."""
     paths, trunk, length = shape
     drafts = [context + j for j in range(trunk)] + [context + trunk + j * paths for j in range(length)]
@@ -52,33 +52,33 @@ class Machine:
         """One forward of so many tokens; the context is free."""
         return (ONE if model == "target" else self.draft) * (1 + self.slope * (new - 1))
 
-    def cycle(self, shape: Shape) -> Fraction:
+    def cycle(self, shape: DelayedShape) -> Fraction:
         """One cycle."""
         return sum((self.seconds(model, new) for model, new, _ in forwards(shape, 1)), ZERO)
 
-    def eq_11(self, shape: Shape) -> Fraction:
+    def eq_11(self, shape: DelayedShape) -> Fraction:
         """One cycle by Eq. (11), with t_p and t_q measured by single tokens."""
         return sum((self.seconds(model, 1) for model, _ in printed_lengths(shape, 1)), ZERO)
 
 
-COIN = World((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))
+COIN = ContextTable((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))
 """The target sure of a token on which the draft tosses a coin."""
-ACTIONS: tuple[Shape, ...] = ((1, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1))
+ACTIONS: tuple[DelayedShape, ...] = ((1, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1))
 
 
-def chosen(machine: Machine) -> Shape:
+def chosen(machine: Machine) -> DelayedShape:
     """The action of the highest throughput by Eq. (11), in `COIN`."""
     return max(ACTIONS, key=lambda shape: tokens_emitted(COIN, shape, NAIVE) / machine.eq_11(shape))
 
 
-def rate(machine: Machine, shape: Shape) -> Fraction:
+def rate(machine: Machine, shape: DelayedShape) -> Fraction:
     """Tokens per second, all tokens of all forwards charged."""
     return tokens_emitted(COIN, shape, NAIVE) / machine.cycle(shape)
 
 
 @claim("D-EQ11")
 def latency(effort: int) -> Finding:
-    def counts(case: tuple[Shape, int]) -> bool:
+    def counts(case: tuple[DelayedShape, int]) -> bool:
         paths, trunk, length = case[0]
         done = forwards(*case)
         widths = [1] * (trunk + min(length, 1)) + [paths] * max(length - 1, 0) + [1 + trunk + paths * length]

@@ -8,10 +8,10 @@ from fractions import Fraction
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_printed import (
-    Khisti,
     KSeq,
     Procedure,
     Tokens,
+    Tournament,
     drafted,
     emission,
     factors,
@@ -75,7 +75,7 @@ def spec_infer_branching(effort: int) -> Finding:
     )
 
 
-def algorithm_15(rule: Khisti, p: Law, q: Law, drafts: Tokens, *, whole: bool) -> dict[int, Fraction]:
+def algorithm_15(rule: Tournament, p: Law, q: Law, drafts: Tokens, *, whole: bool) -> dict[int, Fraction]:
     """Algorithm 15; `whole` reads Naive's branching at every draft, and not at the winner alone."""
     r, pi = rule.winner_law(q, len(drafts)), rule.selected(drafts, len(q))
     found = dict.fromkeys(drafts, ZERO)

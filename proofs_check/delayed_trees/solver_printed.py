@@ -114,7 +114,7 @@ def spec_infer(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
 
 
 @dataclass(frozen=True)
-class Khisti:
+class Tournament:
     """Algorithm 5 with the tournament given: the first two drafts meet, then the winner and the next one, and so on.
 
     `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the distribution of the last
@@ -146,19 +146,19 @@ class Khisti:
         return tuple(winner)
 
 
-def by_order(order: Sequence[int]) -> Khisti:
+def by_order(order: Sequence[int]) -> Tournament:
     """The tournament in which the token that comes first in `order` wins."""
     place = {token: at for at, token in enumerate(order)}
-    return Khisti(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
+    return Tournament(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
 
 
-def by_coin(tokens: int) -> Khisti:
+def by_coin(tokens: int) -> Tournament:
     """The tournament that two different tokens win alike."""
     half = Fraction(1, 2)
-    return Khisti(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
+    return Tournament(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
 
 
-def untuned(p: Law, q: Law) -> Khisti:
+def untuned(p: Law, q: Law) -> Tournament:
     """The tournament of two drafts with every weight fixed, truncation 1: the highest p - q^2 wins, ties to the first.
 
     Source: arXiv 2410.18234, Section 4: weights are 1 but within the truncated set, which has no pair of one token.
@@ -166,7 +166,7 @@ def untuned(p: Law, q: Law) -> Khisti:
     return by_order(sorted(range(len(p)), key=lambda token: (q[token] ** 2 - p[token], token)))
 
 
-def tournaments(tokens: int) -> list[Khisti]:
+def tournaments(tokens: int) -> list[Tournament]:
     """One in which each order decides, and one in which coins do."""
     return [*map(by_order, permutations(range(tokens))), by_coin(tokens)]
 

@@ -13,9 +13,9 @@ from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    Khisti,
     KSeq,
     Setting,
+    Tournament,
     acceptance,
     by_order,
     factors,
@@ -54,7 +54,7 @@ def acceptance_rates(effort: int) -> Finding:
     return Finding("holds", {"count": count, "over": over(effort)})
 
 
-def exact_acceptance(rule: Khisti, p: Law, q: Law, k: int) -> Fraction:
+def exact_acceptance(rule: Tournament, p: Law, q: Law, k: int) -> Fraction:
     """The acceptance of Algorithm 5: k V^3 steps, where drafts are V^k.
 
     Beside the winner's distribution r it takes, for each token y, the distribution of the winner together with y not

@@ -13,11 +13,11 @@ from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_optimal import cut
 from proofs_check.delayed_trees.solver_printed import (
-    Khisti,
     KSeq,
     Pair,
     Procedure,
     Setting,
+    Tournament,
     acceptance,
     drafted,
     emission,
@@ -114,7 +114,7 @@ def without_truncation() -> dict[str, Any]:
 
     found = {}
     for beta in (Fraction(1, 2), Fraction(3, 4), Fraction(15, 16), ONE):
-        rule = Khisti(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
+        rule = Tournament(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
         fits = sum(smaller(p, rule.winner_law(q, 2)), ZERO)
         if (fits == Fraction(15, 16)) != (beta >= Fraction(3, 4)):
             raise ArithmeticError("other tournaments are optimal")

@@ -12,7 +12,7 @@ from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
 from proofs_check.delayed_trees.library import NAIVE as TOP_DOWN
 from proofs_check.delayed_trees.library import played
 from proofs_check.delayed_trees.long_run import all_pairs, given_the_text, not_behind
-from proofs_check.delayed_trees.walks import World, worlds
+from proofs_check.delayed_trees.walks import ContextTable, worlds
 from proofs_check.printed import ROUNDED, Table, are_ratios, below, decimals, is_mean, mean, table
 
 AVERAGES, BY_DATASET, BY_SETTING = (table(f"delayed_trees_{part}", 2) for part in ("2_to_7", "8_and_9", "10_to_15"))
@@ -55,7 +55,7 @@ def lower(number: int, one: str, other: str) -> list[int]:
 def tables(effort: int) -> Finding:
     grid = list(product((1, 2), range(3)))
 
-    def naive_is_in_the_grid(world: World) -> bool:
+    def naive_is_in_the_grid(world: ContextTable) -> bool:
         best = max(tokens_emitted(world, (k, 0, n), NAIVE) for k, n in grid)
         return best >= max(tokens_emitted(world, (1, 0, n), NAIVE) for n in range(3))
 

@@ -11,10 +11,10 @@ from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.delayed_trees.walks import (
-    Draft,
+    ContextTable,
+    DelayedShape,
+    DraftedPaths,
     Emitted,
-    Shape,
-    World,
     all_laws,
     completed,
     depth_kept,
@@ -35,7 +35,7 @@ class Judging:
     Paths that begin alike share nodes where `merge`; a rejected token leaves q where `strike`.
     """
 
-    def __init__(self, world: World, draft: Draft, *, merge: bool, strike: bool) -> None:
+    def __init__(self, world: ContextTable, draft: DraftedPaths, *, merge: bool, strike: bool) -> None:
         self.world, self.draft, self.merge, self.strike = world, draft, merge, strike
         self.left, self.emitted = ONE, dict[Path, Fraction]()
         self.visit(range(len(draft)), 0, ONE)
@@ -67,7 +67,7 @@ class Judging:
             self.emitted[end] = self.emitted.get(end, ZERO) + stop * chance
 
 
-def output(world: World, shape: Shape, *, merge: bool, strike: bool) -> Emitted:
+def output(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: bool) -> Emitted:
     """The distribution of texts when such drafts are traversed."""
     emitted = gathered(
         (end, chance * x)
@@ -77,12 +77,12 @@ def output(world: World, shape: Shape, *, merge: bool, strike: bool) -> Emitted:
     return completed(world, emitted, shape[1] + shape[2])
 
 
-def is_lossless(world: World, shape: Shape, *, merge: bool, strike: bool) -> bool:
+def is_lossless(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: bool) -> bool:
     """Whether it is the target's."""
     return output(world, shape, merge=merge, strike=strike) == world.texts(shape[1] + shape[2])
 
 
-def reduces_to_block(world: World) -> bool:
+def reduces_to_block(world: ContextTable) -> bool:
     """Whether on one path of two tokens the output given the path is that of block verification."""
     by_path: dict[Path, Emitted] = {}
     for (path, _, end), chance in block(world, 2, as_published).items():

@@ -15,7 +15,16 @@ import numpy as np
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import drafted_paths, emitted
-from proofs_check.delayed_trees.walks import Emitted, World, completed, distance, drawn, normalised, shortfall, worlds
+from proofs_check.delayed_trees.walks import (
+    ContextTable,
+    Emitted,
+    completed,
+    distance,
+    drawn,
+    normalised,
+    shortfall,
+    worlds,
+)
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
@@ -27,7 +36,7 @@ Judged = dict[tuple[Path, int, Path], Fraction]
 """The joint distribution of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
 
 
-def weights(world: World, path: Path) -> list[Fraction]:
+def weights(world: ContextTable, path: Path) -> list[Fraction]:
     """w_0 = 1, w_i = min(1, w_(i-1) p / q)."""
     found = [ONE]
     for i, token in enumerate(path):
@@ -36,7 +45,7 @@ def weights(world: World, path: Path) -> list[Fraction]:
     return found
 
 
-def lacking(world: World, node: Path, weight: Fraction) -> Fraction:
+def lacking(world: ContextTable, node: Path, weight: Fraction) -> Fraction:
     """S = sum (w p - q)+."""
     return sum(shortfall(weight, *world.pair(node)), ZERO)
 
@@ -52,7 +61,7 @@ def as_published(weight: Fraction, missing: Fraction) -> Fraction:
     return missing / total if total else ONE
 
 
-def block(world: World, length: int, coin: Coin) -> Judged:
+def block(world: ContextTable, length: int, coin: Coin) -> Judged:
     """Block verification: independent coins, the deepest accepted node, the w-weighted residual."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
@@ -66,14 +75,14 @@ def block(world: World, length: int, coin: Coin) -> Judged:
     return runs(program)
 
 
-def _corrected(pick: Pick, world: World, path: Path, tau: int, weight: Fraction) -> Path:
+def _corrected(pick: Pick, world: ContextTable, path: Path, tau: int, weight: Fraction) -> Path:
     if tau == len(path):
         return path
     p, q = world.pair(path[:tau])
     return (*path[:tau], pick(normalised(shortfall(weight, p, q), otherwise=p)))
 
 
-def naive(world: World, length: int) -> Judged:
+def naive(world: ContextTable, length: int) -> Judged:
     """Naive: a coin min(1, p / q) for each node, the deepest with all above it accepted, (p - q)+."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
@@ -86,7 +95,7 @@ def naive(world: World, length: int) -> Judged:
     return runs(program)
 
 
-def tree_monte_carlo(world: World, length: int) -> Judged:
+def tree_monte_carlo(world: ContextTable, length: int) -> Judged:
     """Tree verification: exits carry the mass that left the path, each drafted token thins them all."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
@@ -105,12 +114,12 @@ def tree_monte_carlo(world: World, length: int) -> Judged:
     return runs(program)
 
 
-def output(world: World, judged: Judged, length: int) -> Emitted:
+def output(world: ContextTable, judged: Judged, length: int) -> Emitted:
     """The distribution of the first `length` tokens of the text."""
     return completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
 
 
-def is_lossless(world: World, judged: Judged, length: int) -> bool:
+def is_lossless(world: ContextTable, judged: Judged, length: int) -> bool:
     """Whether it is the target's."""
     return output(world, judged, length) == world.texts(length)
 
@@ -125,24 +134,24 @@ def kept(judged: Judged, node: Path) -> Fraction:
     return sum((x for (path, tau, _), x in judged.items() if path[: len(node)] == node and tau >= len(node)), ZERO)
 
 
-def nodes(world: World, length: int) -> list[Path]:
+def nodes(world: ContextTable, length: int) -> list[Path]:
     """Every beginning of a path that can be drafted, the empty one left out."""
     every_one = (path for depth in range(1, length + 1) for path in product(range(world.size), repeat=depth))
     return [path for path in every_one if world.chance(path, 1)]
 
 
-def within_w(world: World, judged: Judged, length: int, *, exactly: bool) -> bool:
+def within_w(world: ContextTable, judged: Judged, length: int, *, exactly: bool) -> bool:
     """Whether P(tau >= i | first i drafted tokens) is at most w_i, or w_i exactly, everywhere."""
     pairs = [(kept(judged, node), world.chance(node, 1) * weights(world, node)[-1]) for node in nodes(world, length)]
     return all(one == bound if exactly else one <= bound for one, bound in pairs)
 
 
-def two_steps(effort: int) -> list[World]:
+def two_steps(effort: int) -> list[ContextTable]:
     """Worlds in which all verifiers of two tokens are compared."""
     return worlds(2, 2, 3) if effort == 1 else worlds(2, 3, 3)[::3] + worlds(3, 2, 2)
 
 
-def wide(effort: int) -> list[World]:
+def wide(effort: int) -> list[ContextTable]:
     """Worlds with one pair (p, q) in every context, for paths of one and of three tokens."""
     return worlds(2, 4) + (worlds(3, 2) if effort == 1 else worlds(3, 3))
 
@@ -157,11 +166,11 @@ def covered(effort: int) -> str:
 
 @claim("D-BV-DESC")
 def described_block(effort: int) -> Finding:
-    def beyond_repair(world: World) -> bool:
+    def beyond_repair(world: ContextTable) -> bool:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))
 
-    def repaired(case: tuple[World, int]) -> bool:
+    def repaired(case: tuple[ContextTable, int]) -> bool:
         world, length = case
         judged = block(world, length, as_published)
         return is_lossless(world, judged, length) and within_w(world, judged, length, exactly=True)
@@ -187,7 +196,7 @@ def described_block(effort: int) -> Finding:
 @second("D-BV-DESC")
 def _(finding: Finding) -> None:
     case = finding.case
-    world = World((case["pair_at_every_context"],))
+    world = ContextTable((case["pair_at_every_context"],))
     target = world.library()
     drafts = drafted_paths(target, 2)
     stops = gathered(

@@ -18,17 +18,17 @@ from proofs_check.delayed_trees.library import array
 from proofs_check.plays import ONE, ZERO, Pick, gathered
 from proofs_check.small_drafts import Law, Path
 
-Draft = tuple[Path, ...]
-Shape = tuple[int, int, int]
+DraftedPaths = tuple[Path, ...]
+DelayedShape = tuple[int, int, int]
 """(K, L1, L2) of Definition 5.2."""
-Solver = Callable[[Law, Law, Path], Law]
+Branching = Callable[[Law, Law, Path], Law]
 """(p, q, drafted tokens) -> distribution of the emitted token: the branching probabilities of Definition 5.3."""
 Emitted = dict[Path, Fraction]
 """The distribution of accepted tokens and the token after them; that token is left out after the last drafted ones."""
 
 
 @dataclass(frozen=True)
-class World:
+class ContextTable:
     """Target and draft distributions by context, in order of length; the last ones serve for longer contexts too."""
 
     table: tuple[tuple[Law, Law], ...]
@@ -44,9 +44,9 @@ class World:
         place = level + sum(token * self.size**i for i, token in enumerate(reversed(context)))
         return self.table[place if place < len(self.table) else -1]
 
-    def after(self, context: Path) -> World:
+    def after(self, context: Path) -> ContextTable:
         """The world with the pair after a context everywhere."""
-        return World((self.pair(context),))
+        return ContextTable((self.pair(context),))
 
     def chance(self, path: Path, side: int, context: Path = ()) -> Fraction:
         """The probability of a path after a context, by the target (side 0) or the draft (side 1)."""
@@ -78,40 +78,40 @@ def all_laws(size: int, largest: int) -> list[Law]:
     return list(dict.fromkeys(tuple(Fraction(count, sum(law)) for count in law) for law in counts))
 
 
-def worlds(size: int, largest: int, contexts: int = 1) -> list[World]:
+def worlds(size: int, largest: int, contexts: int = 1) -> list[ContextTable]:
     """Every world with such distributions after the first `contexts` contexts, the last ones after all longer ones.
 
     The simplest, by the sum of the common denominators of its distributions, comes first.
     """
     tables = product(product(all_laws(size, largest), repeat=2), repeat=contexts)
-    return [World(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
+    return [ContextTable(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
 
 
 def _complexity(table: Sequence[Sequence[Law]]) -> int:
     return sum(lcm(*(weight.denominator for weight in law)) for pair in table for law in pair)
 
 
-def drawn(pick: Pick, world: World, shape: Shape) -> Draft:
+def drawn(pick: Pick, world: ContextTable, shape: DelayedShape) -> DraftedPaths:
     """A random (K, L1, L2)-delayed tree, by Definition 5.2: a trunk, then K independent continuations."""
     paths, trunk, length = shape
     stem = _continued(pick, world, (), trunk)
     return tuple(_continued(pick, world, stem, length) for _ in range(paths))
 
 
-def _continued(pick: Pick, world: World, path: Path, tokens: int) -> Path:
+def _continued(pick: Pick, world: ContextTable, path: Path, tokens: int) -> Path:
     for _ in range(tokens):
         path = (*path, pick(world.pair(path)[1]))
     return path
 
 
-def listed(draft: Draft, node: Path, trunk: int = 0) -> Path:
+def listed(draft: DraftedPaths, node: Path, trunk: int = 0) -> Path:
     """The child list of a node: a token for each path through it, but one token on the trunk."""
     depth = len(node)
     tokens = tuple(path[depth] for path in draft if path[:depth] == node and len(path) > depth)
     return tokens[:1] if depth < trunk else tokens
 
 
-def walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> Path:
+def walked(pick: Pick, world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Path:
     """Top-down traversal: accepted tokens and the one that leaves the tree; none after the end of a path."""
     node: Path = ()
     while tokens := listed(draft, node, trunk):
@@ -122,12 +122,12 @@ def walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -
     return node
 
 
-def depth_kept(draft: Draft, emitted: Path) -> int:
+def depth_kept(draft: DraftedPaths, emitted: Path) -> int:
     """How many of the emitted tokens were drafted."""
     return max(i for i in range(len(emitted) + 1) if any(path[:i] == emitted[:i] for path in draft if len(path) >= i))
 
 
-def completed(world: World, emitted: Emitted, length: int) -> Emitted:
+def completed(world: ContextTable, emitted: Emitted, length: int) -> Emitted:
     """The distribution of texts of `length` tokens when the target goes on after what was emitted."""
     return gathered(
         ((*start, *rest), chance * world.chance(rest, 0, start))

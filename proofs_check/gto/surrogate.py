@@ -11,7 +11,7 @@ import sympy
 from proofs_check.claims import Finding, claim, every, second, smallest
 from spectheory import Tree, gto
 
-Policy = tuple[Fraction, ...]
+DraftChances = tuple[Fraction, ...]
 """The draft's probability of token A in each context of a group; B has the rest."""
 
 STEPS = 20
@@ -31,7 +31,7 @@ def advantages(rewards: list[Fraction], epsilon: Fraction) -> list[Fraction]:
     return [(one - mean) / (spread + epsilon) for one in rewards]
 
 
-def surrogate(new: Policy, old: Policy, advantage: list[Fraction]) -> Fraction:
+def surrogate(new: DraftChances, old: DraftChances, advantage: list[Fraction]) -> Fraction:
     """Eq. (12): the accepted sequence is A in both contexts, so s = new / old; its length is 1."""
     total = Fraction(0)
     for a, b, weight in zip(new, old, advantage, strict=True):
@@ -40,23 +40,23 @@ def surrogate(new: Policy, old: Policy, advantage: list[Fraction]) -> Fraction:
     return total / 2
 
 
-def best(base: Policy, advantage: list[Fraction]) -> list[Policy]:
+def best(base: DraftChances, advantage: list[Fraction]) -> list[DraftChances]:
     """Every policy of the grid that maximises the surrogate."""
     values = {policy: surrogate(policy, base, advantage) for policy in product(GRID, repeat=2)}
     most = max(values.values())
     return [policy for policy, value in values.items() if value == most]
 
 
-def debiased(old: Policy, reference: Policy) -> list[Fraction]:
+def debiased(old: DraftChances, reference: DraftChances) -> list[Fraction]:
     """Eq. (9)."""
     return [tree_reward(a) - tree_reward(b) for a, b in zip(old, reference, strict=True)]
 
 
-def total_reward(policy: Policy) -> Fraction:
+def total_reward(policy: DraftChances) -> Fraction:
     return sum(map(tree_reward, policy), Fraction(0))
 
 
-def harmful(case: tuple[Policy, Policy]) -> bool:
+def harmful(case: tuple[DraftChances, DraftChances]) -> bool:
     """Whether each maximiser has less reward than the policy that drew the trees; s taken to it, or the reference."""
     old, reference = case
     rewards = debiased(old, reference)
@@ -67,7 +67,7 @@ def harmful(case: tuple[Policy, Policy]) -> bool:
     return max(map(total_reward, found)) < total_reward(old)
 
 
-def shown(old: Policy, reference: Policy) -> dict[str, Any]:
+def shown(old: DraftChances, reference: DraftChances) -> dict[str, Any]:
     """The counterexample, with every maximiser of the surrogate."""
     rewards = debiased(old, reference)
     advantage = advantages(rewards, Fraction(1, 10**6))
