@@ -1,4 +1,4 @@
-"""Write docs/claims.md: every claim of the papers, and what its check says now.
+"""Write build/claims.md: every claim of the papers, and what its check says now.
 
 python docs/generate_claims.py
 """
@@ -9,16 +9,17 @@ import sys
 from pathlib import Path
 
 from proofs_check import CLAIMS
+from proofs_check.checked import check_claims
+from proofs_check.claims import in_order
 from proofs_check.markdown import claims_markdown
-from proofs_check.outcome import outcomes
-from proofs_check.papers import in_order
 from spectheory.core.files import write_whole
 
-PAGE = Path(__file__).parent / "claims.md"
+PAGE = Path(__file__).parent.parent / "build" / "claims.md"
 
 if __name__ == "__main__":
-    found = list(outcomes(in_order(CLAIMS)))
-    if failed := [f"{one.claim.id}: {one.failure}" for one in found if one.verdict is None]:
+    found = list(check_claims(in_order(CLAIMS)))
+    if failed := [f"{one.claim.id}: {one.failure}" for one in found if one.finding is None]:
         sys.exit("\n".join(["nothing written, as checks do not come out:", *failed]))
+    PAGE.parent.mkdir(exist_ok=True)
     write_whole(PAGE, claims_markdown(found))
     print(f"wrote {PAGE}")

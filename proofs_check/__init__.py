@@ -1,17 +1,7 @@
-"""A verdict with machine-checked evidence for each claim of the papers."""
+"""Machine-checked evidence for each claim of the papers."""
 
-from proofs_check import delayed_trees, goose, gto, opt_tree, salf_talf
-from proofs_check.verdict import CLAIMS, SECOND, Claim, Verdict, decide
+from proofs_check.claims import CLAIMS, SECOND, Claim, Finding, decide, gather
 
-__all__ = [
-    "CLAIMS",
-    "SECOND",
-    "Claim",
-    "Verdict",
-    "decide",
-    "delayed_trees",
-    "goose",
-    "gto",
-    "opt_tree",
-    "salf_talf",
-]
+__all__ = ["CLAIMS", "SECOND", "Claim", "Finding", "decide"]
+
+gather(f"{__name__}.{paper}" for paper in ("goose", "salf_talf", "opt_tree", "delayed_trees", "gto"))

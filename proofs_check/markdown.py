@@ -6,34 +6,34 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from proofs_check.outcome import Outcome, leaned_on, paragraphs, plain, spelled
-from proofs_check.papers import PAPERS, Paper
-from proofs_check.verdict import RULE
+from proofs_check.checked import CheckedClaim, leaned_on
+from proofs_check.claims import CLAIMS, RULE, Paper, papers
+from proofs_check.plain import paragraphs, plain, spelled
 
 STATUSES = ("holds", "corrected", "false")
 HEAD = """# The papers' claims, checked
 
-Written by `python docs/generate_claims.py` from `proofs_check`; a test runs every check again and holds this page to
-what comes out. `spectheory check` runs them all, `spectheory check ID` one claim; `--report FILE` writes a page with
-the counterexamples drawn, and `--exhaustive` looks at more cases. All arithmetic is exact.
+Written by `make claims` from `proofs_check`. `spectheory check` runs them all, `spectheory check ID` one claim;
+`--report FILE` writes a page with the counterexamples drawn, and `--exhaustive` looks at more cases. All arithmetic is
+exact.
 
 A claim **holds** as printed, or else is one of two by a rule:
 
 > {rule}.
 
-A true statement stands in its place where there is one. The counterexample is the smallest found; what does not hold
+A true statement is given in its place where there is one. The counterexample is the smallest found; what does not hold
 was gone through a second time by other means, and the evidence names both.
 
 {summary}
 """
 
 
-def claims_markdown(found: Sequence[Outcome]) -> str:
+def claims_markdown(found: Sequence[CheckedClaim]) -> str:
     """The whole page."""
     statuses: dict[str, str] = {one.claim.id: one.status for one in found}
     parts = [head(statuses)]
-    for paper in PAPERS:
-        if own := [one for one in found if paper.owns(one.claim.id)]:
+    for paper in papers():
+        if own := [one for one in found if one.claim.paper is paper]:
             parts.append(introduction(paper))
             parts += map(section, own)
     return "\n".join(parts)
@@ -48,19 +48,19 @@ def head(statuses: Mapping[str, str]) -> str:
 
 
 def introduction(paper: Paper) -> str:
-    """What stands above a paper's claims."""
+    """The text above a paper's claims."""
     return f"## {paper.name}\n\n*{paper.title}.*\n\n{_text(paper.notes)}\n"
 
 
-def section(one: Outcome) -> str:
+def section(one: CheckedClaim) -> str:
     """One claim."""
     return "\n".join(_lines(one))
 
 
 def _counts(statuses: Mapping[str, str]) -> Iterator[str]:
     yield "| paper | claims | holds | corrected | false |\n| --- | --- | --- | --- | --- |"
-    for paper in PAPERS:
-        own = {name: status for name, status in statuses.items() if paper.owns(name)}
+    for paper in papers():
+        own = {name: status for name, status in statuses.items() if CLAIMS[name].paper is paper}
         if own:
             cells = (_cell([name for name in own if own[name] == status], status) for status in STATUSES)
             yield f"| {paper.name} | {len(own)} | {' | '.join(cells)} |"
@@ -72,16 +72,16 @@ def _cell(names: Sequence[str], status: str) -> str:
     return f"{len(names)}: {links}" if names else "0"
 
 
-def _lines(one: Outcome) -> Iterator[str]:
-    found = one.verdict
-    yield f"### {one.claim.id}: {one.status}\n\n{one.claim.source}, `{one.claim.check.__module__}`.\n"
+def _lines(one: CheckedClaim) -> Iterator[str]:
+    found = one.finding
+    yield f"### {one.claim.id}: {one.status}\n\n{one.source}, `{one.claim.check.__module__}`.\n"
     yield f"{_text(one.claim.statement)}\n"
     if found is None:
         yield f"**{one.failure}**\n"
         return
     if found.status != "holds":
         yield f"**What is true.** {_text(one.truth)}\n"
-    yield f"**Evidence** ({_text(found.method)}). {_text(found.evidence)}\n"
+    yield f"**Evidence** ({_text(one.text('method') or '')}). {_text(one.evidence)}\n"
     if found.counterexample is not None:
         yield "```text\n" + "\n".join(_listing(found.counterexample)) + "\n```\n"
 

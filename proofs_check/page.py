@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from proofs_check.checked import CheckedClaim, leaned_on
+from proofs_check.claims import RULE, Paper, papers
 from proofs_check.drawing import tree_drawings
-from proofs_check.outcome import Outcome, leaned_on, paragraphs, plain, spelled
-from proofs_check.papers import PAPERS, Paper
-from proofs_check.verdict import AGAIN, RULE
+from proofs_check.plain import paragraphs, plain, spelled
 from spectheory.core.provenance import Provenance
 from spectheory.report.page import shell
 
@@ -19,8 +19,8 @@ STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
 MEANING = (
     "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It <b>holds</b> as "
     f"printed, or else is one of two by a rule: <i>{RULE}</i>. A true statement is given in its place where there is "
-    "one. What does not hold comes with the smallest counterexample found, and was gone through a second time by other "
-    "means; both ways are named."
+    "one. A claim that does not hold has the smallest counterexample found, confirmed by other means; both ways are "
+    "named."
 )
 FAILED = " A check that <b>failed</b> did not come out this time, so nothing is said of its claim."
 STYLE = """<style>
@@ -55,13 +55,13 @@ svg.tree text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink
 </style>"""
 
 
-def claims_page(found: Sequence[Outcome], *, exhaustive: bool = False) -> str:
+def claims_page(found: Sequence[CheckedClaim], *, exhaustive: bool = False) -> str:
     """The page; write it with `spectheory.core.files.write_whole`."""
-    failed = FAILED if any(one.verdict is None for one in found) else ""
+    failed = FAILED if any(one.finding is None for one in found) else ""
     stamp = Provenance.now("spectheory check", packages=("cvxpy", "sympy"))
     versions = ", ".join(f"{package} {version}" for package, version in stamp.versions.items())
     option = " --exhaustive" if exhaustive else ""
-    papers = [(paper, [one for one in found if paper.owns(one.claim.id)]) for paper in PAPERS]
+    by_paper = [(paper, [one for one in found if one.claim.paper is paper]) for paper in papers()]
     return shell(
         "The papers' claims, checked",
         STYLE,
@@ -69,13 +69,13 @@ def claims_page(found: Sequence[Outcome], *, exhaustive: bool = False) -> str:
         f"<p>{MEANING}{failed}</p>",
         f"<p>To run all claims again: <code>spectheory check{option}</code> "
         f"({sum(one.seconds for one in found):.0f} s here for {len(found)}).</p>",
-        _index(papers),
-        *(_section(paper, own, option) for paper, own in papers if own),
+        _index(by_paper),
+        *(_section(paper, own, option) for paper, own in by_paper if own),
         f"<footer>{escape(stamp.created)}; {escape(stamp.machine)}; {escape(versions)}</footer>",
     )
 
 
-def _counts(found: Sequence[Outcome]) -> str:
+def _counts(found: Sequence[CheckedClaim]) -> str:
     count = {status: sum(one.status == status for one in found) for status in STATUSES}
     badges = " ".join(f"{_badge(status)} {number}" for status, number in count.items() if number)
     apart = leaned_on([one.claim.id for one in found], [one.status for one in found])
@@ -86,32 +86,32 @@ def _badge(status: str) -> str:
     return f'<span class="badge {status}">{status}</span>'
 
 
-def _index(papers: Sequence[tuple[Paper, Sequence[Outcome]]]) -> str:
+def _index(by_paper: Sequence[tuple[Paper, Sequence[CheckedClaim]]]) -> str:
     rows = []
-    for paper, own in papers:
+    for paper, own in by_paper:
         links = " ".join(map(_link, own))
         if own:
             rows.append(f'<tr><th scope="row">{escape(paper.name)}</th><td>{links}</td></tr>')
     return f'<table class="index">{"".join(rows)}</table>'
 
 
-def _link(one: Outcome) -> str:
+def _link(one: CheckedClaim) -> str:
     mark = f'<span class="mark {one.status}">{STATUSES[one.status]}</span>'
     return f'<a href="#{one.claim.id}" title="{one.status}">{mark} {one.claim.id}</a>'
 
 
-def _section(paper: Paper, own: Sequence[Outcome], option: str) -> str:
+def _section(paper: Paper, own: Sequence[CheckedClaim], option: str) -> str:
     articles = "\n".join(_article(one, option) for one in own)
     head = f"<h2>{escape(paper.name)}</h2>\n<p><i>{escape(paper.title)}</i></p>\n{_words(paper.notes)}"
     return f"<section>\n{head}\n{articles}\n</section>"
 
 
-def _article(one: Outcome, option: str) -> str:
+def _article(one: CheckedClaim, option: str) -> str:
     name = escape(one.claim.id)
     return "\n".join(
         [
             f'<article id="{name}">',
-            f'<h3><a href="#{name}">{name}</a> {_badge(one.status)} <small>{escape(one.claim.source)}</small></h3>',
+            f'<h3><a href="#{name}">{name}</a> {_badge(one.status)} <small>{escape(one.source)}</small></h3>',
             _words(one.claim.statement),
             *_finding(one),
             f"<dl><dt>run it again</dt><dd><code>spectheory check {name}{option}</code> ({one.seconds:.2f} s), "
@@ -121,15 +121,15 @@ def _article(one: Outcome, option: str) -> str:
     )
 
 
-def _finding(one: Outcome) -> Iterator[str]:
-    found = one.verdict
+def _finding(one: CheckedClaim) -> Iterator[str]:
+    found = one.finding
     if found is None:
         yield f"<p><b>{escape(one.failure)}</b></p>"
         return
     if found.status != "holds":
         yield f'<div class="truth"><b>What is true.</b> {_words(one.truth)}</div>'
-    evidence, _, again = found.evidence.partition(AGAIN)
-    yield f"<dl><dt>evidence</dt><dd>{_words(evidence)}</dd><dt>method</dt><dd>{_line(found.method)}</dd>"
+    evidence, method, again = (one.text(name) for name in ("evidence", "method", "second"))
+    yield f"<dl><dt>evidence</dt><dd>{_words(evidence or '')}</dd><dt>method</dt><dd>{_line(method or '')}</dd>"
     if again:
         yield f"<dt>second check</dt><dd>{_words(again)}</dd>"
     if found.counterexample is not None:
@@ -144,7 +144,7 @@ def _words(text: str) -> str:
 
 
 def _line(text: str) -> str:
-    """One line, what stands between backticks as code."""
+    """One line, with text between backticks as code."""
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text))
 
 

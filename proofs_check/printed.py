@@ -1,23 +1,60 @@
-"""Printed decimals as exact numbers, and whether a printed ratio can follow from others, each rounded."""
+"""The tables that the papers print, and what their checks do with rounded numbers."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import csv
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from pathlib import Path
+
+from spectheory.core.errors import InputError
 
 HUNDREDTH = Fraction(1, 100)
 ROUNDED = HUNDREDTH / 2
-"""How far a printed number of two decimals may be from the one it stands for."""
+"""How far a printed number with two decimals may be from the number it stands for."""
+Name = tuple[str, ...]
 
 
-def numbers(row: str) -> list[Fraction]:
-    """A row of decimals with spaces between."""
-    return [Fraction(entry) for entry in row.split()]
+@dataclass(frozen=True)
+class Table:
+    """A printed table.
+
+    Attributes:
+        columns: the names of the columns that hold numbers.
+        text: the numbers of each row as printed, by the names of the row; empty where the paper prints none.
+    """
+
+    columns: tuple[str, ...]
+    text: Mapping[Name, tuple[str, ...]]
+
+    def entries(self, *name: str, of: str = "") -> list[str]:
+        """The numbers of a row as printed, in the columns whose names contain `of`; empty cells are left out."""
+        return [entry for column, entry in zip(self.columns, self.text[name], strict=True) if of in column and entry]
+
+    def row(self, *name: str, of: str = "") -> list[Fraction]:
+        """The same as exact numbers."""
+        return [Fraction(entry) for entry in self.entries(*name, of=of)]
+
+    def names(self, *start: str) -> list[Name]:
+        """The names of the rows that begin with `start`, in the order of the table."""
+        return [name for name in self.text if name[: len(start)] == start]
 
 
-def mean(values: Sequence[Fraction]) -> Fraction:
+def table(file: str, names: int) -> Table:
+    """The table of `proofs_check/tables/{file}.csv`, whose first `names` columns name the row."""
+    with (Path(__file__).with_name("tables") / f"{file}.csv").open(encoding="utf-8", newline="") as lines:
+        head, *rows = csv.reader(lines)
+    text = {tuple(row[:names]): tuple(row[names:]) for row in rows}
+    if len(text) < len(rows):
+        raise InputError(f"{file}.csv must have one row for each name; names must be the first {names} columns")
+    return Table(tuple(head[names:]), text)
+
+
+def mean(values: Iterable[Fraction]) -> Fraction:
     """Their average."""
-    return sum(values, Fraction(0)) / len(values)
+    given = list(values)
+    return sum(given, Fraction(0)) / len(given)
 
 
 def decimals(value: Fraction) -> str:
@@ -39,3 +76,13 @@ def is_ratio(new: Fraction, old: Fraction, printed: Fraction, unit: Fraction = H
     """Whether the ratio of two hundredths is printed so, all three rounded."""
     least, most = (new - ROUNDED) / (old + ROUNDED), (new + ROUNDED) / (old - ROUNDED)
     return least - unit / 2 <= printed <= most + unit / 2
+
+
+def are_ratios(new: Sequence[Fraction], old: Sequence[Fraction], printed: Sequence[Fraction]) -> bool:
+    """`is_ratio`, column by column."""
+    return all(is_ratio(*case) for case in zip(new, old, printed, strict=True))
+
+
+def below(lower: Sequence[Fraction], upper: Sequence[Fraction]) -> list[int]:
+    """Columns in which hundredths are below others by more than rounding."""
+    return [at for at, (one, other) in enumerate(zip(lower, upper, strict=True)) if one + 2 * ROUNDED < other]

@@ -1,7 +1,7 @@
-"""Draft models small enough to look at every one, in rational arithmetic.
+"""Draft models small enough to enumerate all of them, in rational arithmetic.
 
 A model is given by p-hat, the product of its probabilities on the path, of every node of a full tree. A node is its
-path of tokens; the root is left out. Each law has its tokens in order of probability: their names do not matter.
+path of tokens; the root is left out. Each distribution has its tokens in order of probability, as names do not matter.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Nodes = frozenset[Path]
 
 
 def laws(tokens: int, largest: int) -> list[Law]:
-    """The non-increasing laws on `tokens` tokens whose common denominator is at most `largest`, simplest first."""
+    """The non-increasing distributions on `tokens` tokens with a common denominator up to `largest`, simplest first."""
     found = {}
     for denominator in range(1, largest + 1):
         for counts in combinations_with_replacement(range(denominator, -1, -1), tokens):
@@ -33,15 +33,16 @@ def drafts(depth: int, tokens: int, largest: int) -> Iterator[Hat]:
     """Every model with one of `laws` at each inner node of the full tree."""
     inner = [path for length in range(depth) for path in product(range(tokens), repeat=length)]
     for chosen in product(laws(tokens, largest), repeat=len(inner)):
-        yield _grown(dict(zip(inner, chosen, strict=True)))
+        yield grown(dict(zip(inner, chosen, strict=True)))
 
 
 def same_law(law: Law, depth: int) -> Hat:
-    """The model with one law at every node."""
-    return _grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
+    """The model with one distribution at every node."""
+    return grown({path: law for length in range(depth) for path in product(range(len(law)), repeat=length)})
 
 
-def _grown(laws: dict[Path, Law]) -> Hat:
+def grown(laws: dict[Path, Law]) -> Hat:
+    """The model with these distributions at the inner nodes, parents before children."""
     hat: Hat = {(): Fraction(1)}
     for path, law in laws.items():
         hat |= {(*path, token): hat[path] * probability for token, probability in enumerate(law)}
@@ -83,7 +84,12 @@ def accepted(tree: Nodes, target: Hat) -> Fraction:
 
 def named(nodes: Iterable[Path]) -> list[str]:
     """The nodes written in letters: `AB` is token B after token A."""
-    return ["".join("ABCD"[token] for token in node) for node in sorted(nodes, key=lambda node: (len(node), node))]
+    return [letters(node) for node in sorted(nodes, key=lambda node: (len(node), node))]
+
+
+def letters(path: Path) -> str:
+    """`AB` is token B after token A; the root is empty."""
+    return "".join("ABCDEFGH"[token] for token in path)
 
 
 def select(nodes: Nodes, n: int, hat: Hat) -> Nodes:
@@ -99,9 +105,9 @@ def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:
     return (sure | set(rest) for rest in combinations(tied, min(n, len(nodes)) - len(sure)))
 
 
-def parents(hat: Hat) -> dict[str, list[Any]]:
-    """The full tree as a parent array, the root first, and its nodes by name."""
-    order = ["", *named(hat)]
+def parents(nodes: Iterable[Path]) -> dict[str, list[Any]]:
+    """A tree as a parent array, the root first, and its nodes by name."""
+    order = ["", *named(nodes)]
     return {"parent": [-1, *[order.index(name[:-1]) for name in order[1:]]], "node": order}
 
 

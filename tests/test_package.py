@@ -30,7 +30,10 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
         f"spectheory-{spectheory.__version__}.dist-info",
     }
     assert {f"reference/pair/{role}/model.safetensors" for role in ("target", "draft")} <= names
-    assert {"reference/pair/held_out.jsonl", "spectheory/py.typed"} <= names
+    assert {"reference/pair/held_out.jsonl", "spectheory/py.typed", "proofs_check/tables/goose_3.csv"} <= names
+    assert {
+        f"proofs_check/{paper}/claims.toml" for paper in ("goose", "salf_talf", "opt_tree", "delayed_trees", "gto")
+    } <= names
 
 
 def test_versions_and_names_agree() -> None:

@@ -1,4 +1,4 @@
-"""Every claim's check comes out as docs/claims.md records it, and what does not simply hold is confirmed again.
+"""Every claim's check comes out as its table in claims.toml records it.
 
 Each claim is checked in one test of its own, so that the checks are shared out among parallel workers.
 """
@@ -6,10 +6,13 @@ Each claim is checked in one test of its own, so that the checks are shared out 
 from __future__ import annotations
 
 import json
-import re
+import os
 import subprocess
 import sys
+import tomllib
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -18,40 +21,27 @@ import pytest
 from typer.testing import CliRunner
 
 import proofs_check
-from proofs_check import CLAIMS, SECOND, Verdict, decide
+from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
+from proofs_check.checked import AGAIN, check_claim, leaned_on
+from proofs_check.claims import LEANED_ON, RULE, claim, every, filled, in_order, named, papers, second, smallest
 from proofs_check.drawing import tree_drawings
-from proofs_check.markdown import head, introduction, section
-from proofs_check.outcome import leaned_on, outcome, paragraphs, plain, spelled
+from proofs_check.markdown import claims_markdown
 from proofs_check.page import claims_page
-from proofs_check.papers import PAPERS, in_order, named
-from proofs_check.verdict import AGAIN, LEANED_ON, RULE, claim, every, second, smallest
+from proofs_check.plain import paragraphs, plain, spelled
 from spectheory.cli import app
+from spectheory.core.errors import InputError
 
-PAGE = (Path(__file__).parent.parent / "docs" / "claims.md").read_text(encoding="utf-8")
-PIECES = re.split(r"^(?=#{2,} )", PAGE, flags=re.MULTILINE)
-"""The page cut at its headings: its head, and for each paper an introduction and its claims."""
-RECORDED = dict(re.findall(r"^### (\S+): (holds|corrected|false)$", PAGE, re.MULTILINE))
-REPAIR = "run python docs/generate_claims.py"
+ROOT = Path(__file__).parent.parent
 
 
 @pytest.mark.parametrize("name", CLAIMS)
 def test_a_check_comes_out_as_recorded(name: str) -> None:
-    found = outcome(name)
-    assert found.verdict is not None, found.failure
-    assert found.status == RECORDED.get(name), REPAIR
-    assert piece(f"### {name}:") == section(found), REPAIR
-    assert found.verdict.evidence
-    assert found.verdict.method
-    assert (AGAIN in found.verdict.evidence) == (name in SECOND)
-    assert name in SECOND or found.status == "holds"
-    assert not [number for number in leaves(found.verdict.counterexample) if isinstance(number, float)]
+    found = check_claim(name)
+    assert found.finding is not None, found.failure
+    assert found.status == CLAIMS[name].status
+    assert plain(found.finding.numbers) == CLAIMS[name].numbers
+    assert not [number for number in leaves(found.finding.counterexample) if isinstance(number, float)]
     json.dumps(found.to_json(), allow_nan=False)
-
-
-def piece(heading: str) -> str:
-    """The piece of the page that begins so, without the empty line to the next one."""
-    (found,) = [at for at, one in enumerate(PIECES) if one.startswith(heading)]
-    return PIECES[found] if found == len(PIECES) - 1 else PIECES[found].removesuffix("\n")
 
 
 def leaves(value: Any) -> Iterator[Any]:
@@ -64,29 +54,15 @@ def leaves(value: Any) -> Iterator[Any]:
         yield from leaves(inner)
 
 
-def test_every_listed_claim_has_a_check() -> None:
-    listed = [name for paper in PAPERS for name in paper.listed]
-    assert len(listed) == len(set(listed)) == 63
-    assert set(listed) <= set(CLAIMS)
+def test_the_papers_keep_their_claims() -> None:
+    counts = {paper.name: sum(one.paper is paper for one in CLAIMS.values()) for paper in papers()}
+    assert counts == {"Goose": 28, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 36, "GTO": 15}
 
 
-def test_the_page_of_claims_lists_them_all_in_order() -> None:
-    assert list(RECORDED) == in_order(CLAIMS), REPAIR
-    assert len(RECORDED) == len(CLAIMS)
-    headings = []
-    for paper in PAPERS:
-        headings += [f"## {paper.name}", *(f"### {n}: {RECORDED[n]}" for n in in_order(filter(paper.owns, CLAIMS)))]
-    assert [one.partition("\n")[0] for one in PIECES[1:]] == headings, REPAIR
-
-
-def test_the_page_of_claims_holds_nothing_else() -> None:
-    """Each piece is what is written for it; those of the claims are held to that one by one, above."""
-    assert PIECES[0] == head(RECORDED) + "\n", REPAIR
-    for paper in PAPERS:
-        assert piece(f"## {paper.name}\n") == introduction(paper), REPAIR
-    assert "".join(PIECES) == PAGE
-    assert PAGE.endswith("\n")
-    assert not PAGE.endswith("\n\n")
+def test_claims_are_shown_in_the_order_of_their_texts() -> None:
+    tables = {key for file in ROOT.glob("proofs_check/*/claims.toml") for key in tomllib.loads(file.read_text())}
+    assert in_order(CLAIMS)[:3] == ["G-EEXT", "G-P1-LB", "G-P1-TIGHT"]
+    assert set(in_order(CLAIMS)) == tables - {"paper"}
 
 
 def test_second_checks_are_of_claims_and_written_apart() -> None:
@@ -95,68 +71,192 @@ def test_second_checks_are_of_claims_and_written_apart() -> None:
         assert confirm is not CLAIMS[name].check
 
 
-def test_a_second_check_that_disagrees_leaves_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    def disagree(verdict: Verdict) -> str:
-        raise AssertionError(f"{verdict.status} is not what I find")
+def test_a_second_check_that_disagrees_fails_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
+    def disagree(finding: Finding) -> None:
+        raise AssertionError(f"{finding.status} is not what I find")
 
     monkeypatch.setitem(SECOND, "O-SIZE", disagree)
     with pytest.raises(AssertionError, match="not what I find"):
         decide("O-SIZE")
-    assert outcome("O-SIZE").status == "failed"
+    assert check_claim("O-SIZE").status == "failed"
     assert CliRunner().invoke(app, ["check", "O-SIZE"]).exit_code == 1
-    assert "AssertionError: corrected is not" in claims_page([outcome("O-SIZE")])
+    assert "AssertionError: corrected is not" in claims_page([check_claim("O-SIZE")])
 
 
 def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
     found = CLAIMS["O-EA"].check(1)
     spoilt = {**found.case, "any": {**found.case["any"], "better_accepted": Fraction(1, 2)}}
     with pytest.raises(AssertionError):
-        SECOND["O-EA"](Verdict("corrected", "", "", spoilt, "so"))
+        SECOND["O-EA"](Finding("corrected", counterexample=spoilt))
 
 
-def test_a_verdict_states_what_it_needs() -> None:
-    with pytest.raises(ValueError, match="counterexample"):
-        Verdict("false", "because", "so")
-    with pytest.raises(ValueError, match="corrected"):
-        Verdict("corrected", "because", "so", {"n": 1})
-    with pytest.raises(ValueError, match="corrected"):
-        Verdict("holds", "because", "so", corrected="something else")
+def test_a_finding_has_a_counterexample_unless_the_claim_holds() -> None:
+    with pytest.raises(InputError, match="counterexample"):
+        Finding("false")
+    with pytest.raises(InputError, match="counterexample"):
+        Finding("holds", counterexample={"n": 1})
 
 
-def test_a_check_that_does_not_come_out_gives_no_verdict() -> None:
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"corrected": None}, "`corrected` must be given"),
+        ({"status": "holds", "numbers": {}}, "`corrected` must be given"),
+        ({"second": None}, "`second` must be given"),
+        ({"evidence": "{new} cases"}, "fields without a number recorded: new"),
+        ({"numbers": {"new": 1}}, "numbers recorded without a field: new"),
+        ({"evidence": "{new[0]} cases", "numbers": {"new": [1]}}, None),
+    ],
+)
+def test_the_texts_of_a_claim_fit_its_status_and_numbers(changed: dict[str, Any], message: str | None) -> None:
+    texts: dict[str, Any] = {
+        "corrected": "so",
+        "method": "by search",
+        "evidence": "found",
+        "second": "by hand",
+    } | changed
+    arguments: dict[str, Any] = {"source": "Paper, Section 1", "statement": "1 = 2", "status": "corrected"} | texts
+    raised = pytest.raises(InputError, match=message) if message else nullcontext()
+    with raised:
+        Claim("X-1", papers()[0], CLAIMS["O-EA"].check, **arguments)
+
+
+@pytest.mark.parametrize("numbers", [{}, {"count": 26, "most": 4, "least": 0}])
+def test_a_check_finds_a_number_for_each_field(monkeypatch: pytest.MonkeyPatch, numbers: dict[str, int]) -> None:
+    one = replace(CLAIMS["O-SIZE"], check=lambda effort: Finding("corrected", numbers, {"n": 1}))
+    monkeypatch.setitem(CLAIMS, "O-SIZE", one)
+    monkeypatch.setitem(SECOND, "O-SIZE", lambda finding: None)
+    with pytest.raises(InputError, match="numbers found without a field: least|fields without a number found: count"):
+        decide("O-SIZE")
+
+
+def test_fields_show_fractions_exactly_or_in_decimals() -> None:
+    assert filled("{a}, {b[1]:.3f}, {c:,}, {{k}}", {"a": Fraction(1, 3), "b": [0, Fraction(2, 3)], "c": 1234}) == (
+        "1/3, 0.667, 1,234, {k}"
+    )
+
+
+def test_a_check_that_does_not_come_out_finds_nothing() -> None:
     with pytest.raises(LookupError):
         smallest(range(3), lambda case: case > 5)
     with pytest.raises(ArithmeticError, match="fails on 2"):
         every(range(3), lambda case: case < 2)
 
 
-def test_a_claim_is_registered_once_and_stated() -> None:
-    with pytest.raises(ValueError, match="already"):
-        claim("O-SIZE", source="")(CLAIMS["O-SIZE"].check)
-    with pytest.raises(ValueError, match="already"):
+def test_a_claim_is_registered_once_and_has_texts() -> None:
+    with pytest.raises(InputError, match="already"):
+        claim("O-SIZE")(CLAIMS["O-SIZE"].check)
+    with pytest.raises(InputError, match="already"):
         second("O-SIZE")(SECOND["O-SIZE"])
-    with pytest.raises(ValueError, match="docstring"):
-        claim("O-NEW", source="")(lambda effort: Verdict("holds", "", ""))
+    check = CLAIMS["O-SIZE"].check
+    with pytest.raises(InputError, match="claims.toml must have a table for claim O-NEW"):
+        claim("O-NEW")(check)
+
+
+TEXTS = """
+[paper]
+name = "Ours"
+title = "A paper of ours"
+notes = "As printed."
+
+[X-1]
+source = "Ours, Section 1"
+statement = "1 + 1 = 2"
+status = "holds"
+method = "addition"
+evidence = "{sum} was found."
+numbers.sum = 2
+"""
+CHECK = """
+from proofs_check.claims import Finding, claim
+
+@claim("X-1")
+def check(effort):
+    return Finding("holds", {"sum": 1 + 1})
+"""
+
+
+def run_with_entry_point(folder: Path, files: Mapping[str, str]) -> subprocess.CompletedProcess[str]:
+    """`spectheory check x` where a distribution is installed whose entry point names the module ours.checks."""
+    information = "Metadata-Version: 2.1\nName: ours\nVersion: 1\n"
+    points = "[spectheory.claims]\nours = ours.checks\n"
+    for name, text in {
+        **files,
+        "ours-1.dist-info/METADATA": information,
+        "ours-1.dist-info/entry_points.txt": points,
+    }.items():
+        (folder / name).parent.mkdir(exist_ok=True)
+        (folder / name).write_text(text, encoding="utf-8")
+    code = "from spectheory.cli import app; app(['check', 'x'])"
+    paths = os.pathsep.join([str(folder), str(ROOT)])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        check=False,
+        text=True,
+        env={**os.environ, "PYTHONPATH": paths},
+    )
+
+
+def test_other_packages_bring_claims(tmp_path: Path) -> None:
+    files = {"ours/__init__.py": "", "ours/claims.toml": TEXTS, "ours/checks.py": CHECK}
+    result = run_with_entry_point(tmp_path, files)
+    assert result.returncode == 0, result.stderr
+    assert "X-1 holds" in result.stdout
+    assert "2 was found." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            {"ours/checks.py": "import nothing_of_that_name"},
+            "ModuleNotFoundError: No module named 'nothing_of_that_name'",
+        ),
+        ({"ours/claims.toml": TEXTS.replace("[X-1]", "[X-2]")}, "must have a table for claim X-1"),
+        (
+            {"ours/claims.toml": TEXTS.replace("evidence", "evidense")},
+            "unknown key of X-1 'evidense': did you mean evidence?",
+        ),
+        ({"ours/claims.toml": TEXTS.replace('method = "addition"', "")}, "the table of X-1 must have method"),
+        ({"ours/claims.toml": TEXTS.replace("[paper]", "[papers]")}, "must have a table [paper]"),
+    ],
+)
+def test_an_entry_point_that_does_not_load_is_named(tmp_path: Path, change: dict[str, str], message: str) -> None:
+    files = {"ours/__init__.py": "", "ours/claims.toml": TEXTS, "ours/checks.py": CHECK} | change
+    result = run_with_entry_point(tmp_path, files)
+    assert result.returncode == 2
+    assert "entry point ours = ours.checks of spectheory.claims does not load" in result.stderr
+    assert message in result.stderr
+
+
+def test_a_table_without_a_check_is_refused(tmp_path: Path) -> None:
+    two = TEXTS + TEXTS[TEXTS.index("[X-1]") :].replace("X-1", "X-2")
+    files = {"ours/__init__.py": "", "ours/claims.toml": two, "ours/checks.py": CHECK}
+    result = run_with_entry_point(tmp_path, files)
+    assert result.returncode == 2
+    assert "has a table for X-2, which has no check" in result.stderr
 
 
 def test_a_reading_of_what_a_paper_leans_on_says_so() -> None:
-    leaned_on = [name for name, one in CLAIMS.items() if LEANED_ON in one.source]
-    assert {"D-ROOTS", "D-NSS"} <= set(leaned_on)
-    assert f"({LEANED_ON})" in section(outcome("D-NSS"))
+    assert {"D-ROOTS", "D-NSS"} <= {name for name, one in CLAIMS.items() if not one.stated}
+    assert f"({LEANED_ON})" in claims_markdown([check_claim("D-NSS")])
     (shown,) = json.loads(CliRunner().invoke(app, ["check", "D-NSS", "--json"]).stdout)
     assert LEANED_ON in shown["source"]
 
 
 def test_claims_that_are_leaned_on_are_counted_apart() -> None:
-    apart = [name for name, one in CLAIMS.items() if not one.stated]
-    assert f"{len(apart)} of them {LEANED_ON}: " in PIECES[0]
     assert leaned_on(["O-EA"], ["corrected"]) == ""
     assert leaned_on(["O-EA", "D-NSS"], ["corrected", "false"]) == f"1 of them {LEANED_ON}: 1 false"
 
 
-def test_the_rule_for_what_does_not_hold_is_printed() -> None:
-    assert RULE in PIECES[0]
-    assert RULE in claims_page([outcome("O-EA")])
+def test_pages_have_the_rule_the_texts_and_the_counterexample() -> None:
+    found = [check_claim("O-EA"), check_claim("S-T1-B")]
+    markdown = claims_markdown(found)
+    for words in (RULE, "# SALF & TALF\n", "### O-EA: corrected\n", AGAIN + "the sum over", found[0].truth):
+        assert words in markdown
+    assert "\nnot_to_be_weakened:\n  - tokens: 2\n    batch: 2\n" in markdown
+    assert RULE in claims_page(found)
 
 
 def test_many_claims_have_one_line_each_and_few_their_evidence() -> None:
@@ -167,10 +267,6 @@ def test_many_claims_have_one_line_each_and_few_their_evidence() -> None:
     few = CliRunner().invoke(app, ["check", "O-LAYER"], env={"COLUMNS": "80"}).stdout
     for words in ("claim: ", "what is true: ", "evidence: ", "Second check"):
         assert words in few
-
-
-def test_what_a_page_lists_is_laid_out() -> None:
-    assert "\nnot_to_be_weakened:\n  - tokens: 2\n    batch: 2\n" in piece("### S-T1-B:")
 
 
 def test_the_command_prints_json_without_rounding() -> None:

@@ -1,7 +1,8 @@
-"""What a policy is worth: Eq. (9).
+"""What a policy is worth, Eq. (9), and which contexts stand for those of decoding: the roots of its own cycles.
 
-Small decoders are played whole: two tokens, laws that depend on the last token, and one drafted token or none in each
-cycle. The last committed token is then a Markov chain over cycles, whose stationary law is found exactly.
+Small decoders are played whole: two tokens, distributions that depend on the last token, and one drafted token or none
+in each cycle. The last committed token is then a Markov chain over cycles, whose stationary distribution is found
+exactly.
 """
 
 from __future__ import annotations
@@ -10,74 +11,68 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
-from proofs_check.delayed_trees.cycles import arrays, played
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Pick, all_laws, flip, runs, shortfall
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import played
+from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
+from proofs_check.delayed_trees.verification import naive
+from proofs_check.delayed_trees.walks import all_laws
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Law
 
-Policy = tuple[int, int]
-"""Drafted tokens, 0 or 1, behind each last token."""
+DraftedAfter = tuple[int, int]
+"""Drafted tokens, 0 or 1, after each last token."""
 
 
 @dataclass(frozen=True)
-class Decoder:
-    """Target and draft laws behind each last token, and the time of a draft forward; a target forward takes 1."""
+class TimedPairs:
+    """Target and draft distributions after each last token, and the time of a draft forward; a target forward takes 1.
 
-    p: tuple[Law, Law]
-    q: tuple[Law, Law]
+    Drafts are verified by Naive.
+    """
+
+    pairs: Pairs
     draft: Fraction
 
-    def cycle(self, last: int, length: int) -> dict[tuple[int, int], Fraction]:
-        """The law of (tokens, last token) after one cycle with so many drafted tokens, 0 or 1, verified by Naive."""
-
-        def program(pick: Pick) -> tuple[int, int]:
-            if not length:
-                return 1, pick(self.p[last])
-            drafted = pick(self.q[last])
-            if flip(pick, min(ONE, self.p[last][drafted] / self.q[last][drafted])):
-                return 2, pick(self.p[drafted])
-            rest = shortfall(ONE, self.p[last], self.q[last])
-            return 1, pick([x / sum(rest) for x in rest])
-
-        return runs(program)
-
     def tokens(self, last: int, length: int) -> Fraction:
-        """E[tau + 1] behind a last token."""
-        return sum((n * chance for (n, _), chance in self.cycle(last, length).items()), ZERO)
+        """E[tau + 1] after a last token."""
+        return tokens_of(cycle(self.pairs, last, naive, length))
 
     def seconds(self, length: int) -> Fraction:
         """Of one cycle."""
         return 1 + self.draft * length
 
-    def roots(self, policy: Policy) -> Law | None:
+    def roots(self, policy: DraftedAfter) -> Law | None:
         """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
-        turns = [
-            sum((x for (_, to), x in self.cycle(here, policy[here]).items() if to != here), ZERO) for here in (0, 1)
-        ]
-        total = sum(turns, ZERO)
-        return (turns[1] / total, turns[0] / total) if total else None
+        return roots([cycle(self.pairs, last, naive, length) for last, length in enumerate(policy)])
 
-    def long_run(self, policy: Policy) -> tuple[Fraction, Fraction, Fraction] | None:
+    def long_run(self, policy: DraftedAfter) -> tuple[Fraction, Fraction, Fraction] | None:
         """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run."""
-        roots = self.roots(policy)
-        if roots is None:
+        shares = self.roots(policy)
+        if shares is None:
             return None
-        parts = [(share, self.tokens(at, policy[at]), self.seconds(policy[at])) for at, share in enumerate(roots)]
+        parts = [(share, self.tokens(at, policy[at]), self.seconds(policy[at])) for at, share in enumerate(shares)]
         tokens = sum((share * n for share, n, _ in parts), ZERO)
         return tokens, tokens / sum(share * t for share, _, t in parts), sum((s * n / t for s, n, t in parts), ZERO)
 
+    def shown(self) -> dict[str, Any]:
+        """The distributions as data."""
+        p, q = zip(*self.pairs, strict=True)
+        return {"p_after_each_token": p, "q_after_each_token": q}
 
-POLICIES: list[Policy] = [(0, 0), (0, 1), (1, 0), (1, 1)]
+
+POLICIES: list[DraftedAfter] = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
-def decoders(largest: int) -> list[Decoder]:
-    """All with such laws and a draft that takes 1/2, 1/3 or 1/4 of the target's time, in which no policy is stuck."""
-    pairs = [(one, other) for one in all_laws(2, largest) for other in all_laws(2, largest)]
-    found = [Decoder(p, q, Fraction(1, d)) for p, q, d in product(pairs, pairs, (2, 3, 4))]
+def decoders(largest: int) -> list[TimedPairs]:
+    """Those in which no policy is stuck; a draft forward takes 1/2, 1/3 or 1/4 of the target's time."""
+    laws = list(product(all_laws(2, largest), repeat=2))
+    found = [TimedPairs(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
     return [one for one in found if all(one.roots(policy) for policy in POLICIES)]
 
 
-def values(decoder: Decoder) -> dict[Policy, tuple[Fraction, Fraction, Fraction]]:
+def values(decoder: TimedPairs) -> dict[DraftedAfter, tuple[Fraction, Fraction, Fraction]]:
     """`long_run` of every policy."""
     return {policy: worth for policy in POLICIES if (worth := decoder.long_run(policy))}
 
@@ -87,7 +82,7 @@ def all_rates(largest: int) -> list[Fraction]:
     return sorted({Fraction(n, d) for d in range(1, largest + 1) for n in range(d + 1)}, key=lambda x: x.denominator)
 
 
-def misled(decoder: Decoder) -> bool:
+def misled(decoder: TimedPairs) -> bool:
     """Whether what maximises Eq. (9) is slower than another policy, its contexts as observed or each by itself."""
     found = values(decoder)
     best = max(speed for _, speed, _ in found.values())
@@ -95,7 +90,7 @@ def misled(decoder: Decoder) -> bool:
     slow = all(speed < best for _, speed, mean in found.values() if mean == by_mean)
     each = [[decoder.tokens(at, a) / decoder.seconds(a) for a in (0, 1)] for at in (0, 1)]
     (a, b), (c, d) = each
-    alone: list[Policy] = [(int(b > a), int(d > c)), (int(b >= a), int(d >= c))]
+    alone: list[DraftedAfter] = [(int(b > a), int(d > c)), (int(b >= a), int(d >= c))]
     return slow and all(found[policy][1] < best for policy in alone)
 
 
@@ -127,14 +122,8 @@ def priced_right(case: tuple[tuple[Fraction, ...], Fraction]) -> bool:
     return pace(priced) == best
 
 
-@claim("D-EQ9", source="Delayed tree expansion, Eq. (9)")
-def objective(effort: int) -> Verdict:
-    """The policy that maximises E_c[ E[tau + 1 | c, a] / E[T(c, a)] ] maximises throughput: "we aim to maximize the
-    throughput as measured in tokens per second (TPS)", by Eq. (9).
-
-    The contexts c are taken as the roots of the policy's own cycles in the long run, or as given, so that each has its
-    own best action; the counterexample breaks both readings.
-    """
+@claim("D-EQ9")
+def objective(effort: int) -> Finding:
     decoder = smallest(decoders(3), misled)
     found = values(decoder)
     by_mean = max(found, key=lambda policy: found[policy][2])
@@ -143,17 +132,11 @@ def objective(effort: int) -> Verdict:
     accepted, draft = smallest(parts, lambda case: pace(by_own_ratio(*case)) < best_pace(*case))
     quarters = [Fraction(n, 4 * effort) for n in range(4 * effort + 1)]
     count = every(product(product(quarters, repeat=3), [Fraction(1, d) for d in (2, 3, 4, 8)]), priced_right)
-    return Verdict(
+    return Finding(
         "false",
-        "Eq. (9) is the mean over cycles of a ratio; tokens per second are the ratio of the means, in which long "
-        "cycles weigh more. Where contexts come independent of the actions, drafting in a hard context can beat "
-        "plain decoding there and still be slower than the pace of the rest; where the actions decide which roots "
-        f"come next, a gain at one root can lead to worse ones. In {count:,} sets of three contexts that come "
-        "independent of the action, the actions that maximise tokens less (best rate) x seconds had the best rate.",
-        "a small decoder played whole, its stationary law in fractions; search over all with laws in halves and thirds",
+        {"count": count},
         {
-            "p_behind_each_token": decoder.p,
-            "q_behind_each_token": decoder.q,
+            **decoder.shown(),
             "draft_seconds": decoder.draft,
             "target_seconds": ONE,
             "best_by_eq_9": {
@@ -169,46 +152,68 @@ def objective(effort: int) -> Verdict:
                 "tokens_per_second_best": best_pace(accepted, draft),
             },
         },
-        "Tokens per second in the long run are E[tau + 1] / E[T], both over the cycles of the policy itself: the "
-        "mean of Eq. (9) with each cycle weighted by its time. Where contexts come independent of the action, the "
-        "policy that in each context maximises E[tau + 1 | c, a] - r E[T(c, a)], r its own rate, has the highest "
-        "rate: any other has E[tau + 1] - r E[T] <= 0. Where they do not, it is a Markov decision problem with r as "
-        "the price of time.",
     )
 
 
 @second("D-EQ9")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
-    p, q, cycles = arrays(case["p_behind_each_token"]), arrays(case["q_behind_each_token"]), 80
+def _(finding: Finding) -> dict[str, Any]:
+    case = finding.case
+    pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
     speeds = {}
     for name in ("best_by_eq_9", "fastest"):
         policy = case[name]["drafted_tokens"]
-        tokens, behind_1 = played(p, q, policy, cycles)
-        drafts = policy[1] * behind_1 + policy[0] * (cycles - behind_1)
+        tokens, after_1 = played(pairs, policy, cycles)
+        drafts = policy[1] * after_1 + policy[0] * (cycles - after_1)
         speeds[name] = tokens / (cycles + case["draft_seconds"] * drafts)
         assert abs(speeds[name] - case[name]["tokens_per_second"]) < Fraction(3, cycles)
     assert speeds["best_by_eq_9"] < speeds["fastest"]
     assert case["best_by_eq_9"]["eq_9"] > case["fastest"]["eq_9"]
-    apart = case["independent_contexts"]
-    accepted, draft = apart["acceptance_in_each"], apart["draft_seconds"]
-    totals = {}
-    for policy in POLICIES:
-        kept = runs(lambda pick, way=policy: _accepted(pick, accepted, way, 5))
-        tokens = sum((chance * n for (n, _), chance in kept.items()), ZERO)
-        totals[policy] = tokens / sum((chance * (5 + draft * m) for (_, m), chance in kept.items()), ZERO)
-    by_eq_9: Policy = (int(accepted[0] > draft), int(accepted[1] > draft))
-    assert draft not in accepted
-    assert totals[by_eq_9] == apart["tokens_per_second_by_eq_9"] < max(totals.values())
-    assert max(totals.values()) == apart["tokens_per_second_best"]
-    return f"stationary laws; {cycles} cycles of spectheory's Naive from a fixed start, expectations in fractions."
+    return {"cycles": cycles}
 
 
-def _accepted(pick: Pick, accepted: Sequence[Fraction], policy: Policy, cycles: int) -> tuple[int, int]:
-    """(tokens, drafted tokens) after so many cycles, in each a context by a toss of a coin."""
-    tokens = drafts = 0
-    for _ in range(cycles):
-        at = int(flip(pick, Fraction(1, 2)))
-        drafts += policy[at]
-        tokens += 1 + (flip(pick, accepted[at]) if policy[at] else 0)
-    return tokens, drafts
+@claim("D-ROOTS")
+def equally_spaced_roots(effort: int) -> Finding:
+    always: DraftedAfter = (1, 1)
+
+    def positions(decoder: TimedPairs) -> Law:
+        return decoder.roots((0, 0)) or (ZERO, ZERO)  # plain decoding stops at every token
+
+    def by_position(decoder: TimedPairs) -> Fraction:
+        return sum((x * decoder.tokens(at, 1) for at, x in enumerate(positions(decoder))), ZERO)
+
+    def per_cycle(decoder: TimedPairs) -> Fraction:
+        return values(decoder)[always][0]
+
+    def alike(decoder: TimedPairs) -> bool:
+        roots = decoder.roots(always) or (ZERO, ZERO)
+        return per_cycle(decoder) == sum((x * decoder.tokens(at, 1) for at, x in enumerate(roots)), ZERO)
+
+    cases = [one for one in decoders(1 + effort) if one.draft == Fraction(1, 2)]
+    decoder = smallest(cases, lambda one: by_position(one) != per_cycle(one))
+    equal = [one for one in cases if one.roots(always) == positions(one)]
+    count = every(cases, alike) + every(equal, lambda one: by_position(one) == per_cycle(one))
+    return Finding(
+        "false",
+        {"count": count},
+        {
+            **decoder.shown(),
+            "share_of_positions": positions(decoder),
+            "share_of_roots": decoder.roots(always),
+            "mean_over_positions": by_position(decoder),
+            "tokens_per_cycle": per_cycle(decoder),
+        },
+    )
+
+
+@second("D-ROOTS")
+def _(finding: Finding) -> dict[str, Any]:
+    case = finding.case
+    pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
+    tokens, after_1 = played(pairs, (1, 1), cycles)
+    plain, positions_1 = played(pairs, (0, 0), cycles)
+    assert plain == cycles
+    assert abs(tokens / cycles - case["tokens_per_cycle"]) < Fraction(2, cycles)
+    assert abs(after_1 / cycles - case["share_of_roots"][1]) < Fraction(2, cycles)
+    assert abs(positions_1 / cycles - case["share_of_positions"][1]) < Fraction(2, cycles)
+    assert abs(tokens / cycles - case["mean_over_positions"]) > Fraction(2, cycles)
+    return {"cycles": cycles}

@@ -1,7 +1,7 @@
 """Delayed trees, Section 5: losslessness, Eq. (1)-(3), the estimator, and what delaying the branching point gains.
 
 `RULES` many solvers stand for all of them: rule r takes any function from the drafted list to a token and follows it
-as often as the target's law allows, so that what it emits depends on the drafts in an arbitrary way.
+as often as the target's distribution allows, so that what it emits depends on the drafts in an arbitrary way.
 """
 
 from __future__ import annotations
@@ -13,33 +13,29 @@ from itertools import product
 from math import prod
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.delayed_trees.solver_printed import emission
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
-    Draft,
+    Branching,
+    ContextTable,
+    DelayedShape,
+    DraftedPaths,
     Emitted,
-    Law,
-    Path,
-    Pick,
-    Shape,
-    Solver,
-    World,
-    array,
     completed,
     depth_kept,
     distance,
     drawn,
     listed,
-    runs,
     walked,
     words,
     worlds,
 )
-from proofs_check.verdict import Verdict, claim, every, smallest
+from proofs_check.plays import ONE, ZERO, Pick, gathered, runs
+from proofs_check.small_drafts import Law, Path
 
 RULES = 16
 """Functions from two drafted tokens of two to a token."""
-SHAPES: tuple[Shape, ...] = ((2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 1), (1, 0, 2))
+SHAPES: tuple[DelayedShape, ...] = ((2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 1), (1, 0, 2))
 
 
 @cache
@@ -59,27 +55,24 @@ def arbitrary(rule: int, p: Law, q: Law, tokens: Path) -> Law:
     return tuple(x + share * int(y == chosen(tokens)) for y, x in enumerate(rest))
 
 
-def rule(number: int) -> Solver:
+def rule(number: int) -> Branching:
     """`arbitrary`, as a solver."""
     return lambda p, q, tokens: arbitrary(number, p, q, tokens)
 
 
-@cache
-def _branching(solver: st.otlp.Solver, p: Law, q: Law, tokens: Path) -> Law:
-    return tuple(solver.law(array(p), array(q), tokens))
-
-
-def published(solver: st.otlp.Solver) -> Solver:
+def published(solver: st.otlp.Solver) -> Branching:
     """A solver of spectheory."""
-    return lambda p, q, tokens: _branching(solver, p, q, tokens)
+    return lambda p, q, tokens: emission(solver, p, q, tokens)
 
 
 NSS, NAIVE, SPECINFER = published(st.otlp.NSS()), published(st.otlp.Naive()), published(st.otlp.SpecInfer())
 SPECTR, KHISTI = published(st.otlp.SpecTr()), published(st.otlp.Khisti())
 
 
-def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> dict[tuple[int, Path], Fraction]:
-    """The joint law of tau and of the emitted tokens, by running the drafting and the walk through every outcome."""
+def walk_law(
+    world: ContextTable, shape: DelayedShape, solver: Branching, trunk: int | None = None
+) -> dict[tuple[int, Path], Fraction]:
+    """The joint distribution of tau and of the emitted tokens, by running every outcome of drafting and walk."""
 
     def program(pick: Pick) -> tuple[int, Path]:
         draft = drawn(pick, world, shape)
@@ -89,25 +82,23 @@ def walk_law(world: World, shape: Shape, solver: Solver, trunk: int | None = Non
     return runs(program)
 
 
-def texts(world: World, shape: Shape, solver: Solver, trunk: int | None = None) -> Emitted:
-    """The law of the first L1 + L2 tokens of the text."""
-    emitted: Emitted = {}
-    for (_, tokens), chance in walk_law(world, shape, solver, trunk).items():
-        emitted[tokens] = emitted.get(tokens, ZERO) + chance
-    return completed(world, emitted, shape[1] + shape[2])
+def texts(world: ContextTable, shape: DelayedShape, solver: Branching, trunk: int | None = None) -> Emitted:
+    """The distribution of the first L1 + L2 tokens of the text."""
+    walks = walk_law(world, shape, solver, trunk)
+    return completed(world, gathered((tokens, x) for (_, tokens), x in walks.items()), shape[1] + shape[2])
 
 
-def tokens_emitted(world: World, shape: Shape, solver: Solver) -> Fraction:
+def tokens_emitted(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
     """E[tau + 1], by the walk."""
     return 1 + sum((tau * chance for (tau, _), chance in walk_law(world, shape, solver).items()), ZERO)
 
 
-def trees(world: World, shape: Shape) -> dict[Draft, Fraction]:
-    """The law of the delayed tree."""
+def trees(world: ContextTable, shape: DelayedShape) -> dict[DraftedPaths, Fraction]:
+    """The distribution of the delayed tree."""
     return runs(lambda pick: drawn(pick, world, shape))
 
 
-def inner_sum(world: World, draft: Draft, trunk: int, solver: Solver) -> Fraction:
+def inner_sum(world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Fraction:
     """Eq. (3) given the tree: over its distinct nodes, the root included, the products of branching probabilities."""
     total = ZERO
     for node in {path[:depth] for path in draft for depth in range(len(path) + 1)}:
@@ -118,13 +109,13 @@ def inner_sum(world: World, draft: Draft, trunk: int, solver: Solver) -> Fractio
     return total
 
 
-def eq_3(world: World, shape: Shape, solver: Solver) -> Fraction:
+def eq_3(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
     """Its mean over trees."""
     return sum((x * inner_sum(world, draft, shape[1], solver) for draft, x in trees(world, shape).items()), ZERO)
 
 
-def grid(effort: int, shapes: Sequence[Shape] = SHAPES) -> list[tuple[World, Shape, Solver]]:
-    """Every world of two tokens with laws in halves behind the first three contexts; rules and shapes take turns."""
+def grid(effort: int, shapes: Sequence[DelayedShape] = SHAPES) -> list[tuple[ContextTable, DelayedShape, Branching]]:
+    """Every two-token world with halves after the first three contexts; rules and shapes take turns."""
     cases = worlds(2, 2, 3)
     turns = [(world, shapes[i % len(shapes)], rule(i % RULES)) for i, world in enumerate(cases)]
     if effort == 1:
@@ -134,25 +125,16 @@ def grid(effort: int, shapes: Sequence[Shape] = SHAPES) -> list[tuple[World, Sha
     ]
 
 
-def five(effort: int) -> list[tuple[World, Shape, Solver]]:
+def five(effort: int) -> list[tuple[ContextTable, DelayedShape, Branching]]:
     """The paper's solvers on trees with K = 3 and on three tokens."""
     solvers = (NSS, NAIVE, SPECINFER, SPECTR, KHISTI)
     some = [(w, (3, 1, 1)) for w in worlds(2, 3)[:: 3 - effort]] + [(w, (2, 1, 1)) for w in worlds(3, 2)[:: 6 - effort]]
     return [(world, shape, solver) for world, shape in some for solver in solvers]
 
 
-@claim("D-LOSS", source="Delayed tree expansion, Section 5")
-def lossless(effort: int) -> Verdict:
-    """Top-down traversal of a random (K, L1, L2)-delayed tree by any OTLP solver preserves the target distribution.
-
-    The solver at a node has the k of that node's child list: 1 on the trunk (Definition 5.2), the number of paths
-    through it below. Proof: given the trunk and the paths' tokens up to depth d, the next tokens of the paths through a
-    node are i.i.d. from its q, and k is known; the walk has looked at nothing deeper. So what the solver emits there
-    has law p given everything before. It does so at each node it reaches, and behind the tree the target goes on: by
-    induction on the length every beginning of the text has the target's probability.
-    """
-
-    def keeps(case: tuple[World, Shape, Solver]) -> bool:
+@claim("D-LOSS")
+def lossless(effort: int) -> Finding:
+    def keeps(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
         return texts(world, shape, solver) == world.texts(shape[1] + shape[2])
 
@@ -161,97 +143,57 @@ def lossless(effort: int) -> Verdict:
     world = smallest(worlds(3, 3), lambda w: texts(w, (2, 1, 0), SPECINFER, trunk=0) != w.texts(1))
     p, q = world.pair(())
     lost = distance(texts(world, (2, 1, 0), SPECINFER, trunk=0), world.texts(1))
-    return Verdict(
-        "holds",
-        f"The proof; and by running every outcome the text had the target's law in {count:,} cases, all two-token "
-        f"worlds with laws in halves, under {RULES} arbitrary lossless solvers in turn, and for NSS, NaiveTree, "
-        f"SpecTr, SpecInfer and Khisti in {paper:,} cases with three paths or three tokens. Definition 5.2 matters: "
-        f"read by Section 3.2 alone, which counts a trunk node once for each of the K paths, SpecInfer loses {lost} "
-        f"of total variation at K = 2, L1 = 1, p = {words(p)}, q = {words(q)}.",
-        "a proof in words; enumeration of drafts and coins",
+    return Finding(
+        "holds", {"count": count, "rules": RULES, "paper": paper, "lost": lost, "p": words(p), "q": words(q)}
     )
 
 
-@claim("D-EQ13", source="Delayed tree expansion, Eq. (1)-(3)")
-def sum_over_nodes(effort: int) -> Verdict:
-    """E[tau + 1] is the mean over delayed trees of the sum over nodes of the products of branching probabilities.
-
-    Read: over distinct nodes of T as contexts, the root included, whose product is empty (the printed index asks for
-    t_d in T, which is no condition on a node). Proof: tau + 1 is the number of nodes reached, root included; given T
-    the coins at the nodes on a path are independent, and the walk steps from a node to its child (c, t) with
-    probability B(f, ch(c), t). The solver need not be lossless.
-    """
-
-    def agrees(case: tuple[World, Shape, Solver]) -> bool:
+@claim("D-EQ13")
+def sum_over_nodes(effort: int) -> Finding:
+    def agrees(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         return eq_3(*case) == tokens_emitted(*case)
 
-    def lossy(case: tuple[World, Shape, Solver]) -> bool:
-        last: Solver = lambda p, q, tokens: tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))  # noqa: E731
+    def lossy(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
+        last: Branching = lambda p, q, tokens: tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))  # noqa: E731
         return agrees((case[0], case[1], last))
 
     count = every([*grid(effort), *five(effort)], agrees) + every(grid(1)[::9], lossy)
-    return Verdict(
-        "holds",
-        f"The proof; and the sum was the mean number of tokens of the walk in {count:,} cases: two-token worlds with "
-        "laws in halves under arbitrary lossless solvers, the paper's five solvers with three paths or three tokens, "
-        "and a solver that always takes the last draft.",
-        "a derivation in words; enumeration of drafts and coins",
-    )
+    return Finding("holds", {"count": count})
 
 
 def spread(values: dict[Fraction, Fraction]) -> tuple[Fraction, Fraction]:
-    """Mean and variance of a law of numbers."""
+    """Mean and variance of a distribution of numbers."""
     mean = sum((x * chance for x, chance in values.items()), ZERO)
     return mean, sum((chance * (x - mean) ** 2 for x, chance in values.items()), ZERO)
 
 
 def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fraction]:
-    """The law of the average of s independent ones."""
+    """The distribution of the average of s independent ones."""
     sums = {ZERO: ONE}
     for _ in range(s):
-        new: dict[Fraction, Fraction] = {}
-        for (x, a), (y, b) in product(sums.items(), values.items()):
-            new[x + y] = new.get(x + y, ZERO) + a * b
-        sums = new
-    return {total / s: chance for total, chance in sums.items()}
+        sums = gathered((x + y / s, a * b) for (x, a), (y, b) in product(sums.items(), values.items()))
+    return sums
 
 
-@claim("D-UNB", source="Delayed tree expansion, Section 5")
-def estimator(effort: int) -> Verdict:
-    """The average of the inner sum over s i.i.d. trees (s = 4) is unbiased, and free of verification variance.
-
-    It does not eliminate drafting variance. Proof: the inner sum is E[tau + 1 | T] (D-EQ13), a function of T alone.
-    Var(tau) = Var(E[tau | T]) + E[Var(tau | T)], and the average keeps 1/s of the first term and nothing of the second.
-    The branching probabilities must be exact.
-    """
-
-    def right(case: tuple[World, Shape, Solver]) -> bool:
+@claim("D-UNB")
+def estimator(effort: int) -> Finding:
+    def right(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
         world, shape, solver = case
-        given: dict[Fraction, Fraction] = {}
+        drafts = trees(world, shape).items()
+        given = gathered((inner_sum(world, draft, shape[1], solver), chance) for draft, chance in drafts)
         within = ZERO
-        for draft, chance in trees(world, shape).items():
-            value = inner_sum(world, draft, shape[1], solver)
-            given[value] = given.get(value, ZERO) + chance
-            coins = runs(lambda pick, d=draft: len(walked_depth(pick, world, d, shape[1], solver)))
+        for draft, chance in drafts:
+            coins = runs(lambda pick, d=draft: depth_walked(pick, world, d, shape[1], solver))
             within += chance * spread({Fraction(tau): x for tau, x in coins.items()})[1]
-        walks: dict[Fraction, Fraction] = {}
-        for (tau, _), chance in walk_law(world, shape, solver).items():
-            walks[Fraction(tau + 1)] = walks.get(Fraction(tau + 1), ZERO) + chance
-        mean, variance = spread(walks)
+        walks = walk_law(world, shape, solver).items()
+        mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in walks))
         return spread(averaged(given, 4)) == (mean, (variance - within) / 4)
 
     cases = grid(effort)[:: 4 // effort]
     count = every(cases, right)
-    return Verdict(
-        "holds",
-        "The proof; and over all samples of 4 trees the average had the mean of tau + 1 and a quarter of Var(tau) "
-        f"less E[Var(tau | T)], in {count:,} cases of two-token worlds with laws in halves under arbitrary lossless "
-        "solvers. Algorithm 14 as printed gives other probabilities (D-BR14), and with them the estimator is biased.",
-        "the law of total variance; enumeration of trees, of coins, and of samples of four trees",
-    )
+    return Finding("holds", {"count": count})
 
 
-def walked_depth(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> Path:
-    """The drafted tokens that a walk keeps."""
-    emitted = walked(pick, world, draft, trunk, solver)
-    return emitted[: depth_kept(draft, emitted)]
+def depth_walked(pick: Pick, world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> int:
+    """How many drafted tokens a walk keeps."""
+    return depth_kept(draft, walked(pick, world, draft, trunk, solver))

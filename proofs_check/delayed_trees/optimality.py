@@ -10,28 +10,30 @@ import sympy
 from scipy.optimize import linprog
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import drafted_paths
 from proofs_check.delayed_trees.verification import (
     accepted,
     as_published,
     block,
     covered,
-    drafts_of_library,
     is_lossless,
     naive,
     tree_monte_carlo,
     two_steps,
     within_w,
 )
-from proofs_check.delayed_trees.walks import ONE, ZERO, Path, World, worlds
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.delayed_trees.walks import ContextTable, worlds
+from proofs_check.plays import ONE, ZERO
+from proofs_check.small_drafts import Path
 
 
-def any_verifier_at_most(world: World, length: int) -> Fraction:
+def any_verifier_at_most(world: ContextTable, length: int) -> Fraction:
     """An upper bound on E[tau] of every lossless verifier of a path, whatever it looks at: a dual solution, exactly.
 
     The primal has z(a, j, y) = P(tau = j, next token y | path a), sums of 1 over (j, y), and for each text b the sum of
     q(a) z(a, j, b_(j+1)) p(rest of b) over a, j with a_1..a_j = b_1..b_j equal to p(b). Any numbers nu(b) bound it:
-    with N(c) the target's mean of nu behind c, by N() + sum_a q(a) max_(j, y) (j - N(a_1..a_j y)). The linear program
+    with N(c) the target's mean of nu after c, by N() + sum_a q(a) max_(j, y) (j - N(a_1..a_j y)). The linear program
     only proposes nu; the bound is evaluated in fractions.
     """
     texts = list(product(range(world.size), repeat=length))
@@ -61,26 +63,16 @@ def any_verifier_at_most(world: World, length: int) -> Fraction:
     return bound
 
 
-@claim("D-BV-OPT", source="Delayed tree expansion, Section 3.1")
-def best_of_one_path(effort: int) -> Verdict:
-    """Block verification (as published) has the largest E[tau] of the verifiers of one path a_1..a_L drawn from q.
-
-    A verifier emits the first tau drafted tokens and one more, and the target goes on behind them; it is lossless if
-    the text has the target's law. Proof for all of them, also those that look at p and q off the path. Let c be a
-    context of i - 1 tokens. Outputs that begin with c without c having been drafted and kept have their next token
-    from p: it comes behind the correction. So the next token behind a kept c has law p too, or the text would not.
-    Those next tokens that were drafted and kept are some of them: P(a_1..a_i drafted, tau >= i) <= P(a_1..a_(i-1)
-    drafted, tau >= i - 1) p(a_i). With g_i = P(tau >= i | a_1..a_i) this is g_i <= g_(i-1) p/q, and g_i <= 1, so
-    g_i <= w_i by induction. Block verification has g_i = w_i (D-BV-DESC), and E[tau] = sum_i E[g_i].
-    """
+@claim("D-BV-OPT")
+def best_of_one_path(effort: int) -> Finding:
     verifiers = {"naive": naive, "Monte Carlo": tree_monte_carlo, "block": lambda w, n: block(w, n, as_published)}
 
-    def bounded(world: World) -> bool:
+    def bounded(world: ContextTable) -> bool:
         found = [rule(world, 2) for rule in verifiers.values()]
         sound = all(is_lossless(world, one, 2) and within_w(world, one, 2, exactly=False) for one in found)
         return sound and accepted(found[-1]) == max(map(accepted, found))
 
-    def certified(case: tuple[World, int]) -> bool:
+    def certified(case: tuple[ContextTable, int]) -> bool:
         world, length = case
         return any_verifier_at_most(world, length) == accepted(block(world, length, as_published))
 
@@ -89,14 +81,7 @@ def best_of_one_path(effort: int) -> Verdict:
         (w, 3) for w in worlds(2, 2 + effort)[:: 4 - effort]
     ]
     solved = every(programs, certified)
-    return Verdict(
-        "holds",
-        f"The proof, of which each bound g_i <= w_i was met by three lossless verifiers in {count:,} worlds "
-        f"({covered(effort)}); and in "
-        f"{solved:,} worlds a dual solution of the linear program over all lossless verifiers, with knowledge of every "
-        "law, bounds E[tau] by exactly what block verification has. So laws off the path are of no use to any of them.",
-        "a proof in words; enumeration; linear programs whose dual solutions are evaluated in fractions",
-    )
+    return Finding("holds", {"count": count, "covered": covered(effort), "solved": solved})
 
 
 def telescoped(length: int) -> bool:
@@ -112,55 +97,41 @@ def telescoped(length: int) -> bool:
     return all(sympy.simplify(difference) == 0 for difference in same)
 
 
-@claim("D-TV", source="Delayed tree expansion, Section 3.1")
-def tree_verification(effort: int) -> Verdict:
-    """Tree verification (TV) provably improves upon naive, and block verification is provably better than TV.
-
-    TV is Hu and Huang, ICML 2024, as in the code of its authors: exits (prefix, token) and a mass on the path, all
-    exits thinned by one factor at each drafted token. Better is read as: never fewer tokens, more in some world.
-    """
-
-    def same(world: World) -> bool:
+@claim("D-TV")
+def tree_verification(effort: int) -> Finding:
+    def same(world: ContextTable) -> bool:
         return tree_monte_carlo(world, 2) == {k: x for k, x in block(world, 2, as_published).items() if x}
 
-    def never_below_naive(world: World) -> bool:
+    def never_below_naive(world: ContextTable) -> bool:
         return accepted(tree_monte_carlo(world, 2)) >= accepted(naive(world, 2))
 
     lengths = every(range(1, 4 + effort), telescoped)
     count = every(two_steps(effort), lambda world: same(world) and never_below_naive(world))
     world = smallest(worlds(2, 4), lambda world: accepted(tree_monte_carlo(world, 2)) > accepted(naive(world, 2)))
     found = {rule.__name__: accepted(rule(world, 2)) for rule in (naive, tree_monte_carlo)}
-    return Verdict(
+    return Finding(
         "corrected",
-        f"For L = 1 to {lengths} the probability of each tau given the path is the same rational function of w_i and "
-        f"S_i (sympy), and both draw the correction from (w_tau p - q)+; in {count:,} worlds ({covered(effort)}) the "
-        "joint law of path, tau and correction was the same, and never below naive. In the smallest world in which "
-        "naive keeps less, TV keeps what block verification keeps.",
-        "sympy; every run of the three rules as programs",
+        {"lengths": lengths, "count": count, "covered": covered(effort)},
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws_at_every_context": world.pair(()),
+            "pair_at_every_context": world.pair(()),
             **found,
             "block": accepted(block(world, 2, as_published)),
         },
-        "TV and block verification are one rule: their joint laws of tau and correction given the drafted path are "
-        "equal. The factors of TV telescope: with t_j = (1 - w_(j+1)) / (1 - w_j + S_j), S_i t_i ... t_(L-1) = h_i "
-        "(1 - h_(i+1)) ... (1 - h_L). Both keep at least what naive keeps: prod min(1, p/q) <= w_i.",
     )
 
 
 @second("D-TV")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
-    world = World((case["laws_at_every_context"],))
+def _(finding: Finding) -> None:
+    case = finding.case
+    world = ContextTable((case["pair_at_every_context"],))
     verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
     found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]
     assert found == [case["naive"], case["tree_monte_carlo"], case["block"]]
     assert found[0] < found[1] == found[2] == any_verifier_at_most(world, 2)
     for other in worlds(3, 2)[::5]:
-        for draft, _ in drafts_of_library(other, 3):
+        for draft, _ in drafted_paths(other.library(), 3):
             rows = other.library().target(draft)
             one, two = (v.outcome(draft, rows) for v in verifiers[1:])
             assert all(x == y for x, y in zip(one.stop, two.stop, strict=True))
-    return "programs summed over their runs; spectheory's laws on paths of 2 and 3, and the dual bound on any verifier."

@@ -10,15 +10,18 @@ from itertools import product
 import numpy as np
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
-from proofs_check.delayed_trees.walks import ONE, ZERO, Law, Shape, World, all_laws, runs
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.delayed_trees.library import tokens_per_call
+from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, all_laws
+from proofs_check.plays import ONE, ZERO, runs
+from proofs_check.small_drafts import Law
 
 Forward = tuple[str, int, int]
 """(model, new tokens, length of the context with them)."""
 
 
-def forwards(shape: Shape, context: int) -> list[Forward]:
+def forwards(shape: DelayedShape, context: int) -> list[Forward]:
     """The forwards of one cycle with a KV cache, `context` tokens with the root; the paths part at once."""
     paths, trunk, length = shape
     done: list[Forward] = []
@@ -31,7 +34,7 @@ def forwards(shape: Shape, context: int) -> list[Forward]:
     return [*done, ("target", 1 + drafted, context + drafted)]
 
 
-def printed_lengths(shape: Shape, context: int) -> list[tuple[str, int]]:
+def printed_lengths(shape: DelayedShape, context: int) -> list[tuple[str, int]]:
     """The times that Eq. (11) adds, by model and context length."""
     paths, trunk, length = shape
     drafts = [context + j for j in range(trunk)] + [context + trunk + j * paths for j in range(length)]
@@ -49,39 +52,33 @@ class Machine:
         """One forward of so many tokens; the context is free."""
         return (ONE if model == "target" else self.draft) * (1 + self.slope * (new - 1))
 
-    def cycle(self, shape: Shape) -> Fraction:
+    def cycle(self, shape: DelayedShape) -> Fraction:
         """One cycle."""
         return sum((self.seconds(model, new) for model, new, _ in forwards(shape, 1)), ZERO)
 
-    def eq_11(self, shape: Shape) -> Fraction:
+    def eq_11(self, shape: DelayedShape) -> Fraction:
         """One cycle by Eq. (11), with t_p and t_q measured by single tokens."""
         return sum((self.seconds(model, 1) for model, _ in printed_lengths(shape, 1)), ZERO)
 
 
-COIN = World((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))
+COIN = ContextTable((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))
 """The target sure of a token on which the draft tosses a coin."""
-ACTIONS: tuple[Shape, ...] = ((1, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1))
+ACTIONS: tuple[DelayedShape, ...] = ((1, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1))
 
 
-def chosen(machine: Machine) -> Shape:
+def chosen(machine: Machine) -> DelayedShape:
     """The action of the highest throughput by Eq. (11), in `COIN`."""
     return max(ACTIONS, key=lambda shape: tokens_emitted(COIN, shape, NAIVE) / machine.eq_11(shape))
 
 
-def rate(machine: Machine, shape: Shape) -> Fraction:
+def rate(machine: Machine, shape: DelayedShape) -> Fraction:
     """Tokens per second, all tokens of all forwards charged."""
     return tokens_emitted(COIN, shape, NAIVE) / machine.cycle(shape)
 
 
-@claim("D-EQ11", source="Delayed tree expansion, Eq. (11)")
-def latency(effort: int) -> Verdict:
-    """The wall-clock time of a cycle is sum_{j<L1} t_q(l+j) + sum_{j<L2} t_q(l+L1+jK) + t_p(l+L1+K L2).
-
-    t(l) is read as the text defines it: the time of a forward at context length l, which is a function of l alone and
-    so of one new token. The context length counts the root and the new tokens; paths are taken to part at once.
-    """
-
-    def counts(case: tuple[Shape, int]) -> bool:
+@claim("D-EQ11")
+def latency(effort: int) -> Finding:
+    def counts(case: tuple[DelayedShape, int]) -> bool:
         paths, trunk, length = case[0]
         done = forwards(*case)
         widths = [1] * (trunk + min(length, 1)) + [paths] * max(length - 1, 0) + [1 + trunk + paths * length]
@@ -98,14 +95,9 @@ def latency(effort: int) -> Verdict:
     under = every(
         product(machines, shapes[:: 4 // effort]), lambda case: case[0].eq_11(case[1]) <= case[0].cycle(case[1])
     )
-    return Verdict(
+    return Finding(
         "corrected",
-        f"Played with a KV cache, a cycle has the forwards and the context lengths of Eq. (11) in all {count:,} cases "
-        "with K <= 4 and L1, L2 <= 8. What the formula lacks is their width: each later forward of the branches "
-        f"carries K new tokens, that of the target 1 + L1 + K L2. In {under:,} cases with times that rise in the "
-        "width it was never above the truth. In the counterexample, the gentlest slope of the grid at which this "
-        "happens, it picks an action that is slower than no draft at all.",
-        "a cycle played forward by forward; exact comparison over a grid of machines",
+        {"count": count, "under": under},
         {
             "draft_seconds": machine.draft,
             "seconds_more_per_further_token": machine.slope,
@@ -117,15 +109,12 @@ def latency(effort: int) -> Verdict:
             "tokens_per_second": rate(machine, pick),
             "plain_tokens_per_second": ONE,
         },
-        "With t(n, m) the time of n new tokens at context length m: sum_{j<L1} t_q(1, l+j) + sum_{j<L2} t_q(K if j "
-        "else 1, l+L1+jK) + t_p(1+L1+K L2, l+L1+K L2), an upper bound where paths coincide. Eq. (11) is this where "
-        "t does not depend on n, and too small where t grows with n.",
     )
 
 
 @second("D-EQ11")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
+def _(finding: Finding) -> None:
+    case = finding.case
     draft, slope, shape = case["draft_seconds"], case["seconds_more_per_further_token"], tuple(case["picked"].values())
     tokens = np.arange(1, 18)
     rows = 1 + float(slope) * (tokens - 1)
@@ -133,13 +122,10 @@ def _(verdict: Verdict) -> str:
     paths, trunk, length = shape
     assert abs(st.delayed_seconds(flat, paths, length, trunk) - float(case["seconds"])) < 1e-12
     solver = st.otlp.Naive()
-    best = {s: st.delayed_block_efficiency(solver, COIN.library(), s[0], s[2], s[1]).value for s in ACTIONS}
+    best = {s: tokens_per_call(solver, COIN.library(), *s) for s in ACTIONS}
     assert best[shape] == case["tokens"]
     assert all(best[shape] / case["eq_11_seconds"] >= best[s] / (1 + draft * (s[1] + s[2])) for s in ACTIONS)
     assert best[shape] / case["seconds"] == case["tokens_per_second"] < 1
-    return (
-        "the cycle played with a cache; spectheory's delayed_seconds on that machine and its delayed_block_efficiency."
-    )
 
 
 def per_second(weights: Law, actions: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
@@ -148,12 +134,8 @@ def per_second(weights: Law, actions: Sequence[tuple[Fraction, Fraction]]) -> Fr
     return tokens / sum((w * t for w, (_, t) in zip(weights, actions, strict=True)), ZERO)
 
 
-@claim("D-EQ4", source="Delayed tree expansion, Eq. (4) and Section 6")
-def ratio_of_sums(effort: int) -> Verdict:
-    """Eq. (4) is the throughput of the policy at c, and inference may take its most probable action in its place.
-
-    In its place is read as: at no lower throughput at c.
-    """
+@claim("D-EQ4")
+def ratio_of_sums(effort: int) -> Finding:
     actions = [(1 + Fraction(n, 2), 1 + Fraction(t, 2)) for n in range(3) for t in range(3)]
     cases = [(w, pair) for w in all_laws(2, 3) for pair in product(actions, repeat=2)]
 
@@ -173,28 +155,21 @@ def ratio_of_sums(effort: int) -> Verdict:
         shape if shape[0] > 1 and shape[2] else (1, 0, shape[1] + shape[2])
         for shape in product(range(1, 5), range(9), range(9))
     }
-    return Verdict(
+    return Finding(
         "corrected",
-        "Over many cycles at c the tokens and the seconds both add up, so Eq. (4) is the throughput (Eq. (9) is not: "
-        "D-EQ9). It is a mean of the actions' own ratios weighted by pi(a) T(a), hence never above the best of them "
-        f"({count:,} policies), and the best single action attains it. But the most probable action of a mixed policy "
-        f"can be slower than the mixture; and of the 324 actions of Eq. (8) only {len(shapes)} are different trees (K "
-        "= 1 and L2 = 0 repeat paths), over whose copies the probability of one tree can be spread.",
-        "a mean inequality; enumeration",
+        {"count": count, "shapes": len(shapes)},
         {
             "pi": weights,
             "tokens_and_seconds_of_each_action": [list(pair) for pair in given],
             "eq_4": per_second(weights, given),
             "most_probable": given[weights.index(max(weights))][0] / given[weights.index(max(weights))][1],
         },
-        "Eq. (4) is at most max_a E[tau + 1 | c, a] / T(c, a), attained by that action; so take the action of the "
-        "largest estimated ratio at c (or of the largest E[tau + 1] - r T for the throughput of a whole run).",
     )
 
 
 @second("D-EQ4")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
+def _(finding: Finding) -> None:
+    case = finding.case
     weights, actions = case["pi"], case["tokens_and_seconds_of_each_action"]
     cycles = range(9)
     picks = runs(lambda pick: tuple(pick(weights) for _ in cycles))
@@ -205,7 +180,6 @@ def _(verdict: Verdict) -> str:
         tuple(sorted(st.Tree(_parent(k, a, b)).parent.tolist())) for k in (1, 2) for a in range(3) for b in range(3)
     }
     assert len(trees) == 5 + 6
-    return "the closed form; nine cycles of the mixture, every sequence of actions summed, and trees counted by shape."
 
 
 def _parent(paths: int, trunk: int, length: int) -> list[int]:

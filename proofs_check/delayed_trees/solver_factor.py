@@ -8,10 +8,11 @@ from itertools import pairwise
 
 import sympy as sp
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
-from proofs_check.delayed_trees.solver_printed import ONE, ZERO, KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 
 def accepted_in_tries(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
@@ -57,13 +58,8 @@ def derivative_is_as_said() -> bool:
     return sp.simplify((derivative - said).subs(s, b - a / rho)) == 0
 
 
-@claim("D-RHO", source="Delayed tree expansion, B.3 after Eq. (7)")
-def root(effort: int) -> Verdict:
-    """The map rho -> p_acc(rho) - rho beta(rho) is monotone decreasing on [1, k], and its root rho* exists.
-
-    For all laws p, q and k >= 1; decreasing is read as strictly decreasing, which is what makes the root one number.
-    """
-
+@claim("D-RHO")
+def root(effort: int) -> Finding:
     def falls(case: Setting) -> list[bool]:
         gaps = [gap(*case, rho) for rho in factors(*case)]
         return [after < before for before, after in pairwise(gaps)]
@@ -77,52 +73,26 @@ def root(effort: int) -> Verdict:
         raise ArithmeticError("the derivative of the gap is another one")
     p, q, k = smallest(settings(effort), lambda case: not all(falls(case)))
     count = every(settings(effort), repaired)
-    return Verdict(
+    return Finding(
         "corrected",
-        "Between two factors where min(p / rho, q) bends, beta = s + a / rho, with a = sum of p over p <= rho q and s "
-        "= sum of q over the others; the derivative -k (1 - beta)^(k-1) a / rho^2 - s has no positive term (sympy, any "
-        "k). It is 0 on an interval only for a = s = 0, when p and q share no token, or for beta = 1 there, which "
-        "takes rho = 1. At 1 the gap is 1 - (1 - b)^k - b >= 0, at k it is <= 0 by Bernoulli's inequality, and it is "
-        f"continuous. Compared on {count:,} settings ({over(effort)}), at every bend and between.",
-        "a symbolic proof, and enumeration in Fractions",
+        {"count": count, "over": over(effort)},
         {"p": p, "q": q, "k": k, "rho": factors(p, q, k), "gap": [gap(p, q, k, rho) for rho in factors(p, q, k)]},
-        "The gap is continuous, not negative at 1, not positive at k, and non-increasing. If some token has p > 0 and "
-        "q > 0 it falls strictly and has one root in [1, k]; else it is 0 throughout and every factor is a root.",
     )
 
 
-@claim("D-RHO-VALID", source="Delayed tree expansion, B.3 after Eq. (7)")
-def every_factor_from_the_root(effort: int) -> Verdict:
-    """With any rho in [rho*, k] in place of rho*, K-SEQ (Algorithm 3) is an OTLP solver: it emits a token of law p.
-
-    rho* is a root of the gap. Algorithm 3 computes beta, p_acc and gamma from the rho in use; gamma is 0 / 0 where
-    beta = 0, and any value serves, since it multiplies 0.
-    """
-
+@claim("D-RHO-VALID")
+def every_factor_from_the_root(effort: int) -> Finding:
     def lossless(case: tuple[Setting, Fraction]) -> bool:
         (p, q, k), rho = case
         placed = KSeq(rho).placed(p, q, k)
         return all(a <= b for a, b in zip(placed, p, strict=True)) and output(KSeq(rho), p, q, k) == p
 
     count = every(valid(effort), lossless)
-    return Verdict(
-        "holds",
-        "Try i is reached with probability (1 - beta)^(i-1) and accepts t with probability min(p(t) / rho, q(t)), so "
-        "the tries emit gamma min(p / rho, q). The gap is beta (gamma - rho), not positive from rho* on (D-RHO), so "
-        "gamma <= rho or beta = 0, and gamma min(p / rho, q) <= min(p, rho q) <= p: the residual needs no clipping, "
-        "has the mass that the tries leave, and fills up p. Nothing in this stops at k. Algorithm 3 was played over "
-        f"every draft and coin for {count:,} settings and factors ({over(effort)}).",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
-@claim("D-RHO-BIN", source="Delayed tree expansion, B.3 after Eq. (7), and Algorithm 3, line 1")
-def binary_search(effort: int) -> Verdict:
-    """Binary search can be used to compute rho*, and Algorithm 3 with what it returns is an OTLP solver.
-
-    A binary search ends with a bracket of the root, which can be irrational; the text does not say which end to use,
-    so both are read as right.
-    """
+@claim("D-RHO-BIN")
+def binary_search(effort: int) -> Finding:
     halvings = 8
 
     def lower_is_lossy(case: Setting) -> bool:
@@ -135,24 +105,15 @@ def binary_search(effort: int) -> Verdict:
     p, q, k = smallest(settings(effort), lower_is_lossy)
     count = every(settings(effort), upper_is_lossless)
     low, _ = bracket(p, q, k, halvings)
-    return Verdict(
+    return Finding(
         "corrected",
-        f"After {halvings} halvings the lower end emits another law than p. The upper end is lossless by D-RHO-VALID, "
-        f"and was, after 0, 2 and {halvings} halvings, in all of {count:,} settings ({over(effort)}).",
-        "counterexample by search, and enumeration in Fractions",
+        {"halvings": halvings, "count": count, "over": over(effort)},
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
-        "The upper end of the bracket is lossless after any number of halvings; the lower end need not be.",
     )
 
 
-@claim("D-RHO-OPT", source="Delayed tree expansion, B.3 after Eq. (7)")
-def best_factor(effort: int) -> Verdict:
-    """Of the factors in [rho*, k], rho* has the highest acceptance rate.
-
-    The acceptance rate is that of Definition 5.1 and Algorithm 8, as the text refers to Section C: the probability
-    that the emitted token is among the drafts.
-    """
-
+@claim("D-RHO-OPT")
+def best_factor(effort: int) -> Finding:
     def at_most(p: Law, q: Law, k: int) -> Fraction:
         """A bound of the acceptance at rho*, sum min(p, rho* q), from a rational above rho*."""
         above = bracket(p, q, k, 20)[1]
@@ -168,14 +129,9 @@ def best_factor(effort: int) -> Verdict:
 
     (p, q, k), rho = smallest(candidates(), lambda case: spectr_acceptance(*case[0], case[1]) > at_most(*case[0]))
     count = every(valid(effort), tries_fall)
-    return Verdict(
+    return Finding(
         "corrected",
-        "At rho* the residual (p - rho* q)+ and the rejected drafts, of law (q - p / rho*)+, share no token, so the "
-        "acceptance there is p_acc(rho*) = sum min(p, rho* q). A larger factor accepts less often in its tries, but "
-        "its residual can be a rejected draft. The acceptance at rho* is bounded by a rational factor above it. The "
-        f"statement in its place follows from beta falling with rho; compared on {count:,} settings and factors "
-        f"({over(effort)}).",
-        "counterexample by search, and a derivation",
+        {"count": count, "over": over(effort)},
         {
             "p": p,
             "q": q,
@@ -184,6 +140,4 @@ def best_factor(effort: int) -> Verdict:
             "acceptance": spectr_acceptance(p, q, k, rho),
             "acceptance_at_root_at_most": at_most(p, q, k),
         },
-        "Of the factors in [rho*, k], rho* has the highest p_acc, the probability that a try accepts. The acceptance "
-        "rate is at least p_acc, equal to it at rho*, and may be higher above, so a search over [rho*, k] never loses.",
     )

@@ -1,6 +1,6 @@
 """Algorithms 6 to 9 and 11 to 14 as the paper prints them: acceptance rates and branching probabilities.
 
-`rho` stands where the paper puts the root: the formulas hold for every factor of Algorithm 3, lossless or not.
+`rho` is used where the paper has the root: the formulas hold for every factor of Algorithm 3, lossless or not.
 """
 
 from __future__ import annotations
@@ -9,7 +9,9 @@ from fractions import Fraction
 from functools import cache
 from math import prod
 
-from proofs_check.delayed_trees.solver_printed import ONE, ZERO, KSeq, Tokens, excess, proportional, smaller
+from proofs_check.delayed_trees.solver_printed import KSeq, Tokens, smaller
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
 
@@ -28,7 +30,7 @@ def spectr_acceptance(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
     """Algorithm 8."""
     beta = sum(smaller(p, q, rho), ZERO)
     p_acc = 1 - (1 - beta) ** k
-    p_res = proportional(excess(p, KSeq(rho).placed(p, q, k)))
+    p_res = normalised(excess(p, KSeq(rho).placed(p, q, k)))
     r = [over / (1 - beta) if beta < 1 else ZERO for over in excess(q, smaller(p, q, rho))]
     return p_acc + (1 - p_acc) * sum((a * (1 - (1 - b) ** k) for a, b in zip(p_res, r, strict=True)), ZERO)
 
@@ -40,7 +42,7 @@ def spec_infer_acceptance(p: Law, q: Law, k: int) -> tuple[Fraction, Fraction]:
         r = sum(smaller(p, q), ZERO)
         p_rej *= 1 - r
         m = [kept * (1 - (over / (1 - r) if r < 1 else ZERO)) for kept, over in zip(m, excess(q, p), strict=True)]
-        p = proportional(excess(p, q))
+        p = normalised(excess(p, q))
     last = p_rej * sum((a * (1 - kept) for a, kept in zip(p, m, strict=True)), ZERO)
     return 1 - p_rej + last, last
 
@@ -54,13 +56,13 @@ def naive_branching(p: Law, q: Law, drafts: Tokens) -> dict[int, Fraction]:
     """Algorithm 12."""
     first = drafts[0]
     a = min(ONE, p[first] / q[first])
-    p_res = proportional(excess(p, q))
+    p_res = normalised(excess(p, q))
     return {token: (1 - a) * p_res[token] + a * (token == first) for token in drafts}
 
 
 def spectr_branching(p: Law, q: Law, drafts: Tokens, rho: Fraction) -> dict[int, Fraction]:
     """Algorithm 13."""
-    p_res = proportional(excess(p, KSeq(rho).placed(p, q, len(drafts))))
+    p_res = normalised(excess(p, KSeq(rho).placed(p, q, len(drafts))))
     a = [min(ONE, p[token] / (rho * q[token])) for token in drafts]
     before = [prod((1 - chance for chance in a[:j]), start=ONE) for j in range(len(a) + 1)]
     hit = {t: sum((a[j] * before[j] for j, drawn in enumerate(drafts) if drawn == t), ZERO) for t in drafts}
@@ -75,7 +77,7 @@ def spec_infer_branching(p: Law, q: Law, drafts: Tokens, shift: int) -> dict[int
     laws, ratios = [p], []
     for _ in drafts:
         ratios.append({t: min(ONE, laws[-1][t] / q[t]) for t in drafts})
-        laws.append(proportional(excess(laws[-1], q)))
+        laws.append(normalised(excess(laws[-1], q)))
     ratios = [ratios[0], *ratios]
 
     @cache

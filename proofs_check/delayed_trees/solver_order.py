@@ -5,8 +5,11 @@ from __future__ import annotations
 from fractions import Fraction
 from math import comb
 
+from proofs_check.claims import Finding, claim, every
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
+    THIRDS,
+    TWO_LEVELS,
     KSeq,
     Setting,
     acceptance,
@@ -19,8 +22,8 @@ from proofs_check.delayed_trees.solver_printed import (
     untuned,
 )
 from proofs_check.delayed_trees.solver_trees import Layers, dominated, efficiency
+from proofs_check.delayed_trees.walks import words
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every
 
 
 def nearly_spectr(p: Law, q: Law, k: int) -> KSeq:
@@ -28,16 +31,8 @@ def nearly_spectr(p: Law, q: Law, k: int) -> KSeq:
     return KSeq(bracket(p, q, k, 20)[1])
 
 
-@claim("D-REGIMES", source="Delayed tree expansion, Section 3.2 and Section 5")
-def no_winner(effort: int) -> Verdict:
-    """The algorithms "may outperform each other in different (p, q) regimes" (Section 3.2); "there is no dominant
-    winner among OT-based methods" (Section 5, of measured throughput).
-
-    As a statement on laws: of NSS, NaiveTree, SpecInfer, SpecTr and Khisti, the last with truncation 1, none has for
-    all p and q at least the block efficiency of every other on i.i.d. paths of one length. That any two outperform each
-    other somewhere is more than it says, and false: see the evidence.
-    """
-
+@claim("D-REGIMES")
+def no_winner(effort: int) -> Finding:
     def lead(p: Fraction, q: Fraction, k: int, m: int) -> Fraction:
         """What NaiveTree is ahead of NSS for a token with p and q."""
         one_more = comb(k - 1, m - 1) * q ** (m - 1) * (1 - q) ** (k - m)
@@ -57,7 +52,7 @@ def no_winner(effort: int) -> Verdict:
 
     slack = Fraction(1, 2**16)
     at_node, in_tree = ahead_at_a_node(), ahead_in_a_tree()
-    one, other = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
+    one, other = THIRDS
     alike = acceptance(naive, one, one, 2), acceptance(untuned(one, one), one, one, 2)
     beaten = {
         "NSS": at_node["NSS"] < at_node["NaiveTree"],
@@ -69,27 +64,23 @@ def no_winner(effort: int) -> Verdict:
     every(beaten.values(), bool)
     count = every(settings(effort), ordered)
     every(settings(effort), below_spectr)
-    return Verdict(
+    return Finding(
         "holds",
-        f"Each is beaten somewhere. At one node with two drafts, p = {_shown(one)}, q = {_shown(other)}, they accept: "
-        f"{_rates(at_node, decimals=True)}. With p = q = {_shown(one)} Khisti accepts {alike[1]}, the others but NSS "
-        f"{alike[0]}. On two levels of two i.i.d. paths, p = (0, 3/4, 1/4), q = (1/4, 3/4, 0), then p = (1, 0, 0), q = "
-        f"(1/2, 1/2, 0), they emit: {_rates(in_tree)} tokens. Remark: not any two outperform each other. NSS <= "
-        "NaiveTree <= SpecInfer in block efficiency on i.i.d. and delayed trees, for all p and q. Proof: with B the "
-        "number of t among k - 1 drafts, P(Y = t, N_t >= m) of NaiveTree less that of NSS is q(1 - p) P(B = m - 1) "
-        "where p > q, and p(1 - q) P(B = m - 1) elsewhere, both >= 0. NaiveTree and SpecInfer, tried in draft order, "
-        "are alike up to the first rejection; then it is NSS against SpecInfer with k - 1 drafts and the residual; so "
-        "by induction over k no P(Y = t, N_t >= m) is smaller. As in D-KMONO the values below do not fall with N_t, "
-        f"which carries the order to trees of any depth. Enumeration: these probabilities in {count:,} settings "
-        f"({over(effort)}), where also no P(Y = t, N_t >= m) of NSS exceeded SpecTr's, nor SpecInfer's acceptance at a "
-        "node SpecTr's, by more than 2^-16 (SpecTr with a factor at most (k - 1) / 2^20 above rho*).",
-        "examples in Fractions; a derivation, and enumeration, for the remark",
+        {
+            "one": words(one),
+            "other": words(other),
+            "at_node": {name: f"{float(rate):.4f}" for name, rate in at_node.items()},
+            "alike": alike,
+            "in_tree": in_tree,
+            "count": count,
+            "over": over(effort),
+        },
     )
 
 
 def ahead_at_a_node() -> dict[str, Fraction]:
     """Acceptance rates of two drafts where SpecTr accepts more than SpecInfer and Khisti more than both."""
-    p, q = (Fraction(1, 3), Fraction(2, 3)), (Fraction(2, 3), Fraction(1, 3))
+    p, q = THIRDS
     rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
     rules |= {"SpecTr": nearly_spectr(p, q, 2), "Khisti": untuned(p, q)}
     return {name: acceptance(rule, p, q, 2) for name, rule in rules.items()}
@@ -97,18 +88,7 @@ def ahead_at_a_node() -> dict[str, Fraction]:
 
 def ahead_in_a_tree() -> dict[str, Fraction]:
     """E[tau + 1] where SpecTr emits fewer tokens than NaiveTree; its factor is rho* = 3/2 at both levels."""
-    rows = (((0, 3, 1), (1, 3, 0)), ((1, 0, 0), (1, 1, 0)))
-    laws = [tuple(tuple(Fraction(w, sum(row)) for w in row) for row in pair) for pair in rows]
-    world = Layers(tuple((p, q) for p, q in laws))
-    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in world.layers):
+    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in TWO_LEVELS):
         raise ArithmeticError("rho* is another")
     rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer, "SpecTr": KSeq(Fraction(3, 2))}
-    return {name: efficiency(rule, world, (2, 0, 2)) for name, rule in rules.items()}
-
-
-def _rates(found: dict[str, Fraction], *, decimals: bool = False) -> str:
-    return ", ".join(f"{name} {f'{float(value):.4f}' if decimals else value}" for name, value in found.items())
-
-
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
+    return {name: efficiency(rule, Layers(TWO_LEVELS), (2, 0, 2)) for name, rule in rules.items()}

@@ -13,18 +13,31 @@ from functools import cache
 from itertools import pairwise, permutations, product
 from math import prod
 
+from proofs_check.delayed_trees.library import array
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, ZERO, Pick, flip, runs
 from proofs_check.small_drafts import Law, laws
-from spectheory.core.chance import Replay, branches
+from spectheory.otlp import Solver
 
 Tokens = tuple[int, ...]
 Pair = tuple[Law, Law]
 Setting = tuple[Law, Law, int]
-Procedure = Callable[[Replay, Law, Law, Tokens], int]
-"""Draws the emitted token from (rng, p, q, drafts)."""
+Procedure = Callable[[Pick, Law, Law, Tokens], int]
+"""Draws the emitted token from (pick, p, q, drafts)."""
+Rule = Procedure | Solver
+"""A printed algorithm, or a solver of spectheory."""
 
-ZERO, ONE = Fraction(0), Fraction(1)
+
+def parts(*weights: int) -> Law:
+    """The distribution with these weights."""
+    return normalised([Fraction(weight) for weight in weights])
+
+
+THIRDS: Pair = parts(1, 2), parts(2, 1)
+TWO_LEVELS: tuple[Pair, ...] = (parts(0, 3, 1), parts(1, 3, 0)), (parts(1, 0, 0), parts(1, 1, 0))
+"""Examples: (p, q) at one node, and at the two levels of a tree."""
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
-"""By effort: tokens, largest common denominator of a law, and most drafts."""
+"""By effort: tokens, largest common denominator of a distribution, and most drafts."""
 
 
 def over(effort: int) -> str:
@@ -52,43 +65,21 @@ def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:
         yield drafts, prod((q[token] for token in drafts), start=ONE)
 
 
-def proportional(weights: Sequence[Fraction]) -> Law:
-    """The weights over their sum; 0 where that is 0."""
-    total = sum(weights, ZERO)
-    return tuple(weight / total if total else ZERO for weight in weights)
-
-
-def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
-    """(p - q)+."""
-    return tuple(max(a - b, ZERO) for a, b in zip(p, q, strict=True))
-
-
 def smaller(p: Sequence[Fraction], q: Sequence[Fraction], rho: Fraction = ONE) -> Law:
     """min(p / rho, q)."""
     return tuple(min(a / rho, b) for a, b in zip(p, q, strict=True))
 
 
-def accepts(rng: Replay, ratio: Fraction) -> bool:
-    """Whether a uniform number is at most `ratio`."""
-    chance = min(ONE, ratio)
-    return bool(rng.choice((True, False), p=(chance, 1 - chance)))
-
-
-def sample(rng: Replay, law: Law) -> int:
-    """A token of the law."""
-    return int(rng.choice(len(law), p=law))
-
-
-def nss(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def nss(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 1."""
-    return sample(rng, p)
+    return pick(p)
 
 
-def naive(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def naive(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 2."""
-    if accepts(rng, p[drafts[0]] / q[drafts[0]]):
+    if flip(pick, p[drafts[0]] / q[drafts[0]]):
         return drafts[0]
-    return sample(rng, proportional(excess(p, q)))
+    return pick(normalised(excess(p, q)))
 
 
 @dataclass(frozen=True)
@@ -97,12 +88,12 @@ class KSeq:
 
     rho: Fraction
 
-    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    def __call__(self, pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
         """The emitted token."""
         for token in drafts:
-            if accepts(rng, p[token] / q[token] / self.rho):
+            if flip(pick, p[token] / q[token] / self.rho):
                 return token
-        return sample(rng, proportional(excess(p, self.placed(p, q, len(drafts)))))
+        return pick(normalised(excess(p, self.placed(p, q, len(drafts)))))
 
     def placed(self, p: Law, q: Law, k: int) -> Law:
         """What the tries emit: gamma min(p / rho, q)."""
@@ -111,37 +102,36 @@ class KSeq:
         return tuple(gamma * mass for mass in smaller(p, q, self.rho))
 
 
-def spec_infer(rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+def spec_infer(pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
     """Algorithm 4."""
     left = list(drafts)
     while left:
-        token = rng.choice(left)
-        if accepts(rng, p[token] / q[token]):
+        token = left.pop(pick([Fraction(1, len(left))] * len(left)))
+        if flip(pick, p[token] / q[token]):
             return token
-        p = proportional(excess(p, q))
-        left.remove(token)
-    return sample(rng, p)
+        p = normalised(excess(p, q))
+    return pick(p)
 
 
 @dataclass(frozen=True)
-class Khisti:
+class Tournament:
     """Algorithm 5 with the tournament given: the first two drafts meet, then the winner and the next one, and so on.
 
-    `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the law of the last winner. The
-    paper takes the chances from a linear program, which nothing below needs.
+    `wins[i][j]` is the chance that token i beats token j, the other has the rest; r is the distribution of the last
+    winner. The paper takes the chances from a linear program, which nothing below needs.
     """
 
     wins: tuple[Law, ...]
 
-    def __call__(self, rng: Replay, p: Law, q: Law, drafts: Tokens) -> int:
+    def __call__(self, pick: Pick, p: Law, q: Law, drafts: Tokens) -> int:
         """The emitted token."""
         winner = drafts[0]
         for token in drafts[1:]:
-            winner = winner if accepts(rng, self.wins[winner][token]) else token
-        return naive(rng, p, self.winner_law(q, len(drafts)), (winner,))
+            winner = winner if flip(pick, self.wins[winner][token]) else token
+        return naive(pick, p, self.winner_law(q, len(drafts)), (winner,))
 
     def winner_law(self, q: Law, k: int) -> Law:
-        """The law r of the last winner of k drafts."""
+        """The distribution r of the last winner of k drafts."""
         found = [[chance * won for won in self.selected(drafts, len(q))] for drafts, chance in drafted(q, k)]
         return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 
@@ -156,19 +146,19 @@ class Khisti:
         return tuple(winner)
 
 
-def by_order(order: Sequence[int]) -> Khisti:
+def by_order(order: Sequence[int]) -> Tournament:
     """The tournament in which the token that comes first in `order` wins."""
     place = {token: at for at, token in enumerate(order)}
-    return Khisti(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
+    return Tournament(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
 
 
-def by_coin(tokens: int) -> Khisti:
+def by_coin(tokens: int) -> Tournament:
     """The tournament that two different tokens win alike."""
     half = Fraction(1, 2)
-    return Khisti(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
+    return Tournament(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
 
 
-def untuned(p: Law, q: Law) -> Khisti:
+def untuned(p: Law, q: Law) -> Tournament:
     """The tournament of two drafts with every weight fixed, truncation 1: the highest p - q^2 wins, ties to the first.
 
     Source: arXiv 2410.18234, Section 4: weights are 1 but within the truncated set, which has no pair of one token.
@@ -176,38 +166,38 @@ def untuned(p: Law, q: Law) -> Khisti:
     return by_order(sorted(range(len(p)), key=lambda token: (q[token] ** 2 - p[token], token)))
 
 
-def tournaments(tokens: int) -> list[Khisti]:
+def tournaments(tokens: int) -> list[Tournament]:
     """One in which each order decides, and one in which coins do."""
     return [*map(by_order, permutations(range(tokens))), by_coin(tokens)]
 
 
 @cache
-def law(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> Law:
-    """The law of the emitted token given the drafts, by playing every coin."""
-    emitted = [ZERO] * len(p)
-    for token, chance in branches(lambda rng: rule(rng, p, q, drafts)):
-        emitted[token] += chance
-    return tuple(emitted)
+def emission(rule: Rule, p: Law, q: Law, drafts: Tokens) -> Law:
+    """The distribution of the emitted token given the drafts: by playing every coin, or by spectheory."""
+    if isinstance(rule, Solver):
+        return tuple(rule.law(array(p), array(q), drafts))
+    emitted = runs(lambda pick: rule(pick, p, q, drafts))
+    return tuple(emitted.get(token, ZERO) for token in range(len(p)))
 
 
-def output(rule: Procedure, p: Law, q: Law, k: int) -> Law:
-    """The law of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
-    found = [[chance * mass for mass in law(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
+def output(rule: Rule, p: Law, q: Law, k: int) -> Law:
+    """The distribution of the emitted token over all drafts: p where the rule is an OTLP solver (Definition 3.2)."""
+    found = [[chance * mass for mass in emission(rule, p, q, drafts)] for drafts, chance in drafted(q, k)]
     return tuple(sum(column, ZERO) for column in zip(*found, strict=True))
 
 
-def acceptance(rule: Procedure, p: Law, q: Law, k: int) -> Fraction:
+def acceptance(rule: Rule, p: Law, q: Law, k: int) -> Fraction:
     """Definition 5.1, over all drafts and coins."""
-    return sum((chance * sum(law(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
+    return sum((chance * sum(emission(rule, p, q, x)[t] for t in set(x)) for x, chance in drafted(q, k)), ZERO)
 
 
-def profile(rule: Procedure, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
+def profile(rule: Rule, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
     """(t, m) -> probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
     found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
     for drafts, chance in drafted(q, k):
         for token in set(drafts):
             for count in range(1, drafts.count(token) + 1):
-                found[token, count] += chance * law(rule, p, q, drafts)[token]
+                found[token, count] += chance * emission(rule, p, q, drafts)[token]
     return found
 
 

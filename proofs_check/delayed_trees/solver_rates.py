@@ -9,42 +9,32 @@ from math import comb
 
 import sympy as sp
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
-    Khisti,
     KSeq,
     Setting,
+    Tournament,
     acceptance,
     by_order,
-    excess,
     factors,
     naive,
     nss,
     over,
-    proportional,
     settings,
     smaller,
     spec_infer,
     tournaments,
     untuned,
 )
+from proofs_check.delayed_trees.walks import excess, normalised
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 
-@claim("D-ACC", source="Delayed tree expansion, Section C, Algorithms 6 to 10")
-def acceptance_rates(effort: int) -> Verdict:
-    """Algorithms 6, 7, 8 and 9 return the acceptance rates (Definition 5.1) of NSS, Naive, SpecTr and SpecInfer, and
-    Algorithm 10 a lower bound of Khisti's, for all p, q and k >= 1.
-
-    Where a printed step divides 0 by 0 (Algorithm 8 for p = q, and for p and q without a common token; Algorithm 9
-    once p_i = q) the result multiplies 0, and 0 is put for it. Algorithm 8 is checked for every factor in use, lossless
-    or not; Algorithm 10 for any tournament, with r the law of its winner.
-    """
-
+@claim("D-ACC")
+def acceptance_rates(effort: int) -> Finding:
     def right(case: Setting) -> bool:
         played = acceptance(spec_infer, *case)
         return (
@@ -61,24 +51,14 @@ def acceptance_rates(effort: int) -> Verdict:
 
     count = every(settings(effort), right)
     every(settings(effort), bounded)
-    return Verdict(
-        "holds",
-        "6: Y is independent of the drafts. 7: a residual token has p > q, so it is not the rejected X_1, and it is "
-        "independent of the others. 8: rejected drafts are independent, of law r, and so is the residual token. 9: the "
-        "same round by round; its last term is always 0, since p_k(t) > 0 forces p_i(t) > q(t) in every round. 10: the "
-        "winner is a draft and is accepted with probability sum min(p, r). Each was compared with its algorithm of "
-        f"Section B, played over every draft and coin, in {count:,} settings ({over(effort)}), Algorithm 8 at every "
-        "bend of beta and between, Algorithm 10 with every order of the tokens and with fair coins. Code needs a guard "
-        "for 0 / 0: p = q is what a top-p of one token makes.",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
-def exact_acceptance(rule: Khisti, p: Law, q: Law, k: int) -> Fraction:
+def exact_acceptance(rule: Tournament, p: Law, q: Law, k: int) -> Fraction:
     """The acceptance of Algorithm 5: k V^3 steps, where drafts are V^k.
 
-    Beside the winner's law r it takes, for each token y, the law of the winner together with y not having been drafted;
-    the difference is the winner's law together with y having been drafted.
+    Beside the winner's distribution r it takes, for each token y, the distribution of the winner together with y not
+    having been drafted; the difference is the winner's distribution together with y having been drafted.
     """
     tokens = range(len(q))
 
@@ -93,7 +73,7 @@ def exact_acceptance(rule: Khisti, p: Law, q: Law, k: int) -> Fraction:
 
     r = winner(None)
     refused = excess(r, p)
-    rest = proportional(excess(p, r))
+    rest = normalised(excess(p, r))
     total = sum(smaller(p, r), ZERO)
     for y in tokens:
         if rest[y]:
@@ -112,7 +92,7 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
         mass += q[token]
         reached[token] = mass
     r = tuple(reached[t] ** k - (reached[t] - q[t]) ** k for t in range(len(q)))
-    rest, total = proportional(excess(p, r)), sum(smaller(p, r), ZERO)
+    rest, total = normalised(excess(p, r)), sum(smaller(p, r), ZERO)
     sums = [ZERO] * k
     for y in order:
         met = -sum((comb(k, j) * (-q[y]) ** j * sums[j] for j in range(1, k)), ZERO)
@@ -123,15 +103,8 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
     return total
 
 
-@claim("D-KHISTI-EXACT", source="Delayed tree expansion, Section C, before Algorithm 6")
-def khisti_acceptance(effort: int) -> Verdict:
-    """One cannot get an exact acceptance rate for Khisti efficiently.
-
-    Efficiently is read as: in a number of steps that is polynomial in the tokens V and the drafts k; and, as that may
-    not convince for V of 100,000, where one order decides all contests, in nearly as few as the bound takes. The
-    tournament is the ladder of pairs, with its chances given, as they are once the linear programs are solved.
-    """
-
+@claim("D-KHISTI-EXACT")
+def khisti_acceptance(effort: int) -> Finding:
     def agrees(case: Setting) -> bool:
         return all(exact_acceptance(t, *case) == acceptance(t, *case) for t in tournaments(len(case[0])))
 
@@ -148,20 +121,9 @@ def khisti_acceptance(effort: int) -> Verdict:
     count = every(settings(effort), agrees)
     every(settings(effort), agrees_in_order)
     rule = untuned(p, q)
-    return Verdict(
+    return Finding(
         "false",
-        "In O(k V^3): for each y let u_y be the law of the winner on the event that y is not drafted, from the same "
-        "ladder with y left out of q: k V^2 steps. Then r - u_y is the winner's law on the event that y is drafted, "
-        "and the residual is independent of the drafts given the winner. In O(k V + V log V) where one order decides: "
-        "sort, and let G be the mass of x and of all that x beats. Token y is drafted and loses to x only if x comes "
-        "before y; that x wins and y is not drafted has the probability (G - q_y)^k - (G - q_x - q_y)^k, all drafts "
-        "being x or beaten by x, none y, and not all beaten. By the binomial theorem x wins and y is drafted with "
-        "probability -sum_{j = 1}^{k-1} C(k, j) (-q_y)^j (G^(k-j) - (G - q_x)^(k-j)). Here y stands in powers of q_y "
-        "alone, so one running sum along the order for each j, of (1 - min(1, p(x) / r(x))) (G^(k-j) - (G - "
-        f"q_x)^(k-j)), serves all y. Each is equal to the play over all drafts in {count:,} settings ({over(effort)}) "
-        "with every order of the tokens, the first with fair coins too. The algorithm is what refutes; what is "
-        "shown is an example of its rate, one above the bound of Algorithm 10.",
-        "an algorithm, a derivation, and enumeration in Fractions",
+        {"count": count, "over": over(effort)},
         {
             "example": "the exact rate, and the bound of Algorithm 10",
             "p": p,
@@ -171,10 +133,6 @@ def khisti_acceptance(effort: int) -> Verdict:
             "bound": sum(smaller(p, rule.winner_law(q, k)), ZERO),
             "acceptance": exact_acceptance(rule, p, q, k),
         },
-        "The rate is sum min(p, r) + sum_y res(y) sum_x (1 - min(1, p(x) / r(x))) (r(x) - u_y(x)), exact after "
-        "O(k V^3) steps, where u_y(x) is the probability that x wins and y is not drafted. Where an order decides all "
-        "contests but those of a few tokens, as with a truncated program, O(k V^2) are enough, and where one order "
-        "decides all contests O(k V + V log V): spectheory.otlp.Khisti.",
     )
 
 
@@ -183,14 +141,8 @@ def l1(p: Law, q: Law) -> Fraction:
     return sum((abs(a - b) for a, b in zip(p, q, strict=True)), ZERO)
 
 
-@claim("D-L1-ALL", source="Delayed tree expansion, Section 5", stated=False)
-def rates_and_l1(effort: int) -> Verdict:
-    """Node-wise acceptance of all OT-based methods falls with depth, which "is directly explained by the fact that L1
-    target-draft deviations increase with depth".
-
-    As a statement on laws: for two drafts the acceptance rate of each of NSS, NaiveTree, SpecTr and SpecInfer falls, or
-    does not rise, where the L1 distance of p and q grows. SpecTr with the upper end of a bracket of rho*.
-    """
+@claim("D-L1-ALL")
+def rates_and_l1(effort: int) -> Finding:
     rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
 
     def found(p: Law, q: Law, k: int) -> dict[str, Fraction]:
@@ -214,28 +166,18 @@ def rates_and_l1(effort: int) -> Verdict:
 
     near, far = smallest(((one, other) for one, other in product(two, repeat=2)), rises)
     count = every(settings(effort), bounded)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The distance does not see how the mass is spread: two drafts of a spread q are rarely alike and catch more. "
-        "In the counterexample p and q are farther apart and all four rules accept more. With k = 1 Naive's rate is "
-        "1 - L1 / 2 (D-L1), and more drafts only add to it for NaiveTree, SpecInfer (D-KMONO) and SpecTr, which "
-        f"accepts sum min(p, rho* q), rho* >= 1: so in {count:,} settings ({over(effort)}; SpecTr up to the bracket).",
-        "counterexample by search; enumeration in Fractions",
+        {"count": count, "over": over(effort)},
         {
             name: {"p": p, "q": q, "k": 2, "l1": l1(p, q), "acceptance": found(p, q, 2)}
             for name, (p, q) in (("nearer", near), ("farther", far))
         },
-        "1 - L1 / 2 is a lower bound of the acceptance rate of NaiveTree, SpecInfer and SpecTr for every k, and for "
-        "k = 1 it is the rate of these. For k > 1, and for NSS, the rate is no function of the distance.",
     )
 
 
-@claim("D-L1", source="Delayed tree expansion, Section 5")
-def naive_and_l1(effort: int) -> Verdict:
-    """For one draft the acceptance rate of Naive falls linearly in the L1 distance of p and q.
-
-    Read as: it is one linear function of it, for all p and q on any vocabulary.
-    """
+@claim("D-L1")
+def naive_and_l1(effort: int) -> Finding:
     a, b = sp.symbols("a b", nonnegative=True)
     distance = {True: a - b, False: b - a}  # |a - b| for a >= b, and for a < b
     least = {True: b, False: a}
@@ -247,10 +189,4 @@ def naive_and_l1(effort: int) -> Verdict:
         return acceptance(naive, p, q, 1) == ONE - sum((abs(a - b) for a, b in zip(p, q, strict=True)), ZERO) / 2
 
     count = every((case for case in settings(effort) if case[2] == 1), linear)
-    return Verdict(
-        "holds",
-        "The rate is sum min(p, q), and min(a, b) = (a + b - |a - b|) / 2, for a >= b and for a < b (sympy); summed "
-        f"over the tokens it is 1 - ||p - q||_1 / 2. Equal to the play over every draft and coin in {count:,} settings "
-        f"({over(effort)}). For more drafts the distance alone does not say the rate.",
-        "a symbolic proof",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})

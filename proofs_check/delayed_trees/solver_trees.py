@@ -9,18 +9,18 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
+from proofs_check.delayed_trees.solver_optimal import cut
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
-    Khisti,
     KSeq,
     Pair,
     Procedure,
     Setting,
+    Tournament,
     acceptance,
     drafted,
-    law,
+    emission,
     naive,
     nss,
     over,
@@ -31,13 +31,14 @@ from proofs_check.delayed_trees.solver_printed import (
     spec_infer,
     untuned,
 )
+from proofs_check.delayed_trees.walks import words
+from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
 
 
 @dataclass(frozen=True)
 class Layers:
-    """A world with one pair of laws (p, q) at each depth; the last serves all below."""
+    """A world with one pair (p, q) at each depth; the last serves all below."""
 
     layers: tuple[Pair, ...]
 
@@ -55,7 +56,7 @@ def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], dept
     k = paths if depth == trunk else hits
     total, below = ONE, {}
     for drafts, chance in drafted(q, k):
-        emitted = law(rule, p, q, drafts)
+        emitted = emission(rule, p, q, drafts)
         for token, count in Counter(drafts).items():
             if emitted[token]:
                 below[count] = below.get(count) or efficiency(rule, world, shape, depth + 1, count)
@@ -72,15 +73,8 @@ def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple
     return all(low[event] <= high[event] for event in low)
 
 
-@claim("D-KMONO", source="Delayed tree expansion, Section 4.1")
-def more_nodes(effort: int) -> Verdict:
-    """Block efficiency improves as nodes are added to a tree.
-
-    Read for each OT-based method of the paper, and for K + 1 in place of K independent paths; improves is read as does
-    not fall. Khisti is read with its truncated program, here with truncation 1, which leaves no weight free; the whole
-    program leaves a choice, and `without_truncation` has what becomes of it.
-    """
-
+@claim("D-KMONO")
+def more_nodes(effort: int) -> Finding:
     def falls(case: Setting) -> bool:
         p, q, k = case
         return k == 1 and acceptance(untuned(p, q), p, q, 2) < acceptance(untuned(p, q), p, q, 1)
@@ -99,36 +93,18 @@ def more_nodes(effort: int) -> Verdict:
     close = every((case for case in settings(effort) if case[2] < most), spectr_holds)
     count = every((case for case in settings(effort) if case[2] < most), grows)
     before, after = (1 + acceptance(untuned(p, q), p, q, paths) for paths in (k, k + 1))
-    return Verdict(
+    return Finding(
         "corrected",
-        "With p = q one draft is always accepted; a second one makes the tournament's winner a draw from r, not from "
-        "q. In place: let N_t be how many of k drafts are t. NSS: P(Y = t) P(N_t >= m) rises with k. NaiveTree: what "
-        "it emits depends on X_1 alone, so a further draft only raises N_t. SpecInfer: tried in draft order, which "
-        "is as good for independent drafts, k + 1 drafts do as k do until all are rejected, and then k drafts' "
-        "residual would be none of them. So P(Y = t, N_t >= m) does not fall with k, and as the value below t "
-        "does not fall with N_t (induction over the depth), E[tau] does not. A deeper level only "
-        "adds terms to Eq. (3), for every solver. "
-        f"These probabilities were compared for k and k + 1 in {count:,} settings ({over(effort)}, k below {most}). "
-        "SpecTr at rho* emits t among two drafts with probability min(p, rho* q) >= min(p, q), so it does not fall "
-        "from K = 1 to 2; from K = 2 on it is not decided here: with factors at most (k - 1) / 2^30 above rho* no "
-        f"P(Y = t, N_t >= m) fell by more than 2^-20 in {close:,} such settings. Khisti without truncation: in the "
-        "world shown each beta of at least 3/4, the chance that token 1 beats token 2, is optimal, and the value "
-        "falls for beta above 15/16 alone. Some optimal tournament never falls from K = 1 to 2: begin a maximum flow "
-        "with every pair split in half, r = q; augmenting paths take nothing back from a token, so min(p, r) ends no "
-        "lower than min(p, q) anywhere.",
-        "counterexample by search; a derivation by coupling, and enumeration in Fractions",
+        {"count": count, "over": over(effort), "most": most, "close": close},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
         | {"without_truncation": without_truncation()},
-        "With NSS, NaiveTree and SpecInfer the block efficiency of (K, L1, L2)-delayed trees does not fall from K to "
-        "K + 1, with SpecTr at rho* not from 1 to 2, and with any solver not from L2 to L2 + 1. With Khisti it can "
-        "fall from K to K + 1: with truncation, and without it for some of the optimal tournaments.",
     )
 
 
 def without_truncation() -> dict[str, Any]:
     """A world where the optimal tournaments of two drafts are worth different amounts, by beta.
 
-    Five levels: behind token 2 the draft is always right, elsewhere always wrong. All of E[tau + 1] is 1, the
+    Five levels: after token 2 the draft is always right, elsewhere always wrong. All of E[tau + 1] is 1, the
     acceptance at the root, and four more tokens where token 2 is drafted and emitted.
     """
     p, q = (tuple(Fraction(part, 4) for part in parts) for parts in ((0, 3, 1), (1, 2, 1)))
@@ -138,21 +114,16 @@ def without_truncation() -> dict[str, Any]:
 
     found = {}
     for beta in (Fraction(1, 2), Fraction(3, 4), Fraction(15, 16), ONE):
-        rule = Khisti(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
+        rule = Tournament(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
         fits = sum(smaller(p, rule.winner_law(q, 2)), ZERO)
         if (fits == Fraction(15, 16)) != (beta >= Fraction(3, 4)):
             raise ArithmeticError("other tournaments are optimal")
         found[beta] = value(rule, 2)
-    if cut(p, q, (0,)) != Fraction(15, 16):
+    if cut(p, q, 2, (0,)) != Fraction(15, 16):
         raise ArithmeticError("the optimum is another")
     one = value(naive, 1)
     del found[Fraction(1, 2)]  # not optimal
     return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}
-
-
-def cut(p: Law, q: Law, lost: tuple[int, ...]) -> Fraction:
-    """The most that a tournament of two drafts can fit under p: pairs within `lost` find at most its p."""
-    return sum((p[t] for t in lost), ZERO) + 1 - sum((q[t] for t in lost), ZERO) ** 2
 
 
 def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:
@@ -178,14 +149,8 @@ def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
     return best
 
 
-@claim("D-NSS", source="Delayed tree expansion, Section 6.1, Table 4", stated=False)
-def delay_and_nss(effort: int) -> Verdict:
-    """Delaying the branching raises the block efficiency of NSS.
-
-    The tables say it of trees chosen by a selector; as a statement on trees it is read for K paths of one depth, L1
-    deeper branching and L2 shallower, and for trees with the same number of drafted tokens.
-    """
-
+@claim("D-NSS")
+def delay_and_nss(effort: int) -> Finding:
     def drops(case: tuple[Layers, int, int]) -> bool:
         values = delays(*case)
         return values[1] < values[0]
@@ -204,14 +169,9 @@ def delay_and_nss(effort: int) -> Verdict:
     loses = smallest(((case[0], 4) for case in worlds(1)), loses_to_rollouts)
     later = ((Layers(((sure, sure), pair)), 4) for pair in pairs(3, 3))
     gains = smallest(later, wins)
-    return Verdict(
+    return Finding(
         "false",
-        "NSS keeps a text of the target as long as the tree has it. A text whose first token has q = a and whose next "
-        "tokens have the product b is in the tree with probability 1 - (1 - a b)^K if the tree branches before the "
-        "first, with a (1 - (1 - b)^K) if after it. f(a) = 1 - (1 - a b)^K is concave with f(0) = 0, so f(a) >= a f(1)"
-        f": no delay helps, at any node. So it was in {count:,} worlds of two layers of laws. With 4 drafted tokens "
-        f"delayed trees lose to rollouts in one world ({_gap(*loses)}) and win in another ({_gap(*gains)}).",
-        "counterexample by search; a derivation, and enumeration in Fractions",
+        {"count": count, "loses": _gap(*loses), "gains": _gap(*gains)},
         {
             "layers": [{"p": p, "q": q} for p, q in world.layers],
             "K": paths,
@@ -219,15 +179,9 @@ def delay_and_nss(effort: int) -> Verdict:
             "block_efficiency_by_L1": delays(world, paths, depth),
             "four_draws": {"layers": [{"p": p, "q": q} for p, q in loses[0].layers], "best": at_budget(*loses)},
         },
-        "With NSS, (K, L1, L2) is at least as good as (K, L1 + 1, L2 - 1) for all laws: delaying can pay only through "
-        "the tokens that it saves, and at an equal number of drafted tokens either can win.",
     )
 
 
 def _gap(world: Layers, draws: int) -> str:
     best = ", ".join(f"{kind} {value}" for kind, value in at_budget(world, draws).items())
-    return f"{'; '.join(f'p = {_shown(p)}, q = {_shown(q)}' for p, q in world.layers)}: {best}"
-
-
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
+    return f"{'; '.join(f'p = {words(p)}, q = {words(q)}' for p, q in world.layers)}: {best}"

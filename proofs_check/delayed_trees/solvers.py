@@ -6,156 +6,115 @@ from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
-    ONE,
-    ZERO,
     KSeq,
     Pair,
     Setting,
     Tokens,
-    accepts,
     drafted,
-    excess,
-    law,
+    emission,
     naive,
     nss,
     output,
     over,
     pairs,
-    proportional,
-    sample,
     settings,
     spec_infer,
     tournaments,
 )
+from proofs_check.delayed_trees.walks import excess, normalised, words
+from proofs_check.plays import ONE, Pick, flip, runs
 from proofs_check.small_drafts import Law
-from proofs_check.verdict import Verdict, claim, every, smallest
-from spectheory.core.chance import Replay, branches
 
 Path = list[tuple[Pair, int]]
-"""At each node the laws (p, q) and the token drafted from q."""
+"""At each node the distributions (p, q) and the token drafted from q."""
 Stop = tuple[int, int]
 """How many drafted tokens are kept, and the token after them."""
 
 
-@claim("D-OTLP", source="Delayed tree expansion, Section B, Algorithms 1 to 5")
-def otlp_solvers(effort: int) -> Verdict:
-    """NSS, Naive, SpecTr, SpecInfer and Khisti (Algorithms 1 to 5) are OTLP solvers (Definition 3.2): for independent
-    drafts from q the emitted token has law p, for all p, q and k >= 1.
-
-    SpecTr with a factor between the root and k (D-RHO-VALID). Khisti with any tournament, r being the winner's law: the
-    text leaves both to its source.
-    """
-
+@claim("D-OTLP")
+def otlp_solvers(effort: int) -> Finding:
     def lossless(case: Setting) -> bool:
         p, q, k = case
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
         return all(output(rule, p, q, k) == p for rule in rules)
 
     count = every(settings(effort), lossless)
-    return Verdict(
-        "holds",
-        "1: Y does not look at the drafts. 2: min(p, q) is accepted, and the residual has law and mass of (p - q)+. 4: "
-        "the same in each round with the p of that round, since the drafts are independent and picked without looking. "
-        "5: the winner is a draw from r, so it is 2 with r for q. 3: see D-RHO-VALID. Each was played over every draft "
-        f"and coin in {count:,} settings ({over(effort)}), 5 with every order of the tokens and with fair coins.",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
-@claim("D-K1", source="Delayed tree expansion, footnote 2, B.3 and B.4")
-def one_draft(effort: int) -> Verdict:
-    """For one draft (K = 1, or a node with one child) SpecTr, SpecInfer and Khisti emit as Naive does, given the draft;
-    NSS does not.
-
-    Read as: the same law of the emitted token given the draft, for all p and q; and for NSS another one for some.
-    """
-
+@claim("D-K1")
+def one_draft(effort: int) -> Finding:
     def same(case: tuple[Pair, Tokens]) -> bool:
         (p, q), drafts = case
         rules = [KSeq(ONE), spec_infer, *tournaments(len(p))]
-        return all(law(rule, p, q, drafts) == law(naive, p, q, drafts) for rule in rules)
+        return all(emission(rule, p, q, drafts) == emission(naive, p, q, drafts) for rule in rules)
 
     def single() -> Iterator[tuple[Pair, Tokens]]:
         return (((p, q), drafts) for p, q, k in settings(effort) if k == 1 for drafts, _ in drafted(q, k))
 
     count = every(single(), same)
-    (p, q), drafts = smallest(single(), lambda case: law(nss, *case[0], case[1]) != law(naive, *case[0], case[1]))
-    emitted, token = law(nss, p, q, drafts), drafts[0]
-    return Verdict(
+    (p, q), drafts = smallest(
+        single(), lambda case: emission(nss, *case[0], case[1]) != emission(naive, *case[0], case[1])
+    )
+    emitted, token = emission(nss, p, q, drafts), drafts[0]
+    return Finding(
         "holds",
-        "SpecTr searches [1, 1], so rho* = 1, p_acc = beta, gamma = 1, and p - min(p, q) = (p - q)+. SpecInfer has one "
-        "round and then (p - q)+. Khisti has one draft to select, so r = q. All of them were played for "
-        f"{count:,} drafts ({over(effort)}). NSS with p = {_shown(p)}, q = {_shown(q)} and the draft {token} emits it "
-        f"with probability {emitted[token]}, Naive with {law(naive, p, q, drafts)[token]}.",
-        "a derivation, and enumeration in Fractions",
+        {
+            "count": count,
+            "over": over(effort),
+            "p": words(p),
+            "q": words(q),
+            "token": token,
+            "nss_probability": emitted[token],
+            "naive_probability": emission(naive, p, q, drafts)[token],
+        },
     )
 
 
-@claim("D-FIRST", source="Delayed tree expansion, B.2")
-def what_is_looked_at(effort: int) -> Verdict:
-    """The output of NSS is independent of all draft tokens, that of Naive of all but the first.
-
-    Read as: its law given the drafts is the same for all drafts, or for all that begin alike.
-    """
-
+@claim("D-FIRST")
+def what_is_looked_at(effort: int) -> Finding:
     def same(case: Setting) -> bool:
         p, q, k = case
         every_draft = [drafts for drafts, _ in drafted(q, k)]
         return all(
-            law(nss, p, q, drafts) == p and law(naive, p, q, drafts) == law(naive, p, q, drafts[:1])
+            emission(nss, p, q, drafts) == p and emission(naive, p, q, drafts) == emission(naive, p, q, drafts[:1])
             for drafts in every_draft
         )
 
     count = every(settings(effort), same)
-    return Verdict(
-        "holds",
-        "Algorithm 1 reads no draft and Algorithm 2 reads X_1 alone; both played over every coin for all drafts of "
-        f"{count:,} settings ({over(effort)}).",
-        "by inspection, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "over": over(effort)})
 
 
-def _shown(law: Law) -> str:
-    return f"({', '.join(map(str, law))})"
-
-
-def independent_coins(rng: Replay, path: Path, end: Law) -> Stop:
+def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:
     """Section 3.1: a coin for each node, then the deepest one whose ancestors are all accepted, then the residual."""
-    accepted = [accepts(rng, p[token] / q[token]) for (p, q), token in path]
+    accepted = [flip(pick, p[token] / q[token]) for (p, q), token in path]
     kept = accepted.index(False) if False in accepted else len(path)
     if kept == len(path):
-        return kept, sample(rng, end)
-    return kept, sample(rng, proportional(excess(*path[kept][0])))
+        return kept, pick(end)
+    return kept, pick(normalised(excess(*path[kept][0])))
 
 
-def top_down(rng: Replay, path: Path, end: Law) -> Stop:
+def top_down(pick: Pick, path: Path, end: Law) -> Stop:
     """Section 3.2: Algorithm 2 at each node, on to the child that it emits, until there is none."""
     for depth, ((p, q), child) in enumerate(path):
-        token = naive(rng, p, q, (child,))
+        token = naive(pick, p, q, (child,))
         if token != child:
             return depth, token
-    return len(path), sample(rng, end)
+    return len(path), pick(end)
 
 
-def stops(rule: Callable[[Replay, Path, Law], Stop], path: Path) -> dict[Stop, Fraction]:
-    """The law of (kept tokens, next token) given the drafted path, by playing every coin."""
+def stops(rule: Callable[[Pick, Path, Law], Stop], path: Path) -> dict[Stop, Fraction]:
+    """The distribution of (kept tokens, next token) given the drafted path, by playing every coin."""
     tokens = len(path[0][0][0])
     end = tuple(Fraction(2 * t + 1, tokens**2) for t in range(tokens))
-    found: dict[Stop, Fraction] = {}
-    for stop, chance in branches(lambda rng: rule(rng, path, end)):
-        found[stop] = found.get(stop, ZERO) + chance
-    return {stop: chance for stop, chance in found.items() if chance}
+    return runs(lambda pick: rule(pick, path, end))
 
 
-@claim("D-NAIVE-OT", source="Delayed tree expansion, B.2")
-def independent_acceptance(effort: int) -> Verdict:
-    """On a path, accepting nodes independently and taking the deepest whose ancestors are all accepted, then drawing
-    from the residual (p where no node is left), is the same as top-down traversal with the Naive solver.
-
-    Read as: given the path, the same joint law of the number of accepted tokens and the token after them.
-    """
+@claim("D-NAIVE-OT")
+def independent_acceptance(effort: int) -> Finding:
     shapes = ((1, 2, 5), (1, 3, 3), (2, 2, 3), (3, 2, 2))
     if effort > 1:
         shapes = ((1, 4, 3), (2, 2, 4), (2, 3, 2), (3, 2, 3))
@@ -167,11 +126,4 @@ def independent_acceptance(effort: int) -> Verdict:
 
     count = every(paths(), lambda path: stops(independent_coins, path) == stops(top_down, path))
     covered = ", ".join(f"{length} of {tokens} tokens up to {largest}" for length, tokens, largest in shapes)
-    return Verdict(
-        "holds",
-        "The coins behind the first rejection do not matter, and those before it are the solver's own. The solver "
-        "leaves the path exactly at a rejection: its residual never emits the rejected child, since a child is "
-        "rejected only where p < q, and there (p - q)+ is 0. Both were played over every coin on "
-        f"{count:,} paths: every pair of laws at each node, lengths and denominators {covered}.",
-        "a derivation, and enumeration in Fractions",
-    )
+    return Finding("holds", {"count": count, "covered": covered})

@@ -1,7 +1,7 @@
 """Verifiers of one path and Traversal, Section 3: programs written from their descriptions, every run of them summed.
 
-Texts are compared up to L tokens: behind a whole accepted path every verifier draws from the target, so that what
-comes later has the target's law anyway.
+Texts are compared up to L tokens: after a whole accepted path every verifier draws from the target, so that what
+comes later has the target's distribution anyway.
 """
 
 from __future__ import annotations
@@ -9,38 +9,34 @@ from __future__ import annotations
 from collections.abc import Callable
 from fractions import Fraction
 from itertools import chain, product
-from typing import Any
 
 import numpy as np
 
 import spectheory as st
+from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.delayed_trees.library import drafted_paths, emitted
 from proofs_check.delayed_trees.walks import (
-    ONE,
-    ZERO,
+    ContextTable,
     Emitted,
-    Path,
-    Pick,
-    World,
     completed,
     distance,
     drawn,
-    flip,
     normalised,
-    runs,
     shortfall,
     worlds,
 )
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
+from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
 from spectheory.core.chance import branches
 
 Coin = Callable[[Fraction, Fraction], Fraction]
 """(w, mass of (w p - q)+) -> probability to accept an inner node."""
 Judged = dict[tuple[Path, int, Path], Fraction]
-"""The joint law of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
+"""The joint distribution of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
 
 
-def weights(world: World, path: Path) -> list[Fraction]:
+def weights(world: ContextTable, path: Path) -> list[Fraction]:
     """w_0 = 1, w_i = min(1, w_(i-1) p / q)."""
     found = [ONE]
     for i, token in enumerate(path):
@@ -49,7 +45,7 @@ def weights(world: World, path: Path) -> list[Fraction]:
     return found
 
 
-def lacking(world: World, node: Path, weight: Fraction) -> Fraction:
+def lacking(world: ContextTable, node: Path, weight: Fraction) -> Fraction:
     """S = sum (w p - q)+."""
     return sum(shortfall(weight, *world.pair(node)), ZERO)
 
@@ -60,12 +56,12 @@ def as_described(weight: Fraction, missing: Fraction) -> Fraction:
 
 
 def as_published(weight: Fraction, missing: Fraction) -> Fraction:
-    """As in arXiv 2403.10444, Algorithm 2; where it is 0/0 any value gives the same law."""
+    """As in arXiv 2403.10444, Algorithm 2; where it is 0/0 any value gives the same distribution."""
     total = missing + 1 - weight
     return missing / total if total else ONE
 
 
-def block(world: World, length: int, coin: Coin) -> Judged:
+def block(world: ContextTable, length: int, coin: Coin) -> Judged:
     """Block verification: independent coins, the deepest accepted node, the w-weighted residual."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
@@ -79,27 +75,27 @@ def block(world: World, length: int, coin: Coin) -> Judged:
     return runs(program)
 
 
-def _corrected(pick: Pick, world: World, path: Path, tau: int, weight: Fraction) -> Path:
+def _corrected(pick: Pick, world: ContextTable, path: Path, tau: int, weight: Fraction) -> Path:
     if tau == len(path):
         return path
     p, q = world.pair(path[:tau])
     return (*path[:tau], pick(normalised(shortfall(weight, p, q), otherwise=p)))
 
 
-def naive(world: World, length: int) -> Judged:
+def naive(world: ContextTable, length: int) -> Judged:
     """Naive: a coin min(1, p / q) for each node, the deepest with all above it accepted, (p - q)+."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
         path = drawn(pick, world, (1, length, 0))[0]
         tau = 0
-        while tau < length and flip(pick, weights(world.behind(path[:tau]), path[tau : tau + 1])[1]):
+        while tau < length and flip(pick, weights(world.after(path[:tau]), path[tau : tau + 1])[1]):
             tau += 1
         return path, tau, _corrected(pick, world, path, tau, ONE)
 
     return runs(program)
 
 
-def tree_monte_carlo(world: World, length: int) -> Judged:
+def tree_monte_carlo(world: ContextTable, length: int) -> Judged:
     """Tree verification: exits carry the mass that left the path, each drafted token thins them all."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
@@ -118,15 +114,12 @@ def tree_monte_carlo(world: World, length: int) -> Judged:
     return runs(program)
 
 
-def output(world: World, judged: Judged, length: int) -> Emitted:
-    """The law of the first `length` tokens of the text."""
-    emitted: Emitted = {}
-    for (_, _, tokens), chance in judged.items():
-        emitted[tokens] = emitted.get(tokens, ZERO) + chance
-    return completed(world, emitted, length)
+def output(world: ContextTable, judged: Judged, length: int) -> Emitted:
+    """The distribution of the first `length` tokens of the text."""
+    return completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
 
 
-def is_lossless(world: World, judged: Judged, length: int) -> bool:
+def is_lossless(world: ContextTable, judged: Judged, length: int) -> bool:
     """Whether it is the target's."""
     return output(world, judged, length) == world.texts(length)
 
@@ -141,48 +134,43 @@ def kept(judged: Judged, node: Path) -> Fraction:
     return sum((x for (path, tau, _), x in judged.items() if path[: len(node)] == node and tau >= len(node)), ZERO)
 
 
-def nodes(world: World, length: int) -> list[Path]:
+def nodes(world: ContextTable, length: int) -> list[Path]:
     """Every beginning of a path that can be drafted, the empty one left out."""
     every_one = (path for depth in range(1, length + 1) for path in product(range(world.size), repeat=depth))
     return [path for path in every_one if world.chance(path, 1)]
 
 
-def within_w(world: World, judged: Judged, length: int, *, exactly: bool) -> bool:
+def within_w(world: ContextTable, judged: Judged, length: int, *, exactly: bool) -> bool:
     """Whether P(tau >= i | first i drafted tokens) is at most w_i, or w_i exactly, everywhere."""
     pairs = [(kept(judged, node), world.chance(node, 1) * weights(world, node)[-1]) for node in nodes(world, length)]
     return all(one == bound if exactly else one <= bound for one, bound in pairs)
 
 
-def two_steps(effort: int) -> list[World]:
+def two_steps(effort: int) -> list[ContextTable]:
     """Worlds in which all verifiers of two tokens are compared."""
     return worlds(2, 2, 3) if effort == 1 else worlds(2, 3, 3)[::3] + worlds(3, 2, 2)
 
 
-def wide(effort: int) -> list[World]:
-    """Worlds with one pair of laws in every context, for paths of one and of three tokens."""
+def wide(effort: int) -> list[ContextTable]:
+    """Worlds with one pair (p, q) in every context, for paths of one and of three tokens."""
     return worlds(2, 4) + (worlds(3, 2) if effort == 1 else worlds(3, 3))
 
 
 def covered(effort: int) -> str:
     """Which worlds `two_steps` gives, in words."""
-    halves = "all of two tokens with laws in halves, free behind the empty context and behind each first token"
+    halves = "all of two tokens with probabilities in halves, free after the empty context and after each first token"
     if effort == 1:
         return halves
-    return "every third of two tokens with laws in halves and thirds behind each context; three tokens in halves"
+    return "every third of two tokens with halves and thirds after each context; three tokens with halves"
 
 
-@claim("D-BV-DESC", source="Delayed tree expansion, Section 3.1")
-def described_block(effort: int) -> Verdict:
-    """Block verification accepts each a_1..a_i independently with w_i = min(1, w_(i-1) p/q) and keeps the deepest one.
-
-    The correction is drawn from the w-weighted naive residual, read as N((w_tau p - q)+); behind all L tokens, from p.
-    """
-
-    def beyond_repair(world: World) -> bool:
+@claim("D-BV-DESC")
+def described_block(effort: int) -> Finding:
+    def beyond_repair(world: ContextTable) -> bool:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))
 
-    def repaired(case: tuple[World, int]) -> bool:
+    def repaired(case: tuple[ContextTable, int]) -> bool:
         world, length = case
         judged = block(world, length, as_published)
         return is_lossless(world, judged, length) and within_w(world, judged, length, exactly=True)
@@ -191,61 +179,36 @@ def described_block(effort: int) -> Verdict:
     world = smallest(worlds(2, 3), beyond_repair)
     judged = block(world, 2, as_described)
     count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in worlds(2, 3))), repaired)
-    return Verdict(
+    return Finding(
         "corrected",
-        "As worded tau is too large: in the counterexample the drafted first token A is kept more often than the "
-        "target has it, so no choice of the residual could mend it; the residual can even be 0 where the rule stops. "
-        f"For one drafted token the wording is right ({short:,} worlds). The published coins kept the target's law, "
-        f"and P(tau >= i | a_1..a_i) = w_i, in {count:,} worlds with paths of 2 tokens ({covered(effort)}) or of 3 "
-        "(one pair of laws in halves and thirds).",
-        "every run of the rule as a program, over all worlds of a grid in order of size; a proof of the published rule",
+        {"short": short, "count": count, "covered": covered(effort)},
         {
             "L": 2,
             "parent": [-1, 0, 1],
-            "laws_at_every_context": world.pair(()),
+            "pair_at_every_context": world.pair(()),
             "kept_A": kept(judged, (0,)),
             "target_A": world.chance((0,), 0),
             "total_variation": distance(output(world, judged, 2), world.texts(2)),
         },
-        "It is so with h_i in the place of w_i: accept inner nodes with h_i = S_i / (S_i + 1 - w_i), S_i = sum (w_i p "
-        "- q)+, and the last with w_L. Proof: "
-        "if P(tau > i | a_1..a_i) = sum_x q min(1, w_i p/q) = w_i - S_i, then P(tau = i | a_1..a_i) = h_i (1 - w_i + "
-        "S_i) = S_i and P(tau >= i | a_1..a_i) = w_i, by induction from i = L down. So w_i p splits into min(q, w_i "
-        "p), which goes on, and (w_i p - q)+, which is emitted: the target's law, by induction from i = 0 up.",
     )
 
 
-def drafts_of_library(world: World, length: int) -> list[tuple[st.Draft, Fraction]]:
-    """Every drafted path as spectheory takes it, with its probability."""
-    grown = branches(lambda rng: st.Paths(1, length).grow(world.library(), rng))
-    return [(draft, chance) for draft, chance in grown if chance]
-
-
-def library_output(world: World, verifier: Any, drafts: list[tuple[st.Draft, Fraction]], length: int) -> Emitted:
-    """The law of texts under a verifier of spectheory, cut to `length` tokens."""
-    emitted: Emitted = {}
-    for draft, chance in drafts:
-        outcome = verifier.outcome(draft, world.library().target(draft))
-        for node, stop in enumerate(outcome.stop):
-            for token, weight in enumerate(outcome.next_token[node]):
-                text = (*draft.context(node), token)[:length]
-                emitted[text] = emitted.get(text, ZERO) + chance * stop * weight
-    return completed(world, emitted, length)
-
-
 @second("D-BV-DESC")
-def _(verdict: Verdict) -> str:
-    case = verdict.counterexample or {}
-    world = World((case["laws_at_every_context"],))
-    drafts, target = drafts_of_library(world, 2), world.library()
-    played: Emitted = {}
-    for draft, chance in drafts:
-        rows = target.target(draft)
-        for (node, token), x in branches(lambda rng, d=draft, r=rows: block_stopping_with_weight(d, np.array(r), rng)):
-            text = (*draft.context(node), token)[:2]
-            played[text] = played.get(text, ZERO) + chance * x
-    assert distance(completed(world, played, 2), world.texts(2)) == case["total_variation"] > 0
-    first = sum(x for text, x in completed(world, played, 2).items() if text[0] == 0)
+def _(finding: Finding) -> None:
+    case = finding.case
+    world = ContextTable((case["pair_at_every_context"],))
+    target = world.library()
+    drafts = drafted_paths(target, 2)
+    stops = gathered(
+        ((*draft.context(node), token)[:2], chance * x)
+        for draft, chance in drafts
+        for (node, token), x in branches(
+            lambda rng, d=draft: block_stopping_with_weight(d, np.array(target.target(d)), rng)
+        )
+    )
+    played = completed(world, stops, 2)
+    assert distance(played, world.texts(2)) == case["total_variation"] > 0
+    first = sum(x for text, x in played.items() if text[0] == 0)
     assert first >= case["kept_A"] > case["target_A"]
-    assert library_output(world, st.verify.Block(), drafts, 2) == world.texts(2)
-    return "the rule run as a program, and its specimen in spectheory's zoo replayed; spectheory's Block keeps the law."
+    kept = gathered((text[:2], chance) for text, chance in emitted(st.verify.Block(), target, drafts))
+    assert completed(world, kept, 2) == world.texts(2)

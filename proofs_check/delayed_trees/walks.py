@@ -1,6 +1,6 @@
-"""Drafted trees and verifiers as programs that draw, and the exact law of what such a program returns.
+"""Drafted trees and verifiers as programs that draw, and the exact distribution of what such a program returns.
 
-A context is the tuple of tokens behind the last committed one. A draft is the list of its paths in draw order; paths
+A context is the tuple of tokens after the last committed one. A draft is the list of its paths in draw order; paths
 that begin alike share nodes, and a node's list of children has one entry for each path through it.
 """
 
@@ -9,32 +9,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cache
 from itertools import product
 from math import lcm
-from typing import Any, TypeVar
-
-import numpy as np
+from typing import Any
 
 import spectheory as st
+from proofs_check.delayed_trees.library import array
+from proofs_check.plays import ONE, ZERO, Pick, gathered
 from proofs_check.small_drafts import Law, Path
 
-Result = TypeVar("Result")
-Pick = Callable[[Sequence[Fraction]], int]
-"""Draws an index with the given probabilities."""
-Draft = tuple[Path, ...]
-Shape = tuple[int, int, int]
+DraftedPaths = tuple[Path, ...]
+DelayedShape = tuple[int, int, int]
 """(K, L1, L2) of Definition 5.2."""
-Solver = Callable[[Law, Law, Path], Law]
-"""(p, q, list of drafted tokens) -> law of the emitted token: the branching probabilities of Definition 5.3."""
+Branching = Callable[[Law, Law, Path], Law]
+"""(p, q, drafted tokens) -> distribution of the emitted token: the branching probabilities of Definition 5.3."""
 Emitted = dict[Path, Fraction]
-"""The law of accepted tokens and the token after them; that token is left out behind the last drafted ones."""
-ONE, ZERO = Fraction(1), Fraction(0)
+"""The distribution of accepted tokens and the token after them; that token is left out after the last drafted ones."""
 
 
 @dataclass(frozen=True)
-class World:
-    """Target and draft laws, for each context in order of length; the last ones serve for longer contexts too."""
+class ContextTable:
+    """Target and draft distributions by context, in order of length; the last ones serve for longer contexts too."""
 
     table: tuple[tuple[Law, Law], ...]
 
@@ -44,29 +39,29 @@ class World:
         return len(self.table[0][0])
 
     def pair(self, context: Path) -> tuple[Law, Law]:
-        """(p, q) behind a context."""
+        """(p, q) after a context."""
         level = sum(self.size**depth for depth in range(len(context)))
         place = level + sum(token * self.size**i for i, token in enumerate(reversed(context)))
         return self.table[place if place < len(self.table) else -1]
 
-    def behind(self, context: Path) -> World:
-        """The world of one pair of laws, that behind a context."""
-        return World((self.pair(context),))
+    def after(self, context: Path) -> ContextTable:
+        """The world with the pair after a context everywhere."""
+        return ContextTable((self.pair(context),))
 
     def chance(self, path: Path, side: int, context: Path = ()) -> Fraction:
-        """The probability of a path behind a context, by the target (side 0) or the draft (side 1)."""
+        """The probability of a path after a context, by the target (side 0) or the draft (side 1)."""
         chance = ONE
         for i, token in enumerate(path):
             chance *= self.pair((*context, *path[:i]))[side][token]
         return chance
 
     def texts(self, length: int) -> Emitted:
-        """The target's law on texts of that length."""
+        """The target's distribution on texts of that length."""
         paths = product(range(self.size), repeat=length)
         return {path: chance for path in paths if (chance := self.chance(path, 0))}
 
     def shown(self, length: int) -> dict[str, Any]:
-        """The laws behind every context shorter than `length`, as data: contexts written in letters."""
+        """The distributions after every context shorter than `length`, as data: contexts written in letters."""
         contexts = [path for depth in range(length) for path in product(range(self.size), repeat=depth)]
         return {"".join("ABCD"[token] for token in path) or "root": self.pair(path) for path in contexts}
 
@@ -75,93 +70,49 @@ class World:
         return st.World(lambda context: array(self.pair(context)[0]), lambda context: array(self.pair(context)[1]))
 
 
-@cache
-def array(law: Law) -> np.ndarray:
-    """A law as spectheory takes it; read only."""
-    found = np.array(law, dtype=object)
-    found.flags.writeable = False
-    return found
-
-
 def all_laws(size: int, largest: int) -> list[Law]:
-    """Every law on `size` tokens with a common denominator of at most `largest`, the simplest first."""
+    """Every distribution on `size` tokens with a common denominator of at most `largest`, the simplest first."""
     counts = [
         c for total in range(1, largest + 1) for c in product(range(total, -1, -1), repeat=size) if sum(c) == total
     ]
     return list(dict.fromkeys(tuple(Fraction(count, sum(law)) for count in law) for law in counts))
 
 
-def worlds(size: int, largest: int, contexts: int = 1) -> list[World]:
-    """Every world with such laws behind the first `contexts` contexts, the last ones behind all longer ones.
+def worlds(size: int, largest: int, contexts: int = 1) -> list[ContextTable]:
+    """Every world with such distributions after the first `contexts` contexts, the last ones after all longer ones.
 
-    The simplest, by the sum of the common denominators of its laws, comes first.
+    The simplest, by the sum of the common denominators of its distributions, comes first.
     """
     tables = product(product(all_laws(size, largest), repeat=2), repeat=contexts)
-    return [World(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
+    return [ContextTable(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
 
 
 def _complexity(table: Sequence[Sequence[Law]]) -> int:
     return sum(lcm(*(weight.denominator for weight in law)) for pair in table for law in pair)
 
 
-class _Run:
-    """One run of a program: its first choices are given, further ones are the first that are possible."""
-
-    def __init__(self, forced: Path) -> None:
-        self.forced, self.taken, self.chance = forced, [], ONE
-        self.others: list[Path] = []
-
-    def pick(self, law: Sequence[Fraction]) -> int:
-        here = len(self.taken)
-        if here < len(self.forced):
-            choice = self.forced[here]
-        else:
-            choice, *others = [index for index, weight in enumerate(law) if weight]
-            self.others += [(*self.taken, other) for other in others]
-        self.taken.append(choice)
-        self.chance *= law[choice]
-        return choice
-
-
-def runs(program: Callable[[Pick], Result]) -> dict[Result, Fraction]:
-    """The law of what a program returns, by running it through every outcome of its draws; it draws only by `pick`."""
-    found: dict[Result, Fraction] = {}
-    waiting: list[Path] = [()]
-    while waiting:
-        run = _Run(waiting.pop())
-        result = program(run.pick)
-        found[result] = found.get(result, ZERO) + run.chance
-        waiting += run.others
-    return found
-
-
-def flip(pick: Pick, chance: Fraction) -> bool:
-    """A coin."""
-    return pick((1 - chance, chance)) == 1
-
-
-def drawn(pick: Pick, world: World, shape: Shape) -> Draft:
+def drawn(pick: Pick, world: ContextTable, shape: DelayedShape) -> DraftedPaths:
     """A random (K, L1, L2)-delayed tree, by Definition 5.2: a trunk, then K independent continuations."""
     paths, trunk, length = shape
     stem = _continued(pick, world, (), trunk)
     return tuple(_continued(pick, world, stem, length) for _ in range(paths))
 
 
-def _continued(pick: Pick, world: World, path: Path, tokens: int) -> Path:
+def _continued(pick: Pick, world: ContextTable, path: Path, tokens: int) -> Path:
     for _ in range(tokens):
         path = (*path, pick(world.pair(path)[1]))
     return path
 
 
-def listed(draft: Draft, node: Path, trunk: int = 0) -> Path:
+def listed(draft: DraftedPaths, node: Path, trunk: int = 0) -> Path:
     """The child list of a node: a token for each path through it, but one token on the trunk."""
     depth = len(node)
     tokens = tuple(path[depth] for path in draft if path[:depth] == node and len(path) > depth)
     return tokens[:1] if depth < trunk else tokens
 
 
-def walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -> Path:
-    """Top-down traversal: accepted tokens and the one that leaves the tree; none behind the end of a path."""
+def walked(pick: Pick, world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> Path:
+    """Top-down traversal: accepted tokens and the one that leaves the tree; none after the end of a path."""
     node: Path = ()
     while tokens := listed(draft, node, trunk):
         emitted = pick(solver(*world.pair(node), tokens))
@@ -171,19 +122,18 @@ def walked(pick: Pick, world: World, draft: Draft, trunk: int, solver: Solver) -
     return node
 
 
-def depth_kept(draft: Draft, emitted: Path) -> int:
+def depth_kept(draft: DraftedPaths, emitted: Path) -> int:
     """How many of the emitted tokens were drafted."""
     return max(i for i in range(len(emitted) + 1) if any(path[:i] == emitted[:i] for path in draft if len(path) >= i))
 
 
-def completed(world: World, emitted: Emitted, length: int) -> Emitted:
-    """The law of texts of `length` tokens when the target goes on behind what was emitted."""
-    found: Emitted = {}
-    for start, chance in emitted.items():
-        for rest in product(range(world.size), repeat=length - len(start)):
-            text = (*start, *rest)
-            found[text] = found.get(text, ZERO) + chance * world.chance(rest, 0, start)
-    return {text: chance for text, chance in found.items() if chance}
+def completed(world: ContextTable, emitted: Emitted, length: int) -> Emitted:
+    """The distribution of texts of `length` tokens when the target goes on after what was emitted."""
+    return gathered(
+        ((*start, *rest), chance * world.chance(rest, 0, start))
+        for start, chance in emitted.items()
+        for rest in product(range(world.size), repeat=length - len(start))
+    )
 
 
 def distance(one: Emitted, other: Emitted) -> Fraction:
@@ -191,23 +141,22 @@ def distance(one: Emitted, other: Emitted) -> Fraction:
     return sum((abs(one.get(text, ZERO) - other.get(text, ZERO)) for text in {*one, *other}), ZERO) / 2
 
 
+def excess(p: Sequence[Fraction], q: Sequence[Fraction]) -> Law:
+    """(p - q)+, not normalised."""
+    return tuple(max(x - y, ZERO) for x, y in zip(p, q, strict=True))
+
+
 def shortfall(weight: Fraction, p: Law, q: Law) -> Law:
     """(w p - q)+, not normalised."""
-    return tuple(max(weight * x - y, ZERO) for x, y in zip(p, q, strict=True))
+    return excess([weight * x for x in p], q)
 
 
-def normalised(weights: Sequence[Fraction], otherwise: Law) -> Law:
-    """The law with these weights; `otherwise` where they are all 0."""
+def normalised(weights: Sequence[Fraction], otherwise: Law | None = None) -> Law:
+    """The distribution with these weights; `otherwise`, or 0 throughout, where they are all 0."""
     total = sum(weights, ZERO)
-    return tuple(weight / total for weight in weights) if total else otherwise
-
-
-def parents(draft: Draft) -> list[int]:
-    """The parent array of a draft's distinct nodes, root first."""
-    nodes = sorted({path[:depth] for path in draft for depth in range(len(path) + 1)}, key=lambda n: (len(n), n))
-    return [nodes.index(node[:-1]) if node else -1 for node in nodes]
+    return tuple(weight / total for weight in weights) if total else otherwise or (ZERO,) * len(weights)
 
 
 def words(law: Law) -> str:
-    """A law in a sentence."""
+    """A distribution in a sentence."""
     return "(" + ", ".join(map(str, law)) + ")"

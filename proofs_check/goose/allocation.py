@@ -1,4 +1,4 @@
-"""Proposition 2: how many branches stand beside each spine token.
+"""Proposition 2: the number of branches beside each spine token.
 
 The synergy term is a sum over k of w_k (1 - (1 - p_t)^b_k), w_k = p_s^{k-1} (1 - p_s), up to the factor 1 + E_ext.
 With p_s = r^j and 1 - p_t = r^q the slope ln p_s / ln(1 - p_t) of Eq. (2) is j/q, so everything stays rational:
@@ -15,13 +15,13 @@ from math import floor
 
 import sympy
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.walks import rates
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory import goose
 
 
 @dataclass(frozen=True)
-class Case:
+class SpineBudget:
     """p_s = root^j, 1 - p_t = root^q, L spine tokens and a budget of branches."""
 
     root: Fraction
@@ -47,7 +47,7 @@ class Case:
     def clipped(self) -> list[Fraction]:
         """max(0, level - (k - 1) slope) with the level that uses the budget."""
         for used in range(self.length, 0, -1):
-            line = Case(self.root, self.j, self.q, used, self.branches).line()
+            line = SpineBudget(self.root, self.j, self.q, used, self.branches).line()
             if line[-1] >= 0:
                 return line + [Fraction(0)] * (self.length - used)
         raise ArithmeticError("no level uses the budget")
@@ -72,17 +72,17 @@ def spread(parts: int, total: int) -> Iterator[tuple[int, ...]]:
         yield from ((first, *rest) for rest in spread(parts - 1, total - first))
 
 
-def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Case]:
+def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[SpineBudget]:
     """Cases with L + branches up to `size`, smallest first."""
     for total in range(2, size + 1):
         for length in range(1, total):
             for root, j, q in product(rates(roots), (1, 2, 3), (1, 2, 3)):
-                case = Case(root, j, q, length, total - length)
+                case = SpineBudget(root, j, q, length, total - length)
                 if case.s > case.t or not spine_better:
                     yield case
 
 
-def rounded(case: Case) -> list[int]:
+def rounded(case: SpineBudget) -> list[int]:
     """The clipped line rounded by largest remainders; of equal ones the shallower first."""
     line = case.clipped()
     widths = [floor(width) for width in line]
@@ -92,42 +92,27 @@ def rounded(case: Case) -> list[int]:
     return widths
 
 
-def best_widths(case: Case) -> tuple[int, ...]:
+def best_widths(case: SpineBudget) -> tuple[int, ...]:
     """The integer optimum by looking at every allocation."""
     return max(spread(case.length, case.branches), key=case.synergy)
 
 
-@claim("G-P2-MARG", source="Goose, E.2")
-def marginal(effort: int) -> Verdict:
-    """Adding one branch at node k raises the synergy term by p_s^{k-1} (1 - p_s) p_t (1 - p_t)^{b_k} (1 + E_ext); as
-    a derivative, -ln(1 - p_t) stands for p_t. Either way marginals are equal where b_k ln(1 - p_t) + (k - 1) ln p_s
-    is the same for all k: a line of slope -ln p_s / ln(1 - p_t).
-
-    The formula's symbols are lost from the text; this is the one reading under which E.2's next step follows.
-    """
+@claim("G-P2-MARG")
+def marginal(effort: int) -> Finding:
     t, b, s, k, level = sympy.symbols("t b s k level", positive=True)
     step = ((1 - (1 - t) ** (b + 1)) - (1 - (1 - t) ** b)) - t * (1 - t) ** b
     slope = sympy.diff(1 - (1 - t) ** b, b) + sympy.log(1 - t) * (1 - t) ** b
     exponent = (k - 1) * sympy.log(s) + (level - (k - 1) * sympy.log(s) / sympy.log(1 - t)) * sympy.log(1 - t)
     if any(sympy.simplify(one) != 0 for one in (step, slope, sympy.diff(exponent, k))):
         raise ArithmeticError("the marginal is another")
-    return Verdict(
-        "holds",
-        "Difference and derivative of 1 - (1 - p_t)^b, and the exponent along the line does not depend on k.",
-        "symbolic proof (sympy)",
-    )
+    return Finding("holds")
 
 
-@claim("G-P2-LIN", source="Goose, Proposition 2, Eq. (2)")
-def linear(effort: int) -> Verdict:
-    """Under sum b_k = b the synergy term is largest at b_k = b_1 - (k - 1) ln p_s / ln(1 - p_t), b_1 from the budget,
-    over real widths b_k, which as numbers of branches are at least 0.
-
-    0 < p_t < p_s < 1. The synergy term is that of Eq. (1), meaning (2).
-    """
+@claim("G-P2-LIN")
+def linear(effort: int) -> Finding:
     bad = smallest(cases(6, 5), lambda case: min(case.line()) < 0)
 
-    def certified(case: Case) -> bool:
+    def certified(case: SpineBudget) -> bool:
         """Equal marginals where there are branches, no larger ones where there are none: with concavity, optimal."""
         widths = case.clipped()
         # (j (k-1) + q b_k) is the logarithm of the marginal to the base root < 1: the smaller, the larger the marginal
@@ -135,7 +120,7 @@ def linear(effort: int) -> Verdict:
         inside = {one for one, width in zip(power, widths, strict=True) if width > 0}
         return sum(widths) == case.branches and len(inside) == 1 and min(power) == min(inside)
 
-    def unbeaten(case: Case) -> bool:
+    def unbeaten(case: SpineBudget) -> bool:
         """No allocation in steps of 1/q does better."""
         best = case.synergy(case.clipped())
         grid = spread(case.length, case.branches * case.q)
@@ -149,25 +134,17 @@ def linear(effort: int) -> Verdict:
         if all((width * case.q).denominator == 1 for width in case.clipped())
     )
     tried = every(rational, unbeaten)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The derivation forgets b_k >= 0: deep down the line is negative, and dropping the negative widths "
-        "overspends the budget. Proof of the repair: the term is concave and grows in each width; at the clipped "
-        "line the marginals of all b_k > 0 equal one number m > 0 and those of b_k = 0 are at most m, so by the "
-        "tangents any other widths within the budget gain at most m (sum x_k - sum b_k) <= 0. The marginals were so "
-        f"in {count} cases with rational slopes, and in {tried} cases no widths on a grid did better.",
-        f"proof in words; the certificate exactly for L + branches <= {size}; enumeration for L + branches <= "
-        f"{5 + effort}",
+        {"count": count, "tried": tried, "size": size, "enumerated": 5 + effort},
         {**bad.shown(), "slope": Fraction(bad.j, bad.q), "eq_2": bad.line(), "clipped": bad.clipped()},
-        "Over real widths b_k >= 0 the optimum is b_k = max(0, beta - (k - 1) ln p_s / ln(1 - p_t)), beta such that "
-        "the widths sum to the budget.",
     )
 
 
 @second("G-P2-LIN")
-def linear_again(verdict: Verdict) -> str:
+def linear_again(finding: Finding) -> None:
     """The library's two lines, and the derivative at the edge of what is allowed, by sympy."""
-    case = verdict.counterexample or {}
+    case = finding.case
     s, t, (first, last) = case["p_s"], case["p_t"], case["clipped"]
     found = goose.allocate(s, t, case["spine_length"], case["branches"])
     assert all(abs(x - float(y)) < 1e-12 for x, y in zip(found.linear, case["eq_2"], strict=True))
@@ -178,63 +155,44 @@ def linear_again(verdict: Verdict) -> str:
     keep, rate = sympy.Rational(str(1 - t)), sympy.Rational(str(s))
     value = (1 - rate) * ((1 - keep**x) + rate * (1 - keep ** (case["branches"] - x)))
     assert sympy.simplify(sympy.diff(value, x).subs(x, first)).is_positive
-    return (
-        "spectheory's allocate, from logarithms, gives both lines; sympy's derivative still rises where the clipped "
-        "line stops and the second width would turn negative."
-    )
 
 
-@claim("G-P2-INT", source="Goose, Proposition 2, Eq. (2), and Key quantities", stated=False)
-def integral(effort: int) -> Verdict:
-    """Eq. (2) gives the optimal branch widths, which are numbers of tokens: as they stand, or each rounded to the
-    nearest whole number.
-
-    0 < p_t < p_s < 1, and only cases where Eq. (2) has no negative width.
-    """
-
-    def legal() -> Iterator[Case]:
+@claim("G-P2-INT")
+def integral(effort: int) -> Finding:
+    def legal() -> Iterator[SpineBudget]:
         return (case for case in cases(9, 3) if min(case.line()) >= 0)
 
-    def nearest(case: Case) -> list[int]:
+    def nearest(case: SpineBudget) -> list[int]:
         return [floor(width + Fraction(1, 2)) for width in case.line()]
 
-    def no_tie(case: Case) -> bool:
+    def no_tie(case: SpineBudget) -> bool:
         return all((2 * width).denominator != 1 or width.denominator == 1 for width in case.line())
 
     bad = smallest(legal(), lambda case: any(width.denominator > 1 for width in case.line()))
     over = smallest(legal(), lambda case: no_tie(case) and sum(nearest(case)) != case.branches)
     size = 6 + effort
 
-    def repaired(case: Case) -> bool:
+    def repaired(case: SpineBudget) -> bool:
         widths = rounded(case)
         return sum(widths) == case.branches and case.synergy(widths) == case.synergy(best_widths(case))
 
     count = every(cases(size, 3, spine_better=False), repaired)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The line is seldom whole, and rounding each width by itself can miss the budget (in `nearest`). Proof of "
-        "the repair: the term is a sum of gains p_s^{k-1} (1 - p_s) p_t (1 - p_t)^b which fall with b, so the "
-        "largest gains, as many as there are branches, are optimal. Those above any one threshold are ceil(beta - "
-        "delta - (k - 1) slope) at each k, none where that is negative, with 0 <= delta <= 1 as both sum to the "
-        "budget: the clipped line of level beta, with those rounded up whose fraction exceeds delta, the others "
-        f"down. Equal fractions are equal gains. So it was in {count} cases with rational slopes, against every "
-        "allocation.",
-        f"proof in words; enumeration of all allocations for L + branches <= {size}",
+        {"count": count, "size": size},
         {
             **bad.shown(),
             "eq_2": bad.line(),
             "integer_optimum": best_widths(bad),
             "nearest": {**over.shown(), "eq_2": over.line(), "rounded": nearest(over), "optimum": best_widths(over)},
         },
-        "An integer optimum is the clipped line max(0, beta - (k - 1) slope), rounded by largest remainders; as good a "
-        "one is found by giving each branch in turn to the node where it gains most.",
     )
 
 
 @second("G-P2-INT")
-def integral_again(verdict: Verdict) -> str:
+def integral_again(finding: Finding) -> None:
     """The library's greedy allocation in Fractions."""
-    case = verdict.counterexample or {}
+    case = finding.case
     for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
         found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
         assert found.synergy(found.widths) == found.synergy(optimum)
@@ -245,4 +203,3 @@ def integral_again(verdict: Verdict) -> str:
         if one.length == one.branches:
             found = goose.allocate(one.s, one.t, one.length, one.branches)
             assert found.synergy(found.widths) == found.synergy(rounded(one))
-    return "spectheory's allocate, which takes the largest gain each time, in exact arithmetic, up to 6 and 6."

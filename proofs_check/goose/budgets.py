@@ -1,16 +1,18 @@
-"""The most that a budget can buy under a committed walk, meaning (2): accepted tokens, the bonus token left out.
+"""The largest yield of a budget under a committed walk, meaning (2): accepted tokens without the bonus token.
 
-Entry n of each list is for n nodes. A forest is its first tree and, should that one's root fail, the others; so the
-best of all forests obeys a recursion over the size of the first tree, and nothing is left to a heuristic.
+Entry n of each list is for n nodes. A forest is its first tree and, if the root of that tree is rejected, the other
+trees; so the best of all forests follows from a recursion over the size of the first tree, without a heuristic.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
+from heapq import heappop, heappush
 
-from proofs_check.goose.walks import Shape, pairs
+from proofs_check.goose.walks import TwoSourceTree, pairs
 
 
 @cache
@@ -25,10 +27,15 @@ def one_source(t: Fraction, n: int) -> tuple[Fraction, ...]:
 @cache
 def two_sources(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     """The best trees of a spine with rate s, of any length, none included, and branches with rate t of any shape."""
-    off, best = one_source(t, n), [Fraction(0)]
-    for size in range(1, n + 1):
-        with_spine = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
-        best.append(max(off[size], *with_spine))
+    return _with_spine(s, one_source(t, n))
+
+
+def _with_spine(s: Fraction, off: Sequence[Fraction]) -> tuple[Fraction, ...]:
+    """The best trees of a spine with rate s and branches that are worth `off`."""
+    best = [Fraction(0)]
+    for size in range(1, len(off)):
+        forked = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
+        best.append(max(off[size], *forked))
     return tuple(best)
 
 
@@ -44,11 +51,7 @@ def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     fan = [Fraction(0)]
     for size in range(1, n + 1):
         fan.append(max(chain[first] + (1 - t) * fan[size - first] for first in range(1, size + 1)))
-    best = [Fraction(0)]
-    for size in range(1, n + 1):
-        with_spine = (s * (1 + best[first]) + (1 - s) * fan[size - 1 - first] for first in range(size))
-        best.append(max(fan[size], *with_spine))
-    return tuple(best)
+    return _with_spine(s, fan)
 
 
 @cache
@@ -62,6 +65,33 @@ def free_extensions(s: Fraction, t: Fraction, depth: int, n: int) -> tuple[Fract
     return tuple(best)
 
 
+@dataclass(frozen=True)
+class Best:
+    """A best tree: its spine's tokens, the depth of its deepest node, its accepted tokens."""
+
+    spine: int
+    depth: int
+    accepted: Fraction
+
+
+def best_first(s: Fraction, t: Fraction, n: int) -> Best:
+    """The n nodes of largest value; of equal ones the spine's first, then the shallower."""
+    offers = [(-s, False, 1), (-(1 - s) * t, True, 1)]  # -value, off the spine, depth
+    taken = []
+    for _ in range(n):
+        negated, off, depth = offer = heappop(offers)
+        taken.append(offer)
+        if off:
+            heappush(offers, (negated * t, True, depth + 1))
+            heappush(offers, (negated * (1 - t), True, depth))
+        else:
+            heappush(offers, (negated * s, False, depth + 1))
+            heappush(offers, (negated * (1 - s) * t, True, depth + 1))
+    return Best(
+        sum(not off for _, off, _ in taken), max(one[2] for one in taken), -sum((one[0] for one in taken), Fraction(0))
+    )
+
+
 def pld(s: Fraction, n: int) -> Fraction:
     """A chain of n spine tokens."""
     return sum((s**k for k in range(1, n + 1)), Fraction(0))
@@ -72,7 +102,7 @@ def budgets(largest: int, most: int) -> Iterator[tuple[int, Fraction, Fraction]]
     return ((n, s, t) for n in range(1, most + 1) for s, t in pairs(largest))
 
 
-def best_one_source_tree(t: Fraction, n: int) -> Shape:
+def best_one_source_tree(t: Fraction, n: int) -> TwoSourceTree:
     """A tree of `one_source` with its nodes; of equal sizes of the first tree the largest."""
     best, parent = one_source(t, n), [-1]
 
@@ -85,16 +115,16 @@ def best_one_source_tree(t: Fraction, n: int) -> Shape:
             size -= 1 + first
 
     hang(0, n)
-    return Shape(tuple(parent), (True,) + (False,) * n)
+    return TwoSourceTree(tuple(parent), (True,) + (False,) * n)
 
 
-def upgraded(shape: Shape) -> Shape:
+def upgraded(shape: TwoSourceTree) -> TwoSourceTree:
     """The same tree with the path of first children turned into a spine."""
     spine, node = list(shape.spine), 0
     while below := shape.children[node]:
         node = below[0]
         spine[node] = True
-    return Shape(shape.parent, tuple(spine))
+    return TwoSourceTree(shape.parent, tuple(spine))
 
 
 def chain_trees(n: int) -> Iterator[list[list[int]]]:
@@ -118,13 +148,3 @@ def chain_trees(n: int) -> Iterator[list[list[int]]]:
                     yield from ([fan, *rest] for rest in below(left - here - 1))
 
     return below(n)
-
-
-def chain_tree(fans: list[list[int]]) -> Shape:
-    """That tree with its nodes."""
-    length = len(fans) - 1
-    parent = list(range(-1, length))
-    for node, fan in enumerate(fans):
-        for tokens in fan:
-            parent += [node, *range(len(parent), len(parent) + tokens - 1)]
-    return Shape(tuple(parent), tuple(node <= length for node in range(len(parent))))

@@ -1,4 +1,4 @@
-"""Eq. (2) where spine tokens are correlated: where the spine breaks, and where the best branches then stand."""
+"""Eq. (2) for correlated spine tokens: where the first mismatch is, and where the best branches then are."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, product
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import spread
-from proofs_check.goose.correlation import Joint, simulated, together
+from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 
-Case = tuple[tuple[Fraction, ...], Fraction, int]
+SpineChances = tuple[tuple[Fraction, ...], Fraction, int]
 """The chance of each spine token given that all before it are right, p_t, and the number of branches."""
 
 
@@ -33,19 +33,19 @@ def best_widths(chances: Sequence[Fraction], t: Fraction, branches: int) -> list
     return [sum(k == at for _, k in gains[:branches]) for at in range(len(chances))]
 
 
-def independent(case: Case) -> Case:
+def independent(case: SpineChances) -> SpineChances:
     """The same with all tokens independent, of the first one's rate."""
     chances, t, branches = case
     return (chances[0],) * len(chances), t, branches
 
 
 def no_later(chances: Sequence[Fraction]) -> bool:
-    """Whether the first wrong token, if there is one, comes no later in law than among independent tokens."""
+    """Whether the first wrong token, if there is one, is stochastically no later than among independent tokens."""
     ours, theirs = breaks(chances), breaks([chances[0]] * len(chances))
     return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def conservative(case: Case) -> bool:
+def conservative(case: SpineChances) -> bool:
     """Whether the best widths have no fewer branches on the first k nodes than those for independent tokens."""
     ours, theirs = best_widths(*case), best_widths(*independent(case))
     if ours is None or theirs is None:
@@ -53,15 +53,15 @@ def conservative(case: Case) -> bool:
     return all(a >= b for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def joint(chances: Sequence[Fraction]) -> Joint | None:
-    """A law with these chances in which each token is right with the first one's probability, pairs correlated.
+def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
+    """A distribution with these chances where each token is right with the probability of the first, pairs correlated.
 
-    Behind a wrong token each is right by a coin of its own. None where a pair is less often right than independent.
+    After a wrong token each is right independently. None where a pair is right less often than an independent pair.
     """
     s, law, reached = chances[0], {(): Fraction(1)}, Fraction(1)
     for chance in chances:
         other = (s - reached * chance) / (1 - reached) if reached < 1 else Fraction(0)
-        new: Joint = {}
+        new: SpineOutcomes = {}
         for right, weight in law.items():
             coin = chance if all(right) else other
             new |= {(*right, True): weight * coin, (*right, False): weight * (1 - coin)}
@@ -70,7 +70,7 @@ def joint(chances: Sequence[Fraction]) -> Joint | None:
     return law if all(together(law, pair) >= s * s for pair in pairs) else None
 
 
-def cases(length: int, largest: int, most: int) -> Iterator[Case]:
+def cases(length: int, largest: int, most: int) -> Iterator[SpineChances]:
     """Spines of that many tokens, each no less likely than the first given that all before it are right."""
     for t, s in product(rates(largest), rates(largest)):
         later = [c for c in (*rates(largest), Fraction(1)) if c >= s]
@@ -79,31 +79,20 @@ def cases(length: int, largest: int, most: int) -> Iterator[Case]:
                 yield (s, *rest), t, branches
 
 
-@claim("G-P2-CORR", source="Goose, remark after Proposition 2")
-def remark(effort: int) -> Verdict:
-    """Positive correlation along the spine "concentrates mismatches earlier, making the allocation conservative".
-
-    Read: each spine token is right with probability p_s, any two together with p_s^2 or more, and each given that all
-    before it are right with p_s or more. Then the first mismatch, if there is one, comes no later in law than with
-    independent tokens; and the best widths have, on the first k nodes for each k, no fewer branches than the best for
-    independent tokens. Branches of one token, 0 < p_t < p_s < 1.
-    """
+@claim("G-P2-CORR")
+def remark(effort: int) -> Finding:
     late = smallest(cases(3, 3, 1), lambda case: not no_later(case[0]))
     chances, t, branches = smallest(cases(3, 4, 4), lambda case: not conservative(case))
     count = every(cases(2, 4 + effort, 6), lambda case: no_later(case[0]) and conservative(case))
 
-    def first(case: Case) -> bool:
+    def first(case: SpineChances) -> bool:
         ours, theirs = breaks(case[0]), breaks(independent(case)[0])
         return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
 
     wider = every(cases(3, 4, 1), first)
-    return Verdict(
+    return Finding(
         "corrected",
-        "The second token breaks the spine less often, and what has not broken there can break at the third: more "
-        "often than among independent tokens, and then branches belong there. With two tokens the first break has the "
-        f"probability 1 - p_s either way and the second a smaller one: so in {count} cases. With three the share of "
-        f"the first among all breaks was never smaller in {wider} cases, as a_3 >= p_s^3.",
-        f"counterexamples by search; enumeration for two tokens with denominators <= {4 + effort} and up to 6 branches",
+        {"count": count, "wider": wider, "size": 4 + effort},
         {
             "chance_given_all_before": chances,
             "p_t": t,
@@ -114,16 +103,13 @@ def remark(effort: int) -> Verdict:
             "best_widths_independent": best_widths(*independent((chances, t, branches))),
             "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
         },
-        "Both hold for two spine tokens. For more, the share of the first token among mismatches does not fall where "
-        "a_L >= p_s^L, and no more follows: the best widths are those of Proposition 2 with the probability of a break "
-        "at token k, a_{k-1} - a_k, in the place of p_s^{k-1} (1 - p_s).",
     )
 
 
 @second("G-P2-CORR")
-def remark_again(verdict: Verdict) -> str:
-    """Every allocation, valued by the walk over every outcome of a law with such tokens."""
-    case = verdict.case
+def remark_again(finding: Finding) -> None:
+    """Every allocation, evaluated by the walk over every outcome of a distribution of such tokens."""
+    case = finding.case
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (
         (case["chance_given_all_before"], case["best_widths"]),
@@ -136,4 +122,3 @@ def remark_again(verdict: Verdict) -> str:
         assert [parts for parts, value in values.items() if value == max(values.values())] == [tuple(widths)]
     ours, theirs = case["best_widths"], case["best_widths_independent"]
     assert any(sum(ours[:k]) < sum(theirs[:k]) for k in (1, 2))
-    return "all allocations valued by the walk, outcome by outcome, under a law of tokens that are alike one by one."

@@ -9,15 +9,15 @@ from typing import Any
 
 import sympy
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.bound import Setting, eq_1
 from proofs_check.goose.walks import chains, coins, pairs, rates, walked
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 
-Joint = dict[tuple[bool, ...], Fraction]
-"""The law of which spine tokens are right."""
+SpineOutcomes = dict[tuple[bool, ...], Fraction]
+"""The distribution of which spine tokens are right."""
 
 
-def pair_law(s: Fraction, both: Fraction) -> Joint:
+def pair_law(s: Fraction, both: Fraction) -> SpineOutcomes:
     """Two spine tokens, each right with probability s, both with probability `both`; s^2 were they independent."""
     return {
         (True, True): both,
@@ -27,8 +27,8 @@ def pair_law(s: Fraction, both: Fraction) -> Joint:
     }
 
 
-def simulated(joint: Joint, t: Fraction, setting: Setting) -> Fraction:
-    """E[tau] of the committed walk, outcome by outcome: the spine from its law, the branches' tokens independent."""
+def simulated(joint: SpineOutcomes, t: Fraction, setting: Setting) -> Fraction:
+    """E[tau] of the committed walk, outcome by outcome; spine tokens by their distribution, others independent."""
     tree = chains(*setting)
     length = len(setting[0])
     free = len(tree.parent) - 1 - length
@@ -38,7 +38,7 @@ def simulated(joint: Joint, t: Fraction, setting: Setting) -> Fraction:
     return total
 
 
-def exact(joint: Joint, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
+def exact(joint: SpineOutcomes, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
     """The repaired statement: Eq. (1) and a correction for each spine depth."""
     widths, depth = setting
     chain = sum((t**j for j in range(depth)), Fraction(0))
@@ -49,7 +49,7 @@ def exact(joint: Joint, s: Fraction, t: Fraction, setting: Setting) -> Fraction:
     return total
 
 
-XOR: Joint = {
+XOR: SpineOutcomes = {
     (True, True, False): Fraction(1, 4),
     (True, False, True): Fraction(1, 4),
     (False, True, True): Fraction(1, 4),
@@ -58,7 +58,7 @@ XOR: Joint = {
 """Three tokens of which two or none are right: each with 1/2, each two independent, never all three."""
 
 
-def together(joint: Joint, tokens: Sequence[int]) -> Fraction:
+def together(joint: SpineOutcomes, tokens: Sequence[int]) -> Fraction:
     """The probability that all of these tokens are right."""
     return sum((weight for right, weight in joint.items() if all(right[token] for token in tokens)), Fraction(0))
 
@@ -108,19 +108,13 @@ def _below(case: tuple[Setting, Fraction, Fraction, Fraction]) -> bool:
     return simulated(pair_law(s, both), t, setting) < eq_1(s, t, *setting)
 
 
-@claim("G-P1-CORR", source="Goose, Section 3, heterogeneous acceptance model, and the remark after Proposition 2")
-def correlation(effort: int) -> Verdict:
-    """Positive correlation of consecutive spine acceptances only makes Eq. (1) tighter: with each spine token right
-    with probability p_s and every correlation at least 0, the yield stays at least Eq. (1) and comes no further from
-    it.
-
-    Meaning (2), under which Eq. (1) is exact without correlation; the branches' tokens stay independent, 0 < p_t < p_s.
-    """
+@claim("G-P1-CORR")
+def correlation(effort: int) -> Finding:
     setting, s, t, both = smallest(_cases(), _below)
     loose = smallest(_cases(), lambda c: simulated(pair_law(c[1], c[3]), c[2], c[0]) > eq_1(c[1], c[2], *c[0]))
 
-    def laws() -> Iterator[tuple[Joint, Fraction, Setting]]:
-        """Every law of two or three tokens on a grid, correlated or not, equal rates or not."""
+    def laws() -> Iterator[tuple[SpineOutcomes, Fraction, Setting]]:
+        """Every distribution of two or three tokens on a grid, correlated or not, equal rates or not."""
         for length, parts in ((2, 3 + effort), (3, 2)):
             outcomes = list(product((False, True), repeat=length))
             for counts in product(range(parts + 1), repeat=len(outcomes)):
@@ -129,17 +123,9 @@ def correlation(effort: int) -> Verdict:
                     yield joint, Fraction(2, 3), ((1,) * length, 2 if length == 2 else 1)
 
     count = every(laws(), lambda c: all(simulated(c[0], c[1], c[2]) == exact(c[0], s, c[1], c[2]) for s in rates(3)))
-    return Verdict(
+    return Finding(
         "false",
-        "Eq. (1) is exact for independent tokens, so it cannot become tighter. Correlation makes deep breaks of the "
-        "spine rarer: a gain of spine tokens, and a loss of the branches that wait there. Where a branch is worth "
-        "more than the spine token, Q(b_k)(1 + E_ext) > 1, the yield falls below the bound (the counterexample; "
-        "with one branch at each spine token in `one_branch_at_each`); "
-        f"elsewhere it moves away above it (in `looser`). For three tokens positive pairs are not even enough for the "
-        "spine's own term: in `pairs_only` each two are right together as often as independent ones or more often, "
-        f"all three less often than p_s^3. The statement in its place held for {count} laws, correlated in any way.",
-        "counterexample by search, valued outcome by outcome; enumeration of all laws on two and three spine tokens "
-        f"whose probabilities are multiples of 1/{3 + effort} and 1/2",
+        {"count": count, "size": 3 + effort},
         {
             "p_s": s,
             "p_t": t,
@@ -153,18 +139,13 @@ def correlation(effort: int) -> Verdict:
             "pairs_only": pairs_only(),
             "looser": {"p_s": loose[1], "p_t": loose[2], "both_spine_tokens_right": loose[3], "widths": loose[0][0]},
         },
-        "With a_k the probability that the first k spine tokens are right, the yield is Eq. (1) + sum_k (a_k - p_s^k) "
-        "(1 - (Q(b_k) - Q(b_{k+1})) (1 + E_ext)), Q(b_{L+1}) = 0. So Eq. (1) stays a lower bound if a_k >= p_s^k for "
-        "all k and no (Q(b_k) - Q(b_{k+1})) (1 + E_ext) exceeds 1. For two tokens the first says that their "
-        "correlation is not negative; from three on correlations of pairs do not give it. It follows where each token "
-        "is right with probability p_s or more given that all before it are.",
     )
 
 
 @second("G-P1-CORR")
-def correlation_again(verdict: Verdict) -> str:
+def correlation_again(finding: Finding) -> None:
     """Symbols: where each break of the spine leaves the walk, against the repaired statement."""
-    case = verdict.counterexample or {}
+    case = finding.case
     for length in (1, 2, 3, 4):
         s, c = sympy.symbols("s c")
         a = [sympy.Integer(1), *sympy.symbols(f"a1:{length + 1}")]
@@ -188,7 +169,3 @@ def correlation_again(verdict: Verdict) -> str:
             covariance = sum(w * (a - half) * (b - half) for w, a, b in zip(weights, one, other, strict=True))
             assert covariance == law["pair"] - half**2 >= 0
         assert law["all"] == law["law"].get("111", 0) < half**3
-    return (
-        "the identity in symbols for up to 4 spine tokens; both cases summed over the places of the break; "
-        "covariances of the pairs."
-    )

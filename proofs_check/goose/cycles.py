@@ -1,4 +1,4 @@
-"""What tokens per cycle say about the number of cycles."""
+"""The number of cycles that follows from the tokens per cycle."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.goose.walks import Shape, coins, pairs, reached, shapes, walked
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.goose.walks import TwoSourceTree, coins, pairs, reached, shapes, walked
 
 Law = dict[int, Fraction]
-"""Of the tokens of one cycle."""
+"""The distribution of the tokens of one cycle."""
 
 
 def cycles_of(text: int, tokens: Sequence[int]) -> int:
@@ -22,14 +22,14 @@ def cycles_of(text: int, tokens: Sequence[int]) -> int:
 
 
 def expected_cycles(law: Law, text: int) -> list[Fraction]:
-    """For 0, 1, ..., `text` tokens where cycles are drawn one like the other."""
+    """For 0, 1, ..., `text` tokens if cycles are identically distributed."""
     mean = [Fraction(0)]
     for left in range(1, text + 1):
         mean.append(1 + sum((w * mean[max(0, left - n)] for n, w in law.items()), Fraction(0)))
     return mean
 
 
-def law_of(shape: Shape, s: Fraction, t: Fraction) -> Law:
+def law_of(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Law:
     """Tokens of one cycle of the committed walk, outcome by outcome."""
     law: Law = {}
     for right, weight in coins(shape.rates(s, t)):
@@ -59,31 +59,25 @@ def _slower(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
     return cycles_of(len(case[0]), case[0]) > cycles_of(len(case[1]), case[1])
 
 
-def _drawn() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+def _drawn() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
     for n, (s, t) in product((2, 3), pairs(4)):
         yield from ((one, other, s, t) for one, other in product(shapes(n), repeat=2))
 
 
-def _slower_in_mean(case: tuple[Shape, Shape, Fraction, Fraction]) -> bool:
+def _slower_in_mean(case: tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]) -> bool:
     one, other, s, t = case
     laws = law_of(one, s, t), law_of(other, s, t)
     return mean(laws[0]) >= mean(laws[1]) and expected_cycles(laws[0], 2)[2] > expected_cycles(laws[1], 2)[2]
 
 
-def _wald(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _wald(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     shape, rates = case
     law = law_of(shape, *rates)
     return all(n <= c * mean(law) <= n + max(law) - 1 for n, c in enumerate(expected_cycles(law, 20)) if n)
 
 
-@claim("G-P4-CYCLES", source="Goose, Proposition 4, remark, and Section 5.1", stated=False)
-def fewer_cycles(effort: int) -> Verdict:
-    """Where one method's cycles yield at least as many tokens as another's, it needs at most as many cycles for a
-    text.
-
-    Read in two ways: at every position of a text, and in expectation for a text of fixed length whose cycles are
-    drawn one like the other (meaning (2), trees of one budget).
-    """
+@claim("G-P4-CYCLES")
+def fewer_cycles(effort: int) -> Finding:
     more, less = smallest(_texts(5), _slower)
     one, other, s, t = smallest(_drawn(), _slower_in_mean)
     kept = every(
@@ -92,14 +86,9 @@ def fewer_cycles(effort: int) -> Verdict:
     )
 
     trees = every(product((shape for n in (1, 2, 3, 4) for shape in shapes(n)), pairs(3 + effort)), _wald)
-    return Verdict(
+    return Finding(
         "corrected",
-        "A longer step may end where the next one is short; and for a text of fixed length what counts is to fall "
-        "short of it rarely, not the mean. Where a later start never ends earlier, for either method, the better one "
-        f"is never behind, by induction over cycles ({kept} pairs of methods). Wald: cycles drawn one like the other "
-        f"have E[cycles] E[tau] = E[tokens emitted], from N to N + max tau - 1 ({trees} trees, N <= 20).",
-        f"counterexamples by search; enumeration of all texts of up to {4 + effort} tokens; exact recursion over the "
-        "text",
+        {"kept": kept, "trees": trees, "size": 4 + effort},
         {"tokens_at_each_position": more, "of_the_other": less}
         | {"cycles": cycles_of(len(more), more), "cycles_of_the_other": cycles_of(len(less), less)}
         | {
@@ -110,16 +99,13 @@ def fewer_cycles(effort: int) -> Verdict:
                 "of_the_other": expected_cycles(law_of(other, s, t), 2)[2],
             }
         },
-        "On one text, fewer or as many cycles follow if in one of the methods a cycle that starts later never ends "
-        "earlier. For cycles drawn alike and a text of N tokens, N / E[tau] <= E[cycles] <= (N + max tau - 1) / "
-        "E[tau], so the larger E[tau] wins on long texts.",
     )
 
 
 @second("G-P4-CYCLES")
-def fewer_cycles_again(verdict: Verdict) -> str:
+def fewer_cycles_again(finding: Finding) -> None:
     """Positions as a graph whose edges are cycles; the drawn case from the probability to need a second cycle."""
-    case = verdict.counterexample or {}
+    case = finding.case
     for tokens, count in (
         (case["tokens_at_each_position"], case["cycles"]),
         (case["of_the_other"], case["cycles_of_the_other"]),
@@ -135,7 +121,7 @@ def fewer_cycles_again(verdict: Verdict) -> str:
         (drawn["tree"], drawn["tau"], drawn["cycles"]),
         (drawn["other"], drawn["tau_of_the_other"], drawn["of_the_other"]),
     ):
-        shape = Shape(tuple(tree["parent"]), tuple(n in (0, *tree["spine_nodes"]) for n in range(len(tree["parent"]))))
+        shape = TwoSourceTree.of_case(tree)
         nothing = Fraction(1)
         for child in shape.children[0]:
             nothing *= 1 - (drawn["p_s"] if shape.spine[child] else drawn["p_t"])
@@ -143,4 +129,3 @@ def fewer_cycles_again(verdict: Verdict) -> str:
         assert 1 + nothing == count
     assert drawn["tau"] >= drawn["tau_of_the_other"]
     assert drawn["cycles"] > drawn["of_the_other"]
-    return "cycles counted backwards from the end of the text; the chance of a second cycle for the drawn case."

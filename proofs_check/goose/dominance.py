@@ -1,4 +1,4 @@
-"""Proposition 3 and what leans on it: two sources against one, for the same number of drafted nodes."""
+"""Proposition 3 and its consequences: two sources against one, for the same number of drafted nodes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from functools import cache
 from itertools import product
 from typing import Any
 
+from proofs_check.claims import Finding, claim, every, second
 from proofs_check.goose.budgets import (
     best_one_source_tree,
-    chain_tree,
     chain_trees,
     free_extensions,
     one_source,
@@ -18,21 +18,15 @@ from proofs_check.goose.budgets import (
     two_sources,
     upgraded,
 )
-from proofs_check.goose.walks import Shape, committed, pairs, rates, reached, shapes
-from proofs_check.verdict import Verdict, claim, every, second
+from proofs_check.goose.walks import TwoSourceTree, chain_tree, committed, pairs, rates, reached, shapes
 from spectheory import goose
 
 CLOSE = (11, Fraction(7, 15), Fraction(6, 13))
-"""Budget, p_s, p_t: found by search, no smaller budget and at this one no smaller denominator having one."""
+"""Budget, p_s, p_t: found by search; smaller budgets, and smaller denominators for this one, have no such case."""
 PAPER = (60, Fraction(31, 100), Fraction(3, 10), 6)
 """The paper's budget and branch depth."""
 UPGRADED = (11, Fraction(3, 7), Fraction(2, 5))
-"""Where the upgraded tree of E.3 beats every spine with chains: found in the same way, denominators up to 12."""
-
-
-def shape_of(found: goose.SpineTree) -> Shape:
-    """A tree of the library's."""
-    return Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+"""Where the upgraded tree of E.3 beats every spine with chains: found in the same way with denominators up to 12."""
 
 
 def compared(n: int, s: Fraction, t: Fraction) -> dict[str, Any]:
@@ -60,7 +54,7 @@ def again_by_trees(case: dict[str, Any]) -> int:
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["best_one_source"]
-    found = shape_of(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
     assert committed(found, t, t) == case["best_one_source"]
     return count
 
@@ -80,15 +74,8 @@ def recursion_is_exact(effort: int) -> int:
     )
 
 
-@claim("G-P1-SPECIAL", source="Goose, Section 3, after Proposition 1")
-def special_cases(effort: int) -> Verdict:
-    """As the spine tree includes the pure chain and a near-pure tree of transitions as special cases, its yield, the
-    best of its family, never falls below either alone: a chain of B spine tokens, the best tree of B transition
-    tokens.
-
-    The family is that of Eq. (1), taken generously: a spine of any length, chains of any number and length at any of
-    its nodes, the last one included. 0 < p_t < p_s < 1, meaning (2).
-    """
+@claim("G-P1-SPECIAL")
+def special_cases(effort: int) -> Finding:
     case = compared(*CLOSE)
     small = none_smaller(8 + 8 * effort)
     recursion = recursion_is_exact(effort)
@@ -96,35 +83,22 @@ def special_cases(effort: int) -> Verdict:
         product(range(1, 11 + 10 * effort), pairs(5)),
         lambda c: two_sources(*c[1], c[0])[c[0]] >= max(one_source(c[1][1], c[0])[c[0]], pld(c[1][0], c[0])),
     )
-    return Verdict(
+    return Finding(
         "corrected",
-        "The family has the chain, but its branches do not fork, and the best tree of one source does: near-pure is "
-        f"not enough once p_s is near p_t. {CLOSE[0]} nodes are the fewest: below, {small} cases have a spine with "
-        "chains as good. All trees of two sources include both special cases, so their best is at least either; so "
-        f"it was in {both} cases, by a recursion that agrees with all trees in {recursion} cases.",
-        f"stored counterexample, valued at each run; enumeration for B <= {10 + 10 * effort}, denominators <= 5",
+        {"close": CLOSE[0], "small": small, "both": both, "recursion": recursion, "budget": 10 + 10 * effort},
         case,
-        "The best of all trees of two sources (spectheory.goose.optimal_tree), forked branches included, never "
-        "yields less than either source alone.",
     )
 
 
 @second("G-P1-SPECIAL")
-def special_cases_again(verdict: Verdict) -> str:
+def special_cases_again(finding: Finding) -> dict[str, Any]:
     """Every tree of the family, one by one."""
-    count = again_by_trees(verdict.counterexample or {})
-    return f"all {count} spines with chains of that budget valued one by one, and spectheory's tree outcome by outcome."
+    count = again_by_trees(finding.case)
+    return {"count": count}
 
 
-@claim("G-P3-DOM", source="Goose, Proposition 3, Eq. (3), and E.3")
-def dominance(effort: int) -> Verdict:
-    """For p_s > p_t and any budget that allows L >= 2, the spine tree with the branches of Eq. (2) yields strictly
-    more than the best tree of one source, all of whose tokens have the rate p_t (E.3), of the same budget.
-
-    The spine tree is taken at its best: any L, any integer widths, chains of any lengths. Its budget counts every
-    node; for the paper's 60 nodes also as Proposition 1 prints it, with 6-token chains of which one token is charged.
-    Meaning (2), 0 < p_t < p_s < 1.
-    """
+@claim("G-P3-DOM")
+def dominance(effort: int) -> Finding:
     case = compared(*CLOSE)
     n, s, t, depth = PAPER
     one, printed = one_source(t, n)[n], free_extensions(s, t, depth, n)[n]
@@ -137,51 +111,41 @@ def dominance(effort: int) -> Verdict:
         product(range(1, most + 1), pairs(6)),
         lambda c: two_sources(*c[1], c[0])[c[0]] > one_source(c[1][1], c[0])[c[0]],
     )
-    return Verdict(
+    return Finding(
         "corrected",
-        f"Where p_s is near p_t, branches that fork are worth more than the spine. {n} nodes, p_s = {s}, p_t = {t}: "
-        f"one source {float(1 + one):.3f}, a spine with chains at most "
-        f"{float(1 + spine_with_chains(s, t, n)[n]):.3f}, and {float(1 + printed):.3f} if its extension tokens are "
-        f"free. Below {CLOSE[0]} nodes there is no case ({small} limits p_s = p_t). Proof of the repair: in a best "
-        "tree of one source siblings stand in falling order of what is below them: exchanging two neighbours that "
-        "do not gains p_t^2 times the difference. Exchange the root's first child, with W_1 below it, for a spine "
-        "token: the change is (p_s - p_t) (1 + W_1 - R), R <= Q (1 + W_1) < 1 + W_1 being what its siblings yield. "
-        f"So a tree of two sources of the same budget is strictly better. Seen in {count} cases; the recursion "
-        f"agrees with all trees in {recursion} cases.",
-        "stored counterexample, valued at each run; proof in words of the repair; exact recursion over budgets for "
-        f"B <= {most}, denominators <= 6",
+        {
+            "n": n,
+            "s": s,
+            "t": t,
+            "best": 1 + one,
+            "spine": 1 + spine_with_chains(s, t, n)[n],
+            "printed_yield": 1 + printed,
+            "close": CLOSE[0],
+            "small": small,
+            "count": count,
+            "recursion": recursion,
+            "most": most,
+        },
         case | {"paper_budget": {"budget": n, "p_s": s, "p_t": t, "branch_depth": depth}},
-        "For p_s > p_t and every budget B >= 1 the best of all trees of two sources strictly beats the best tree of "
-        "rate p_t. Its shape follows from the rates by best-first search: spectheory.goose.optimal_tree.",
     )
 
 
 @second("G-P3-DOM")
-def dominance_again(verdict: Verdict) -> str:
+def dominance_again(finding: Finding) -> dict[str, Any]:
     """Every spine with chains one by one; the library's search at the paper's budget."""
-    case = verdict.counterexample or {}
+    case = finding.case
     count = again_by_trees(case)
     n, s, t = case["paper_budget"]["budget"], case["paper_budget"]["p_s"], case["paper_budget"]["p_t"]
-    both, one = (shape_of(goose.optimal_tree(rate, float(t), n)) for rate in (float(s), 0.0))
+    both, one = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (float(s), 0.0))
     assert reached(both, s, t) == 1 + two_sources(s, t, n)[n] > reached(one, t, t) == 1 + one_source(t, n)[n]
     depth = case["paper_budget"]["branch_depth"]
     ceiling = 1 + s / (1 - s) + sum(t**j for j in range(depth))
     assert ceiling < reached(one, t, t)
-    return (
-        f"all {count} spines with chains valued one by one; at the paper's budget spectheory's best-first trees "
-        f"yield what the recursion does, and Eq. (1) with Q = 1 and an endless spine, {float(ceiling):.3f}, bounds "
-        "every L and b."
-    )
+    return {"spines": count, "ceiling": ceiling}
 
 
-@claim("G-P3-STEP3", source="Goose, E.3, Step 3")
-def step_3(effort: int) -> Verdict:
-    """Reallocating the branches of the upgraded tree (the best tree of one source, one path turned into a spine) by
-    Proposition 2 can only increase the yield.
-
-    Proposition 2's trees are taken at their best: spines of any length with chains of any numbers and lengths.
-    Meaning (2), the path of first children, p_s > p_t.
-    """
+@claim("G-P3-STEP3")
+def step_3(effort: int) -> Finding:
     n, s, t = UPGRADED
     tree = upgraded(best_one_source_tree(t, n))
     before, after = committed(tree, s, t), 1 + spine_with_chains(s, t, n)[n]
@@ -197,26 +161,20 @@ def step_3(effort: int) -> Verdict:
             1 + spine_with_chains(*c[1], c[0])[c[0]] >= reached(upgraded(best_one_source_tree(c[1][1], c[0])), *c[1])
         ),
     )
-    return Verdict(
+    return Finding(
         "corrected",
-        "The upgraded tree has branches that fork; Proposition 2 allocates chains, and giving up the forks can cost "
-        f"more than the allocation gains. No smaller budget did so in {fewer} cases. The best of all trees of two "
-        f"sources includes the upgraded one, so it is at least as good, as in {count} cases.",
-        f"stored counterexample, valued at each run; enumeration for B <= {10 + 10 * effort}, denominators <= 5",
+        {"fewer": fewer, "count": count, "budget": 10 + 10 * effort},
         {"p_s": s, "p_t": t, "budget": n, "upgraded": before, "best_spine_with_chains": after, **tree.shown()},
-        "Replacing the upgraded tree by the best of all trees of two sources of its budget can only increase the "
-        "yield; reallocating by Proposition 2 does so among trees of the same spine and as many branches of one "
-        "token.",
     )
 
 
 @second("G-P3-STEP3")
-def step_3_again(verdict: Verdict) -> str:
+def step_3_again(finding: Finding) -> dict[str, Any]:
     """Every reallocation, one by one, and the library's best tree."""
-    case = verdict.counterexample or {}
+    case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    tree = Shape(tuple(case["parent"]), tuple(node in (0, *case["spine_nodes"]) for node in range(n + 1)))
+    tree = TwoSourceTree.of_case(case)
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["upgraded"] == reached(tree, s, t)
-    assert reached(shape_of(goose.optimal_tree(float(s), float(t), n)), s, t) >= case["upgraded"]
-    return f"all {count} spines with chains of that budget valued one by one; spectheory's best tree is no worse."
+    assert reached(TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n)), s, t) >= case["upgraded"]
+    return {"spines": count}

@@ -7,11 +7,10 @@ from fractions import Fraction
 from functools import cache
 from itertools import product
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.bound import eq_1
 from proofs_check.goose.budgets import one_source, pld, two_sources
-from proofs_check.goose.dominance import shape_of
-from proofs_check.goose.walks import Shape, coins, committed, pairs, rates, reached, shapes, walked
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rates, reached, shapes, walked
 from spectheory import goose
 
 BYPASS = 8
@@ -28,17 +27,13 @@ def with_spine(s: Fraction, t: Fraction, n: int, most: int) -> Fraction:
     return max(off[n], *forked)
 
 
-def spine_of(shape: Shape) -> int:
+def spine_of(shape: TwoSourceTree) -> int:
     """Tokens on the spine."""
     return sum(shape.spine) - 1
 
 
-@claim("G-P1-RATIO", source="Goose, Section 3, after Proposition 1")
-def ratio(effort: int) -> Verdict:
-    """A spine ratio of 1, L = B, recovers the pure spine in Eq. (1), and a spine ratio of 0, L = 0, the isotropic tree.
-
-    The two ratios are lost from the text; no other two make sense. Meaning (2); with L = 0 Eq. (1) has no terms in k.
-    """
+@claim("G-P1-RATIO")
+def ratio(effort: int) -> Finding:
     n, t = smallest(product((1, 2), rates(3)), lambda c: eq_1(c[1], c[1], (), 6) != 1 + one_source(c[1], c[0])[c[0]])
     pure = every(product(range(1, 9), rates(5)), lambda c: eq_1(c[1], c[1], (0,) * c[0], 6) == 1 + pld(c[1], c[0]))
 
@@ -48,29 +43,22 @@ def ratio(effort: int) -> Verdict:
         return max(reached(shape, t, t) for shape in free) == 1 + with_spine(t, t, n, 0) == 1 + one_source(t, n)[n]
 
     count = every(product(range(1, 6 + effort), rates(4)), limits)
-    return Verdict(
+    return Finding(
         "corrected",
-        "Branches hang beside spine tokens in Eq. (1), so without a spine it has none and is 1, whatever the budget. "
-        f"L = B is the chain ({pure} cases). With branches below every spine node and the root, forks included, no "
-        f"spine leaves the trees of one source ({count} cases).",
-        f"enumeration of all trees of up to {5 + effort} nodes",
+        {"pure": pure, "count": count, "size": 5 + effort},
         {"p_t": t, "budget": n, "eq_1": eq_1(t, t, (), 6), "one_source": 1 + one_source(t, n)[n], "parent": [-1, 0]},
-        "L = B recovers the chain. L = 0 recovers trees of one source only if the root, and the last spine node, may "
-        "have branches too, as in spectheory.goose.optimal_tree; the best of them is balanced only in cases, see "
-        "G-SEQ-BAL.",
     )
 
 
 @second("G-P1-RATIO")
-def ratio_again(verdict: Verdict) -> str:
+def ratio_again(finding: Finding) -> None:
     """The library's bound without a spine, and its best tree."""
-    case = verdict.counterexample or {}
+    case = finding.case
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
-    found = shape_of(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
     assert found.parent == tuple(case["parent"])
     assert committed(found, t, t) == case["one_source"] > 1
-    return "spectheory's spine_bound without a spine, and its best tree outcome by outcome."
 
 
 def _matches() -> Iterator[tuple[int, int, Fraction, Fraction]]:
@@ -83,7 +71,7 @@ def _loses(case: tuple[int, int, Fraction, Fraction]) -> bool:
     return with_spine(s, t, n, min(m, n // 2)) < pld(s, min(m, n))
 
 
-def _spine_first(shape: Shape) -> bool:
+def _spine_first(shape: TwoSourceTree) -> bool:
     """In every outcome the walk takes the spine's right tokens first."""
     chain, node = [], 0
     while below := [child for child in shape.children[node] if shape.spine[child]]:
@@ -96,60 +84,41 @@ def _spine_first(shape: Shape) -> bool:
     return True
 
 
-@claim("G-P4-PLD", source="Goose, Proposition 4(i)")
-def against_chain(effort: int) -> Verdict:
-    """For any node budget B the method's tree yields at least what the matched tokens alone yield as a chain with the
-    full budget B.
-
-    The method as Sections 4.1 and 4.3 have it: a match of m < 8 tokens gives a spine of at most rho B of them, 0.15 <=
-    rho <= 0.5; one of m >= 8 the chain alone. Whatever it does with the other nodes: they are placed at their best.
-    Meaning (2), 0 < p_t < p_s < 1.
-    """
+@claim("G-P4-PLD")
+def against_chain(effort: int) -> Finding:
     n, m, s, t = smallest(_matches(), _loses)
     large = {"p_s": Fraction(9, 10), "p_t": Fraction(1, 100), "budget": 40, "match": 7, "spine_ratio": Fraction(3, 20)}
     if with_spine(large["p_s"], large["p_t"], 40, 6) >= pld(large["p_s"], 7):
         raise ArithmeticError("a spine of 6 does not lose")
 
     count = every((shape for n in range(1, 5 + effort) for shape in shapes(n)), _spine_first)
-    return Verdict(
+    return Finding(
         "corrected",
-        "A small spine ratio cuts a match that fits into the budget: with rho = 0.15 still at 40 nodes and a match of "
-        "7, whatever is done with the 34 others. Where the whole match is on the spine the walk, which tries the "
-        "spine first, accepts in every outcome at least the tokens that the chain alone would: so in every outcome of "
-        f"all {count} trees.",
-        f"counterexample by search in order of size; pathwise over all trees of up to {4 + effort} nodes",
+        {"count": count, "size": 4 + effort},
         {"p_s": s, "p_t": t, "budget": n, "match": m, "spine_ratio": Fraction(1, 2), "chain": 1 + pld(s, min(m, n))}
         | {"best_with_cut_spine": 1 + with_spine(s, t, n, n // 2), "parent": [-1, 0, 0], "large": large},
-        "If min(m, B) <= rho B, or the match is drafted as a chain, the yield is at least that of the chain: with the "
-        "paper's numbers (m < 8, rho >= 0.15) from 47 nodes on.",
     )
 
 
 @second("G-P4-PLD")
-def against_chain_again(verdict: Verdict) -> str:
+def against_chain_again(finding: Finding) -> None:
     """All trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
-    case = verdict.counterexample or {}
+    case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    chain = Shape(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
+    chain = TwoSourceTree(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
     short = [shape for shape in shapes(n) if spine_of(shape) <= n // 2]
     assert max(committed(shape, s, t) for shape in short) == case["best_with_cut_spine"]
     assert committed(chain, s, t) == case["chain"] > case["best_with_cut_spine"]
     for one, budget in ((case, n), (case["large"], 40)):
         s, t, m = one["p_s"], one["p_t"], one["match"]
-        built = shape_of(goose.spine_tree(float(s), float(t), budget, m, spine_ratio=float(one["spine_ratio"])))
+        built = TwoSourceTree.of_library(
+            goose.spine_tree(float(s), float(t), budget, m, spine_ratio=float(one["spine_ratio"]))
+        )
         assert reached(built, s, t) < 1 + pld(s, min(m, budget))
-    return "all trees with the cut spine outcome by outcome, and Algorithm 1 as spectheory.goose.spine_tree builds it."
 
 
-@claim("G-P4-TR", source="Goose, Proposition 4(ii) and Section 4.3")
-def against_transitions(effort: int) -> Verdict:
-    """For any node budget B and p_s > p_t the method's tree yields at least what the best tree of transition tokens
-    yields with the full budget B: exchanging breadth for a chain of likelier tokens "can only maintain or increase".
-
-    The method as Section 4.3 has it: a match of 8 tokens or more is drafted as a chain alone, which is said to preserve
-    the guarantee. Standalone transition decoding is the best tree of rate p_t. Meaning (2).
-    """
-
+@claim("G-P4-TR")
+def against_transitions(effort: int) -> Finding:
     def cases() -> Iterator[tuple[int, Fraction, Fraction]]:
         return ((n, s, t) for n in range(1, 5) for s, t in pairs(6))
 
@@ -157,7 +126,7 @@ def against_transitions(effort: int) -> Verdict:
     half, low, most = Fraction(1, 2), Fraction(3, 10), 60
     bypassed, alone = pld(half, most), one_source(low, most)[most]
     built = [
-        shape_of(goose.spine_tree(0.4, 0.3, most, m, spine_ratio=rho))
+        TwoSourceTree.of_library(goose.spine_tree(0.4, 0.3, most, m, spine_ratio=rho))
         for m in range(1, BYPASS)
         for rho in (0.15, 0.3, 0.5)
     ]
@@ -173,43 +142,34 @@ def against_transitions(effort: int) -> Verdict:
 
     size = 15 * effort
     count = every(product(range(1, size + 1), pairs(6)), repaired)
-    return Verdict(
+    return Finding(
         "corrected",
-        f"A chain gives up the breadth. At the paper's 60 nodes, p_s = 1/2, p_t = 3/10: {float(1 + bypassed):.2f} "
-        f"with any match, {float(1 + alone):.2f} with transitions. Without the bypass the harmonic tree of Algorithm "
-        f"1, as spectheory builds it, still loses at p_s = 2/5: at most {float(harmonic):.2f}. Repair: see G-P3-DOM; "
-        "and the n nodes of largest value are best, those of the chain being p_s, ..., p_s^n, and the best offer "
-        f"beside them the root's first branch, (1 - p_s) p_t. Confirmed in {count} cases.",
-        f"counterexample by search; argument in words; exact recursion for B <= {size}, denominators <= 6",
+        {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic, "count": count, "size": size},
         {"p_s": s, "p_t": t, "budget": n, "chain": 1 + pld(s, n), "transitions": 1 + one_source(t, n)[n]}
         | {"parent": list(range(-1, n)), "paper_budget": {"p_s": half, "p_t": low, "budget": most}},
-        "The best of all trees of two sources yields strictly more than transitions alone for p_s > p_t, B >= 1. A "
-        "chain of n tokens is such a tree if and only if p_s^n >= (1 - p_s) p_t: the right test for a bypass, in "
-        "place of a fixed number of matched tokens.",
     )
 
 
 @second("G-P4-TR")
-def against_transitions_again(verdict: Verdict) -> str:
+def against_transitions_again(finding: Finding) -> None:
     """All trees outcome by outcome, and the library's trees at the paper's budget."""
-    case = verdict.counterexample or {}
+    case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
-    assert committed(Shape(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
+    assert committed(TwoSourceTree(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
     best = max(committed(shape, s, t) for shape in shapes(n) if spine_of(shape) == 0)
     assert best == case["transitions"] > case["chain"]
     s, t, n = case["paper_budget"]["p_s"], case["paper_budget"]["p_t"], case["paper_budget"]["budget"]
-    bypass = shape_of(goose.spine_tree(float(s), float(t), n, BYPASS))
-    one, both = (shape_of(goose.optimal_tree(rate, float(t), n)) for rate in (0.0, float(s)))
+    bypass = TwoSourceTree.of_library(goose.spine_tree(float(s), float(t), n, BYPASS))
+    one, both = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (0.0, float(s)))
     assert reached(bypass, s, t) < 2 < reached(one, t, t) == 1 + one_source(t, n)[n] < reached(both, s, t)
-    return "all trees outcome by outcome; spectheory's Algorithm 1 with bypass and its best trees at 60 nodes."
 
 
-def _drafts(n: int) -> Iterator[tuple[Shape, tuple[int, ...], tuple[int, ...]]]:
+def _drafts(n: int) -> Iterator[tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]]:
     for shape in shapes(n):
         yield from ((shape, tokens, text) for tokens, text in product(product((0, 1), repeat=n), repeat=2))
 
 
-def _lengths(case: tuple[Shape, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
+def _lengths(case: tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
     shape, tokens, text = case
     node = walked_to = 0
     while walked_to < len(text):
@@ -224,28 +184,20 @@ def _lengths(case: tuple[Shape, tuple[int, ...], tuple[int, ...]]) -> tuple[int,
     return walked_to, max(depth.values())
 
 
-def _distinct(shape: Shape, tokens: tuple[int, ...]) -> bool:
+def _distinct(shape: TwoSourceTree, tokens: tuple[int, ...]) -> bool:
     return all(len({tokens[child - 1] for child in below}) == len(below) for below in shape.children)
 
 
-def _has_spine(shape: Shape) -> bool:
+def _has_spine(shape: TwoSourceTree) -> bool:
     return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
 
 
-BROKEN = Shape((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
+BROKEN = TwoSourceTree((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
 """A tree with the same token on the spine and on a branch, the tokens of its nodes, and the target's text."""
 
 
-@claim("G-WALK", source="Goose, Section 4.2, B.1 and B.3")
-def walk(effort: int) -> Verdict:
-    """The walk "advances to a child whose draft token matches the model's most likely output; when multiple children
-    match, source priority (PLD > TR) selects the deeper-reaching child"; it "automatically discovers the longest
-    accepted path", and "no multi-path bookkeeping is needed".
-
-    The sign between PLD and TR is lost from the text; B.3 checks "PLD (spine) children before TR (branch) children".
-    Read for the trees of B.1, where "duplicate entries are excluded during attachment": siblings are distinct tokens.
-    Any text of a greedy target.
-    """
+@claim("G-WALK")
+def walk(effort: int) -> Finding:
     legal = (one for n in range(1, 3 + effort) for one in _drafts(n) if _distinct(one[0], one[1]))
     count = every(legal, lambda one: _lengths(one)[0] == _lengths(one)[1])
     broken = (case for n in (1, 2, 3) for case in _drafts(n) if _has_spine(case[0]))
@@ -253,27 +205,6 @@ def walk(effort: int) -> Verdict:
     walked_to, longest = _lengths((BROKEN[0], BROKEN[1], (*BROKEN[2], 0)))
     if not walked_to < longest or size != len(BROKEN[1]):
         raise ArithmeticError("the example with duplicates is none, or not the smallest")
-    return Verdict(
-        "holds",
-        f"Of distinct tokens at most one matches, so there is one path; so in {count} drafts. With duplicates it "
-        "fails, and the spine is not always the deeper-reaching child: with token A on the spine and on a branch, B "
-        f"below the branch only, and the text AB, the walk takes the spine and keeps {walked_to} token where {longest} "
-        f"are right. No draft of fewer than {size} nodes does so.",
-        f"argument in words; enumeration of all drafts of up to {2 + effort} nodes over two tokens and all texts",
+    return Finding(
+        "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
     )
-
-
-@second("G-WALK")
-def walk_again(verdict: Verdict) -> str:
-    """Paths as strings of tokens against the text, where siblings are alike."""
-    shape, tokens, text = BROKEN
-    path: dict[int, tuple[int, ...]] = {0: ()}
-    for node, above in enumerate(shape.parent[1:], start=1):
-        path[node] = (*path[above], tokens[node - 1])
-    fit = [node for node in path if path[node] == text[: len(path[node])]]
-    assert max(len(path[node]) for node in fit) == 2
-    first = [node for node in fit if shape.parent[node] == 0]
-    taken = next(node for node in first if shape.spine[node])
-    assert len(first) > 1
-    assert not [node for node in fit if shape.parent[node] == taken]
-    return "the nodes' paths as strings against the text: two first tokens match, and only below the branch it goes on."

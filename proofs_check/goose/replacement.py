@@ -9,14 +9,24 @@ from math import prod
 
 import sympy
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_one_source_tree, one_source, upgraded
 from proofs_check.goose.isotropic import depths, trees
-from proofs_check.goose.walks import Shape, committed, exclusive, flat, height, independent, pairs, rates, reached
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.goose.walks import (
+    TwoSourceTree,
+    committed,
+    exclusive,
+    flat,
+    height,
+    independent,
+    pairs,
+    rates,
+    reached,
+)
 from spectheory import goose
 
 
-def as_printed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def as_printed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """1 + sum_h prod_{d <= h} P_d, P_d = 1 - prod over all candidates at depth d of (1 - rate)."""
     layer, rate = depths(shape), [Fraction(0), *shape.rates(s, t)]
     nodes = [[node for node, depth in enumerate(layer) if depth == d] for d in range(1, max(layer) + 1)]
@@ -24,57 +34,47 @@ def as_printed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
     return 1 + sum((prod(advance[:h], start=Fraction(1)) for h in range(1, len(advance) + 1)), Fraction(0))
 
 
-def replaced(shape: Shape) -> Iterator[Shape]:
+def replaced(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
     """The tree with any one of its tokens taken from the spine's source."""
     for node in range(1, len(shape.parent)):
-        yield Shape(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
+        yield TwoSourceTree(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
 
 
-@claim("G-P3-GAIN", source="Goose, proof sketch of Proposition 3, and E.3, Steps 1 and 4")
-def gain(effort: int) -> Verdict:
-    """Where n siblings of one node are right independently, exchanging one of rate p_t for one of rate p_s raises the
-    probability that any is right by (1 - p_t)^{n-1} (p_s - p_t), linear in p_s - p_t for fixed p_t, positive for
-    p_s > p_t < 1. Meanings (1) and (2).
-    """
+@claim("G-P3-GAIN")
+def gain(effort: int) -> Finding:
     s, t, others_miss = sympy.symbols("s t others_miss")  # others_miss is (1 - p_t)^(n - 1)
     change = (1 - others_miss * (1 - s)) - (1 - others_miss * (1 - t))
     if sympy.expand(change - others_miss * (s - t)) != 0:
         raise ArithmeticError("the gain is another")
-    return Verdict("holds", "Expanding both sides leaves nothing.", "symbolic proof (sympy)")
+    return Finding("holds")
 
 
-def _wrong(case: tuple[Shape, Fraction]) -> bool:
+def _wrong(case: tuple[TwoSourceTree, Fraction]) -> bool:
     shape, t = case
     values = (independent(shape, t, t), committed(shape, t, t), exclusive(shape, t, t))
     return as_printed(shape, t, t) not in values and values[-1] is not None
 
 
-def _exchanges() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+def _exchanges() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
     for n in range(1, 7):
         for (s, t), shape in product(((s, t) for t in rates(4) for s in rates(5) if s > t), trees(n)):
             yield from ((shape, better, s, t) for better in replaced(shape))
 
 
-def _improves(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     before, (s, t) = case
     return all(independent(after, s, t) > independent(before, s, t) for after in replaced(before))
 
 
-def _first_improves(case: tuple[Shape, tuple[Fraction, Fraction]]) -> bool:
+def _first_improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
     before, (s, t) = case
     first = [below[0] for below in before.children if below]
     exchanged = [after for after in replaced(before) if after.spine.index(True, 1) in first]
     return all(reached(after, s, t) > reached(before, s, t) for after in exchanged)
 
 
-@claim("G-P3-STEP1", source="Goose, E.3, Step 1 (replacement lemma)")
-def step_1(effort: int) -> Verdict:
-    """With n_d candidates at depth d in the whole tree and P_d = 1 - (1 - p_t)^{n_d}, the yield of any tree is
-    sum_h prod_{d <= h} P_d, and exchanging any one token for a spine token, p_s > p_t, strictly improves the yield.
-
-    The formula is checked under all three meanings; the exchange under (1) and (2), the walk trying the spine token
-    first.
-    """
+@claim("G-P3-STEP1")
+def step_1(effort: int) -> Finding:
     shape, t = smallest(((shape, t) for n in range(1, 5) for t in rates(4) for shape in trees(n)), _wrong)
     worse = smallest(_exchanges(), lambda c: reached(c[1], c[2], c[3]) < reached(c[0], c[2], c[3]))
     points = [(Fraction(a, 4), Fraction(b, 4)) for a, b in ((2, 1), (3, 1), (3, 2))]
@@ -83,29 +83,19 @@ def step_1(effort: int) -> Verdict:
     large = [shape for n in range(1, 6 + effort) for shape in trees(n)]
     ordered = ((shape, (s, t)) for shape, (s, t) in product(large, points) if sorted_by_worth(shape, t))
     count = every(product(small, points), _improves) + every(ordered, _first_improves)
-    return Verdict(
+    return Finding(
         "false",
-        "A candidate at depth d saves only the path that it lies on, not all paths of that depth. The exchange fails "
-        "in a walk where the new token draws it away from a better subtree (in `exchange`). Under (1) the longest "
-        "path is a monotone function of the outcomes, and a node decides alone where its path is right and all else "
-        "is wrong, so every exchange gains. Under (2), let child 1 have the most below it, W_1: exchanging it gains "
-        "(p_s - p_t) (1 + W_1 - R), R what the other children yield, at most Q (1 + W_1) < 1 + W_1 as they have less "
-        f"below them. Confirmed in {count} cases.",
-        "counterexample by enumeration of all trees; argument in words; enumeration of all trees of up to 4 nodes "
-        f"for (1), {5 + effort} for (2), at three pairs of rates",
+        {"count": count, "size": 5 + effort},
         {"p_t": t, "yield by the printed formula": as_printed(shape, t, t), **shape.shown()}
         | {"yield under meaning (1)": independent(shape, t, t), "yield under meaning (2)": committed(shape, t, t)}
         | {"yield under meaning (3)": exclusive(shape, t, t)}
         | {"exchange": {"p_s": worse[2], "p_t": worse[3], **worse[1].shown(), "before": reached(worse[0], *worse[2:])}}
         | {"exchange_after": reached(worse[1], *worse[2:])},
-        "The yield is 1 + the sum over nodes of the probability to reach and accept them. An exchange strictly gains "
-        "for any token under independent outcomes and the longest path; under a committed walk, for the first child "
-        "of a node if its siblings stand in falling order of what is below them, as they do in a best tree.",
     )
 
 
-def sorted_by_worth(shape: Shape, t: Fraction) -> bool:
-    """Whether siblings stand in falling order of what the nodes below them yield."""
+def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
+    """Whether siblings are in decreasing order of the yield below them."""
 
     def below(node: int) -> Fraction:
         left, total = Fraction(1), Fraction(0)
@@ -118,51 +108,42 @@ def sorted_by_worth(shape: Shape, t: Fraction) -> bool:
 
 
 @second("G-P3-STEP1")
-def step_1_again(verdict: Verdict) -> str:
+def step_1_again(finding: Finding) -> None:
     """Products over children for (1), outcomes for the exchange, and the library for the full binary tree."""
-    case = verdict.counterexample or {}
+    case = finding.case
     t, other = case["p_t"], case["exchange"]
-    shape = Shape(tuple(case["parent"]), (True,) + (False,) * (len(case["parent"]) - 1))
+    shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
     by_node = reached(shape, t, t), height(shape, t, t), 1 + sum(t**depth for depth in depths(shape)[1:])
     assert case["yield by the printed formula"] not in values
     assert sorted(values) == sorted(by_node)
-    after = Shape(tuple(other["parent"]), tuple(n in (0, *other["spine_nodes"]) for n in range(len(other["parent"]))))
-    before = Shape(after.parent, (True,) + (False,) * (len(after.parent) - 1))
+    after, before = (TwoSourceTree.of_case(other, spine=spine) for spine in (True, False))
     assert committed(before, other["p_s"], other["p_t"]) == other["before"] > case["exchange_after"]
     assert committed(after, other["p_s"], other["p_t"]) == case["exchange_after"]
     half = Fraction(1, 2)
     full = flat((((), ()), ((), ())))
     assert as_printed(full, half, half) > independent(full, half, half) == goose.longest_path_yield(half, 2, 2)
     assert committed(full, half, half) == goose.isotropic_yield(half, 2, 2)
-    return "outcomes for what was a sum over nodes; spectheory's yields of the full binary tree contradict it too."
 
 
-def paths(shape: Shape) -> Iterator[Shape]:
+def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
     """The tree with the tokens of one root-to-leaf path taken from the spine's source."""
     for leaf, below in enumerate(shape.children):
         if leaf and not below:
             spine, node = list(shape.spine), leaf
             while node:
                 spine[node], node = True, shape.parent[node]
-            yield Shape(shape.parent, tuple(spine))
+            yield TwoSourceTree(shape.parent, tuple(spine))
 
 
-def has_forked_branch(shape: Shape) -> bool:
+def has_forked_branch(shape: TwoSourceTree) -> bool:
     """Whether a branch forks, which Eq. (1) has no term for."""
     return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
 
 
-@claim("G-P3-STEP2", source="Goose, E.3, Step 2")
-def step_2(effort: int) -> Verdict:
-    """In a best tree of one source, exchanging the tokens of a single root-to-leaf path for spine tokens, p_s > p_t,
-    keeps the budget and strictly improves the yield; the result is an instance of Proposition 1.
-
-    Meaning (2), the walk trying the spine token first; "a single path" is taken as any. Under meaning (1) Step 1's
-    argument gives the improvement for every path.
-    """
-
-    def cases() -> Iterator[tuple[Shape, Shape, Fraction, Fraction]]:
+@claim("G-P3-STEP2")
+def step_2(effort: int) -> Finding:
+    def cases() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
         for n in range(1, 7):
             for s, t in pairs(4):
                 best = best_one_source_tree(t, n)
@@ -178,30 +159,20 @@ def step_2(effort: int) -> Verdict:
     )
     most = 20 * effort
     count = every(product(range(1, most + 1), pairs(5)), improved)
-    return Verdict(
+    return Finding(
         "corrected",
-        "A path that leaves the heaviest subtree draws the walk away from it. Along first children, siblings being "
-        "in falling order of worth in a best tree, each exchange gains by Step 1 as repaired. The result is no "
-        f"instance of Proposition 1: its branches fork, first at n = {forks[0]} (p_t = {forks[1]}) among "
-        f"denominators <= 4. Confirmed in {count} cases.",
-        f"counterexample by search over best trees; enumeration for n <= {most}, denominators <= 5",
+        {"forks": forks, "count": count, "most": most},
         {"p_s": s, "p_t": t, "before": reached(before, s, t), "after": reached(after, s, t), **after.shown()}
         | {"forked_branches": {"p_t": forks[1], **upgraded(best_one_source_tree(forks[1], forks[0])).shown()}},
-        "Along the path of first children, the heaviest at each node, the exchange strictly improves the yield. The "
-        "tree has forked branches in general, which Eq. (1) does not value: its yield is the sum of its nodes' "
-        "reach.",
     )
 
 
 @second("G-P3-STEP2")
-def step_2_again(verdict: Verdict) -> str:
+def step_2_again(finding: Finding) -> None:
     """Outcome by outcome, and the library's best tree of one source."""
-    case = verdict.counterexample or {}
+    case = finding.case
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
-    after = Shape(tuple(case["parent"]), tuple(n in (0, *case["spine_nodes"]) for n in range(size)))
-    before = Shape(after.parent, (True,) + (False,) * (size - 1))
-    found = goose.optimal_tree(0.0, float(t), size - 1)
-    best = Shape(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+    after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
+    best = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), size - 1))
     assert committed(before, t, t) == committed(best, t, t) == case["before"]
     assert committed(after, s, t) == case["after"] < case["before"]
-    return "both trees outcome by outcome, and spectheory's best tree of one source yields what the first one does."

@@ -1,11 +1,11 @@
 """Trees of two sources, and their yield by brute force under the three meanings of acceptance.
 
-The simulators look at every outcome of the nodes, or of a greedy target, and know no formula.
+The simulators enumerate every outcome of the nodes, or of a greedy target, and use no formula.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache, cached_property
@@ -13,12 +13,14 @@ from itertools import product
 from math import prod
 from typing import Any
 
+from spectheory.goose import SpineTree
+
 Forest = tuple["Forest", ...]
 """A node is the forest below it."""
 
 
 @dataclass(frozen=True)
-class Shape:
+class TwoSourceTree:
     """A tree as a parent array, root 0 with parent -1, and which of its tokens come from the spine's source."""
 
     parent: tuple[int, ...]
@@ -35,8 +37,19 @@ class Shape:
         """The rate of each drafted node."""
         return [s if spine else t for spine in self.spine[1:]]
 
+    @classmethod
+    def of_case(cls, case: Mapping[str, Any], *, spine: bool = True) -> TwoSourceTree:
+        """The tree of a counterexample, or the same tree without a spine."""
+        spine_nodes = case.get("spine_nodes", ()) if spine else ()
+        return cls(tuple(case["parent"]), tuple(node in (0, *spine_nodes) for node in range(len(case["parent"]))))
+
+    @classmethod
+    def of_library(cls, found: SpineTree) -> TwoSourceTree:
+        """A tree of spectheory.goose."""
+        return cls(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+
     def shown(self) -> dict[str, Any]:
-        """As data."""
+        """The tree as data."""
         return {
             "parent": list(self.parent),
             "spine_nodes": [node for node, spine in enumerate(self.spine) if spine and node],
@@ -63,7 +76,7 @@ def forests(n: int) -> list[Forest]:
 
 
 @cache
-def shapes(n: int) -> list[Shape]:
+def shapes(n: int) -> list[TwoSourceTree]:
     """Every tree of n drafted nodes with a spine of any length, none included; the order of siblings counts."""
     found = []
     for forest in forests(n):
@@ -76,7 +89,7 @@ def shapes(n: int) -> list[Shape]:
     return found
 
 
-def flat(forest: Forest, spine_length: int = 0) -> Shape:
+def flat(forest: Forest, spine_length: int = 0) -> TwoSourceTree:
     """The tree with this forest below its root; the spine goes down first children."""
     parent, spine = [-1], [True]
 
@@ -87,17 +100,22 @@ def flat(forest: Forest, spine_length: int = 0) -> Shape:
             hang(len(parent) - 1, child, left - 1 if rank == 0 else 0)
 
     hang(0, forest, spine_length)
-    return Shape(tuple(parent), tuple(spine))
+    return TwoSourceTree(tuple(parent), tuple(spine))
 
 
-def chains(widths: Sequence[int], depth: int) -> Shape:
+def chains(widths: Sequence[int], depth: int) -> TwoSourceTree:
     """The tree of Eq. (1) with all its nodes: a spine, and beside its token k widths[k] chains of `depth` tokens."""
-    length = len(widths)
+    return chain_tree([*([depth] * width for width in widths), []])
+
+
+def chain_tree(fans: Sequence[Sequence[int]]) -> TwoSourceTree:
+    """A spine and chains of these lengths below each of its nodes; entry 0 is for the root, the last for its end."""
+    length = len(fans) - 1
     parent = list(range(-1, length))
-    for node, width in enumerate(widths):
-        for _ in range(width):
-            parent += [node, *range(len(parent), len(parent) + depth - 1)]
-    return Shape(tuple(parent), tuple(node <= length for node in range(len(parent))))
+    for node, fan in enumerate(fans):
+        for tokens in fan:
+            parent += [node, *range(len(parent), len(parent) + tokens - 1)]
+    return TwoSourceTree(tuple(parent), tuple(node <= length for node in range(len(parent))))
 
 
 def coins(chances: Sequence[Fraction]) -> Iterator[tuple[tuple[bool, ...], Fraction]]:
@@ -106,7 +124,7 @@ def coins(chances: Sequence[Fraction]) -> Iterator[tuple[tuple[bool, ...], Fract
         yield right, prod((c if one else 1 - c for c, one in zip(chances, right, strict=True)), start=Fraction(1))
 
 
-def walked(shape: Shape, right: Sequence[bool]) -> int:
+def walked(shape: TwoSourceTree, right: Sequence[bool]) -> int:
     """Tokens accepted by the walk that commits to the first child that is right."""
     node, accepted = 0, 0
     while (taken := next((child for child in shape.children[node] if right[child - 1]), None)) is not None:
@@ -114,7 +132,7 @@ def walked(shape: Shape, right: Sequence[bool]) -> int:
     return accepted
 
 
-def longest(shape: Shape, right: Sequence[bool]) -> int:
+def longest(shape: TwoSourceTree, right: Sequence[bool]) -> int:
     """Tokens on the longest path of nodes that are all right."""
     depth = {0: 0}
     for node, above in enumerate(shape.parent[1:], start=1):
@@ -123,17 +141,17 @@ def longest(shape: Shape, right: Sequence[bool]) -> int:
     return max(depth.values())
 
 
-def independent(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def independent(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """E[tau] under meaning (1)."""
     return 1 + sum((w * longest(shape, right) for right, w in coins(shape.rates(s, t))), Fraction(0))
 
 
-def committed(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def committed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """E[tau] under meaning (2)."""
     return 1 + sum((w * walked(shape, right) for right, w in coins(shape.rates(s, t))), Fraction(0))
 
 
-def exclusive(shape: Shape, s: Fraction, t: Fraction) -> Fraction | None:
+def exclusive(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction | None:
     """E[tau] under meaning (3), over every greedy target; None where more siblings are drafted than can be.
 
     A branch has rate p_t, and (1 - p_s) p_t beside a spine token.
@@ -156,7 +174,7 @@ def exclusive(shape: Shape, s: Fraction, t: Fraction) -> Fraction | None:
     return total
 
 
-def reached(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def reached(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """E[tau] under meaning (2) as the sum of the probabilities that nodes are reached: the fast way."""
     rate, reach = [Fraction(1), *shape.rates(s, t)], [Fraction(1)] * len(shape.parent)
     for node, below in enumerate(shape.children):
@@ -167,7 +185,7 @@ def reached(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
     return sum(reach, Fraction(0))
 
 
-def height(shape: Shape, s: Fraction, t: Fraction) -> Fraction:
+def height(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
     """E[tau] under meaning (1) by products: a path goes on below a node unless every child fails to continue it."""
     rate = [Fraction(1), *shape.rates(s, t)]
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
+from typing import Any
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.gto.exponentials import sign, times
 from proofs_check.gto.reward import library_tree
 from proofs_check.gto.sampled import Change, shown
 from proofs_check.gto.trees import ETAS, leaves, lengths, rises
 from proofs_check.small_drafts import Hat, Nodes, same_law, trees
-from proofs_check.verdict import Verdict, claim, every, second, smallest
 from spectheory import gto
 
 FEWER = (
@@ -54,16 +55,8 @@ def higher(case: Change) -> bool:
     return rises(lengths(old, target), lengths(new, target), eta)
 
 
-@claim("T-1B", source="GTO, Theorem 1(b)")
-def theorem_1b(effort: int) -> Verdict:
-    """For T = 0, if r increases then max_i L_i, the number of accepted tokens, increases.
-
-    Every law of the target is 0 or 1, so L_i is the length of the common prefix of branch i and the target's text. The
-    paper's own Remark (ii) says what refutes it: r can rise through branches below the maximum.
-
-    What is true. L_i are whole numbers and max L <= r <= max L + log(N)/eta. If eta > log N, then r < max L + 1, so
-    max L = floor(r): it never falls where r rises, and it rises exactly where floor(r) does.
-    """
+@claim("T-1B")
+def theorem_1b(effort: int) -> Finding:
     stays = smallest(changes(2, 1, 2), lambda case: higher(case) and gained(case) <= 0)
     falls = smallest(changes(3, 1, 3), lambda case: higher(case) and gained(case) < 0)
     if not (higher(FEWER) and gained(FEWER) < 0):
@@ -82,24 +75,17 @@ def theorem_1b(effort: int) -> Verdict:
 
     count = every(floors(), floored)
     named = " or ".join(f"{most} nodes with {tokens} tokens {depth} deep" for tokens, depth, most in grids)
-    return Verdict(
+    return Finding(
         "corrected",
-        "One more wrong branch raises r and nothing else; for small eta wrong branches have more reward than a right "
-        "one, also with the number of branches kept (z^3 + 1 < 2 z^2 for z = exp(eta) below the golden ratio). That "
-        f"max L = floor(r) for eta > log N held in {count:,} cases: a greedy target, all trees of up to {named}, "
-        "eta of 1/2, 1, 2, 5 above log N.",
-        "the smallest counterexamples by search, exponentials enclosed by rational numbers; a proof in words",
+        {"count": count, "named": named},
         {"max_stays": shown(stays), "max_falls": shown(falls), "as_many_branches": shown(FEWER)},
-        "For T = 0 and eta > log N, the number of accepted tokens is floor(r): it never falls where r rises, and rises "
-        "where r passes a whole number. For smaller eta it may fall.",
     )
 
 
 @second("T-1B")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
+def _(finding: Finding) -> dict[str, Any]:
     told = []
-    for name, case in verdict.counterexample.items():
+    for name, case in finding.case.items():
         text, kept, rewards = "A" * 9, [], []
         for tree in (case["old"], case["new"]):
             kept.append(max(len(node) for node in tree["node"] if text.startswith(node)))
@@ -108,17 +94,11 @@ def _(verdict: Verdict) -> str:
         assert rewards[1] > rewards[0] + 1e-6
         assert kept[1] == kept[0] if name == "max_stays" else kept[1] < kept[0]
         told.append(f"{rewards[0]:.3f} to {rewards[1]:.3f} with {kept[0]} then {kept[1]} accepted")
-    return f"comparing the node names with the target's text, and r by spectheory.gto: {'; '.join(told)}."
+    return {"told": "; ".join(told)}
 
 
-@claim("T-1B-SUFF", source="GTO, Appendix A, proof of Theorem 1(b) and Remark (ii)")
-def sufficient(effort: int) -> Verdict:
-    """For T = 0, an r above max L + log(N)/eta forces max L to rise, and no weaker condition on r alone does.
-
-    N is the number of branches of the new tree (the paper has the same N before and after). Proof: the new
-    max L >= r - log(N)/eta > the old max L. Tight: where N branches part only behind the longest accepted prefix, all
-    L are equal and r is max L + log(N)/eta without a gain; for N - 1 wrong tokens under one node such a tree exists.
-    """
+@claim("T-1B-SUFF")
+def sufficient(effort: int) -> Finding:
     grids = ((2, 2, 3), (3, 1, 3)) if effort == 1 else ((2, 3, 4), (3, 2, 3))
 
     def forced(case: Change) -> bool:
@@ -133,9 +113,4 @@ def sufficient(effort: int) -> Verdict:
             each = lengths(tree, same_law((Fraction(1), *[Fraction(0)] * 3), 2))
             if sign(times(each, eta), [eta] * branches) != 0:
                 raise ArithmeticError("the bound is not attained")
-    return Verdict(
-        "holds",
-        f"Proved in the statement; seen on {count:,} pairs of trees with eta 1/2 and 1, and the bound attained by a "
-        "fork of 2 or 3 wrong tokens behind a right one.",
-        "a proof in words; exact enumeration",
-    )
+    return Finding("holds", {"count": count})

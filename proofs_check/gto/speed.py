@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import pairwise, product
+from typing import Any
 
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.claims import Finding, claim, every, second, smallest
 
 Accepted = tuple[int, ...]
 """Drafted tokens accepted from each place of a text that a greedy target repeats for ever."""
@@ -43,44 +44,29 @@ def better(most: int) -> Iterator[tuple[Accepted, Accepted]]:
                 yield more, less
 
 
-@claim("T-SPEED", source="GTO, Section 3.1")
-def speed(effort: int) -> Verdict:
-    """With the same draft model "a higher expected acceptance length directly translates to higher speedup".
-
-    Read: two drafts whose cycles take the same time, one of which accepts at least as many tokens in every context and
-    more in one, so that its mean over the contexts of a text is higher; then it has no fewer tokens per second. The
-    target is greedy and repeats its text, so that acceptance is sure.
-    """
+@claim("T-SPEED")
+def speed(effort: int) -> Finding:
     more, less = smallest(better(4), slower)
     count = every(
         (case for case in better(3 + effort) if monotone(case[0]) or monotone(case[1])),
         lambda case: all(tokens_per_cycle(case[0], at) >= tokens_per_cycle(case[1], at) for at in range(len(case[0]))),
     )
-    return Verdict(
+    return Finding(
         "corrected",
-        "A longer step can end where the next one is short, so the mean over the contexts of a text is not the mean "
-        "over the contexts in which cycles start. Where for one of the two drafts a later start never ends earlier the "
-        f"better one is never behind (G-P4-CYCLES): so from every start of {count:,} pairs, up to {3 + effort} places "
-        "and 3 accepted tokens.",
-        "counterexample by search in order of size; enumeration",
+        {"count": count, "size": 3 + effort},
         {
             "accepted_at_each_place": list(more),
             "of_the_other": list(less),
             "mean_over_places": [Fraction(sum(one), len(one)) for one in (more, less)],
             "tokens_per_cycle": [tokens_per_cycle(one, 0) for one in (more, less)],
         },
-        "Over a draft's own cycles it holds; over training positions, as the reward is computed, it does not. With "
-        "cycles of one length in time, the higher mean over a draft's own cycles is the higher speed: tokens per cycle "
-        "in the long run. A mean over the positions of a text, as the training reward has it, is another "
-        "number; a draft that accepts no less at any position is no slower if for one of the two a later start never "
-        "ends earlier.",
     )
 
 
 @second("T-SPEED")
-def counted(verdict: Verdict) -> str:
+def counted(finding: Finding) -> dict[str, Any]:
     """Cycles counted over a long text, from every start."""
-    case = verdict.case
+    case = finding.case
     more, less = case["accepted_at_each_place"], case["of_the_other"]
     assert all(a >= b for a, b in zip(more, less, strict=True))
     assert sum(more) > sum(less)
@@ -88,7 +74,7 @@ def counted(verdict: Verdict) -> str:
     assert min(counts[0]) > max(counts[1])
     for found, tokens in zip(counts, case["tokens_per_cycle"], strict=True):
         assert abs(Fraction(1000, found[0]) - tokens) < Fraction(1, 50)
-    return f"{counts[0][0]} against {counts[1][0]} cycles for 1000 tokens, cycle after cycle."
+    return {"first_count": counts[0][0], "second_count": counts[1][0]}
 
 
 def cycles(accepted: Sequence[int], start: int, tokens: int) -> int:

@@ -8,10 +8,10 @@ from typing import Any
 
 import sympy
 
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.claims import Finding, claim, every, second, smallest
 from spectheory import Tree, gto
 
-Policy = tuple[Fraction, ...]
+DraftChances = tuple[Fraction, ...]
 """The draft's probability of token A in each context of a group; B has the rest."""
 
 STEPS = 20
@@ -31,7 +31,7 @@ def advantages(rewards: list[Fraction], epsilon: Fraction) -> list[Fraction]:
     return [(one - mean) / (spread + epsilon) for one in rewards]
 
 
-def surrogate(new: Policy, old: Policy, advantage: list[Fraction]) -> Fraction:
+def surrogate(new: DraftChances, old: DraftChances, advantage: list[Fraction]) -> Fraction:
     """Eq. (12): the accepted sequence is A in both contexts, so s = new / old; its length is 1."""
     total = Fraction(0)
     for a, b, weight in zip(new, old, advantage, strict=True):
@@ -40,23 +40,23 @@ def surrogate(new: Policy, old: Policy, advantage: list[Fraction]) -> Fraction:
     return total / 2
 
 
-def best(base: Policy, advantage: list[Fraction]) -> list[Policy]:
+def best(base: DraftChances, advantage: list[Fraction]) -> list[DraftChances]:
     """Every policy of the grid that maximises the surrogate."""
     values = {policy: surrogate(policy, base, advantage) for policy in product(GRID, repeat=2)}
     most = max(values.values())
     return [policy for policy, value in values.items() if value == most]
 
 
-def debiased(old: Policy, reference: Policy) -> list[Fraction]:
+def debiased(old: DraftChances, reference: DraftChances) -> list[Fraction]:
     """Eq. (9)."""
     return [tree_reward(a) - tree_reward(b) for a, b in zip(old, reference, strict=True)]
 
 
-def total_reward(policy: Policy) -> Fraction:
+def total_reward(policy: DraftChances) -> Fraction:
     return sum(map(tree_reward, policy), Fraction(0))
 
 
-def harmful(case: tuple[Policy, Policy]) -> bool:
+def harmful(case: tuple[DraftChances, DraftChances]) -> bool:
     """Whether each maximiser has less reward than the policy that drew the trees; s taken to it, or the reference."""
     old, reference = case
     rewards = debiased(old, reference)
@@ -67,7 +67,7 @@ def harmful(case: tuple[Policy, Policy]) -> bool:
     return max(map(total_reward, found)) < total_reward(old)
 
 
-def shown(old: Policy, reference: Policy) -> dict[str, Any]:
+def shown(old: DraftChances, reference: DraftChances) -> dict[str, Any]:
     """The counterexample, with every maximiser of the surrogate."""
     rewards = debiased(old, reference)
     advantage = advantages(rewards, Fraction(1, 10**6))
@@ -97,22 +97,8 @@ def standardised(largest: int) -> None:
             assert sympy.expand((one - sum(moved) / size) - scale * (other - sum(r) / size)) == 0
 
 
-@claim("T-ADV", source="GTO, Section 3.2, Eq. (9) to (13)")
-def group_advantage(effort: int) -> Verdict:
-    """Maximising the group-standardised, clipped surrogate maximises the draft tree reward: it is "a stable and
-    effective learning signal, enabling the draft model to reliably maximize expected acceptance length".
-
-    The setting is the smallest there is: groups of two contexts, one drafted token from a vocabulary of two (the tree
-    is the draft's more probable token), a greedy target that emits A. Symbols of Eq. (10) to (12) are lost: standard
-    deviation over the group, epsilon 10^-6, clip 1/5; s is taken against the policy that drew the trees, and against
-    the reference: the verdict is the same. The policy is free in each context, and the token-level loss of Eq. (13),
-    which has aims of its own, is left out.
-
-    The advantages of a group sum to 0: (R - mean) / (std + epsilon). So in every group that is not constant one has a
-    negative advantage, however good its tree, and the surrogate wants its accepted sequence less probable, down to the
-    clip. Where the rewards of a group are equal, as all debiased rewards are 0 while the policy is the reference, the
-    surrogate is 0 whatever the policy.
-    """
+@claim("T-ADV")
+def group_advantage(effort: int) -> Finding:
     levels = [Fraction(level, STEPS) for level in (9, 11, 12)]
     pairs = ((old, reference) for old in product(levels, repeat=2) for reference in product(levels, repeat=2))
     old, reference = smallest(pairs, harmful)
@@ -121,25 +107,12 @@ def group_advantage(effort: int) -> Verdict:
         lambda case: surrogate(case[0], case[1], advantages(debiased(case[1], case[1]), Fraction(1, 10**6))) == 0,
     )
     standardised(4 + effort)
-    return Verdict(
-        "false",
-        "Both contexts draft what the target emits, so the reward is as large as can be. The reference failed in one "
-        "of them; the other has the negative advantage. Every maximiser of the surrogate makes its accepted token so "
-        f"improbable that the tree loses it. With the policy equal to the reference the surrogate was 0 in {still:,} "
-        "cases, whatever the rewards.",
-        "the smallest counterexample by search over every policy of a grid, in exact arithmetic; symbols for the sums",
-        shown(old, reference),
-        "In each group the advantages sum to 0, do not change when all debiased rewards of it rise alike (nor, with "
-        "epsilon = 0, when they are scaled), and are all 0 where the rewards are equal: the surrogate can rank the "
-        "trees of a group, it does not see what they gain together, and it has the policy move away from accepted "
-        "sequences of below-average contexts.",
-    )
+    return Finding("false", {"still": still}, shown(old, reference))
 
 
 @second("T-ADV")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case: dict[str, Any] = verdict.counterexample
+def _(finding: Finding) -> dict[str, Any]:
+    case = finding.case
     start = list(case["policy"])
     policy, rate, steps = list(start), Fraction(1, 100), 0
 
@@ -164,10 +137,7 @@ def _(verdict: Verdict) -> str:
     assert before == case["reward_before"]
     assert after == case["reward_of_every_maximiser"]
     assert after < before
-    return (
-        f"{steps} steps of gradient ascent on the surrogate end at A with {', '.join(map(str, policy))}; by "
-        f"spectheory.gto the two contexts then accept {after:g} tokens, before {before:g}."
-    )
+    return {"steps": steps, "policy": ", ".join(map(str, policy)), "after": int(after), "before": int(before)}
 
 
 def variance(values: list[Fraction]) -> Fraction:
@@ -176,13 +146,8 @@ def variance(values: list[Fraction]) -> Fraction:
     return sum(((one - mean) ** 2 for one in values), Fraction(0)) / len(values)
 
 
-@claim("T-DEBIAS", source="GTO, Section 3.2, Eq. (9), and Section 4.2, Reward Debiasing")
-def debiasing(effort: int) -> Verdict:
-    """Subtracting the reference's reward reduces the variance of the rewards within a group.
-
-    Var(r - r') = Var r + Var r' - 2 Cov(r, r'), checked with symbols. What r and r' share as an added term, the same
-    for both models in one context, is removed; nothing says that rewards differ by added terms only.
-    """
+@claim("T-DEBIAS")
+def debiasing(effort: int) -> Finding:
     for size in range(2, 4 + effort):
         ours, theirs = sympy.symbols(f"r1:{size + 1}"), sympy.symbols(f"s1:{size + 1}")
         mean, other = sum(ours) / size, sum(theirs) / size
@@ -198,26 +163,21 @@ def debiasing(effort: int) -> Verdict:
         return variance([a - b for a, b in zip(*case, strict=True)]) > variance(case[0])
 
     ours, theirs = smallest(groups, lambda case: rises(case) and min(case[0]) == 1)
-    return Verdict(
+    return Finding(
         "corrected",
-        "A draft that is right in both contexts has rewards without variance; a reference that is right in one brings "
-        "its own in. The identity for the variance was checked with symbols for groups of 2 to "
-        f"{3 + effort}.",
-        "a symbolic identity; the smallest counterexample, one drafted token under a greedy target",
+        {"size": 3 + effort},
         {
             "rewards": ours,
             "reference_rewards": theirs,
             "variance": variance(ours),
             "variance_debiased": variance([a - b for a, b in zip(ours, theirs, strict=True)]),
         },
-        "It reduces the variance exactly where 2 Cov(r, r_ref) > Var(r_ref) within the group.",
     )
 
 
 @second("T-DEBIAS")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case = verdict.counterexample
+def _(finding: Finding) -> None:
+    case = finding.case
     fork = {Fraction(1): [1, 1], Fraction(0): [1, 0]}
     ours, theirs = (
         [gto.draft_tree_reward(Tree.chain(1), fork[one], 1.0) for one in case[key]]
@@ -227,16 +187,10 @@ def _(verdict: Verdict) -> str:
     assert spread[0] == 0 == case["variance"]
     assert min(a - b for a, b in zip(ours, theirs, strict=True)) < spread[1]
     assert case["variance_debiased"] > 0
-    return "spectheory.gto gives the same rewards: all equal before the subtraction, and not after it."
 
 
-@claim("T-CE", source="GTO, Appendix B.2")
-def cross_entropy(effort: int) -> Verdict:
-    """Minimising the cross-entropy from the target to the draft is minimising KL, which differs by a constant.
-
-    Proof: -sum p log q - sum p log(p / q) = -sum p log p, which has no q in it. Least where q = p: log x <= x - 1
-    gives -sum p log(q / p) >= 1 - sum q >= 0, with equality only for q = p.
-    """
+@claim("T-CE")
+def cross_entropy(effort: int) -> Finding:
     for size in range(2, 5 + effort):
         p = sympy.symbols(f"p1:{size + 1}", positive=True)
         q = sympy.symbols(f"q1:{size + 1}", positive=True)
@@ -245,8 +199,4 @@ def cross_entropy(effort: int) -> Verdict:
         crossed = -sum(a * sympy.log(b) for a, b in both)
         divergence = sum(a * sympy.log(a / b) for a, b in both)
         assert sympy.expand(sympy.expand_log(crossed - divergence - entropy)) == 0
-    return Verdict(
-        "holds",
-        f"The identity was checked with symbols for vocabularies of 2 to {4 + effort}; the proof is for any.",
-        "a symbolic identity; a proof in words",
-    )
+    return Finding("holds", {"size": 4 + effort})

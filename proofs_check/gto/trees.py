@@ -1,8 +1,9 @@
 """Draft trees as sets of token paths, and what the target makes of them, in rational arithmetic.
 
-The target is given by the probability of every path, the product of its laws. The target emits tokens of its own and
-the draft is followed as long as it agrees: so a lossless verifier treats tokens that were drafted deterministically, as
-GTO's are. L_i of a branch, Eq. (3) and (4), is the sum of the probabilities of the paths on the way to its leaf.
+The target is given by the probability of every path, the product of its conditional probabilities. The target emits
+tokens of its own and the draft is followed as long as it agrees: so a lossless verifier treats tokens that were drafted
+deterministically, as GTO's are. L_i of a branch, Eq. (3) and (4), is the sum of the probabilities of the paths on the
+way to its leaf.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.small_drafts import Hat, Nodes, Path
+from proofs_check.small_drafts import Hat, Nodes, Path, parents, worth
 
 ETAS = [Fraction(1, 2), Fraction(1), Fraction(2), Fraction(5)]
 
@@ -31,11 +32,6 @@ def length(leaf: Path, target: Hat) -> Fraction:
 def lengths(tree: Nodes, target: Hat) -> list[Fraction]:
     """L of every branch."""
     return [length(leaf, target) for leaf in leaves(tree)]
-
-
-def expected(tree: Nodes, target: Hat) -> Fraction:
-    """E[L_dec], by the sum over nodes."""
-    return sum((target[node] for node in tree), Fraction(0))
 
 
 def rises(old: Iterable[Fraction], new: Iterable[Fraction], eta: Fraction) -> bool:
@@ -59,18 +55,11 @@ def walked(tree: Nodes, text: Path) -> int:
     return len(node)
 
 
-def by_walking(tree: Nodes, target: Hat) -> Fraction:
-    """E[L_dec], over every text; knows of no sum over nodes."""
-    return sum((p * walked(tree, text) for text, p in texts(target)), Fraction(0))
-
-
 def drawn(tree: Nodes, target: Hat) -> dict[str, Any]:
     """The tree as data: parents, names and the target's probability of each path, the root first."""
-    order: list[Path] = [(), *sorted(tree, key=lambda node: (len(node), node))]
     return {
-        "parent": [-1] + [order.index(node[:-1]) for node in order[1:]],
-        "node": ["".join("ABCDEFGH"[token] for token in node) for node in order],
-        "p": [Fraction(1)] + [target[node] for node in order[1:]],
+        **parents(tree),
+        "p": [Fraction(1), *(target[node] for node in sorted(tree, key=lambda node: (len(node), node)))],
         "branch_lengths": lengths(tree, target),
-        "expected_accepted": expected(tree, target),
+        "expected_accepted": worth(tree, target),
     }

@@ -13,10 +13,7 @@ from typing import Any
 import numpy as np
 
 import spectheory as st
-from proofs_check.verdict import Verdict, second
-
-SEARCH_AND_SUBSETS = "the search in order of size, and sums over all subsets of nodes written as strings agree."
-SEARCH_AND_VERIFIER = "the sum over the target's texts, and spectheory.verify.Greedy run on the tree agree."
+from proofs_check.claims import Finding, second
 
 
 def is_tree(nodes: Sequence[str]) -> bool:
@@ -48,7 +45,7 @@ def assert_largest(p_hat: Mapping[str, Fraction], chosen: Sequence[str]) -> None
 
 
 def p_hat_of(law: Sequence[Fraction], depth: int) -> dict[str, Fraction]:
-    """p-hat where every node has the same law."""
+    """p-hat where every node has the same distribution."""
     layer, p_hat = {"": Fraction(1)}, {}
     for _ in range(depth):
         layer = {node + token: layer[node] * p for node in layer for token, p in zip("ABC", law, strict=False)}
@@ -67,7 +64,7 @@ def greedy_accepted(nodes: Sequence[str], emitted: str, tokens: int) -> Fraction
 
 
 def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[str], int]:
-    """Algorithm 1 word by word on one law at every node: the nodes, and the drafting steps taken."""
+    """Algorithm 1 word by word with one distribution at every node: the nodes, and the drafting steps taken."""
     p_hat = p_hat_of(law, n)
 
     def top(nodes: list[str]) -> list[str]:
@@ -83,41 +80,38 @@ def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[
 
 
 @second("O-3.1")
-def not_strict(verdict: Verdict) -> str:
-    case = verdict.case
+def not_strict(finding: Finding) -> None:
+    case = finding.case
     assert_is_a_draft(case["p_hat"])
     assert case["v_i"] != case["v_j"]
     assert case["v_i"].startswith(case["v_j"])
     assert case["p_hat"][case["v_i"]] == case["p_hat"][case["v_j"]] > 0
-    return "the search in order of size, and p-hat read again from the stored draft agree."
 
 
 @second("O-SUB")
-def orphaned(verdict: Verdict) -> str:
-    case = verdict.case
+def orphaned(finding: Finding) -> None:
+    case = finding.case
     assert_is_a_draft(case["p_hat"])
     assert_largest(case["p_hat"], case["chosen"])
     assert len(case["chosen"]) == case["n"]
     assert not is_tree(case["chosen"])
     assert total(case["p_hat"], case["chosen"]) == best(case["p_hat"], case["n"])  # a tree that is worth as much is
-    return SEARCH_AND_SUBSETS
 
 
 @second("O-SIZE")
-def short_layer(verdict: Verdict) -> str:
-    case = verdict.case
+def short_layer(finding: Finding) -> None:
+    case = finding.case
     letters = {name[-1] for name in case["p_hat"]}
     words = [""]
     for _ in range(case["d"]):
         words = [word + letter for word in words for letter in letters]
     assert len(letters) < case["n"]
     assert len(words) <= case["drafted"] < case["claimed"] == case["d"] * case["n"]
-    return "the steps of Algorithm 1, and the number of words of d letters agree that T has fewer nodes."
 
 
 @second("O-ALG1")
-def ties_and_delta(verdict: Verdict) -> str:
-    ties, early = verdict.case["ties"], verdict.case["delta"]
+def ties_and_delta(finding: Finding) -> None:
+    ties, early = finding.case["ties"], finding.case["delta"]
     for case in (ties, early):
         assert_is_a_draft(case["p_hat"])
         assert len(case["chosen"]) == case["n"] == max(map(len, case["p_hat"])) == 2
@@ -136,12 +130,11 @@ def ties_and_delta(verdict: Verdict) -> str:
         rates = st.Acceptance.by_rank([float(one) for one in tenths])
         found = st.block_efficiency(st.best_tree(rates, 4), rates) - 1
         assert abs(found - float(total(p_hat_of(tenths, 4), nodes))) < 1e-12
-    return SEARCH_AND_SUBSETS[:-1] + "; so do the printed loop with the repairs and spectheory.best_tree, n = 4."
 
 
 @second("O-DELTA")
-def below_mu(verdict: Verdict) -> str:
-    case = verdict.case
+def below_mu(finding: Finding) -> None:
+    case = finding.case
     n, mu, law = case["n"], case["mu"], case["law"]
 
     def decode(delta: Fraction) -> Fraction:
@@ -152,15 +145,11 @@ def below_mu(verdict: Verdict) -> str:
     deltas = [Fraction(step, 200) for step in range(201)]
     assert max(decode(delta) for delta in deltas if delta >= mu) == case["speed_inside"]
     assert max(map(decode, deltas)) == case["speed_best"] > max(case["speed_inside"], 1)
-    return (
-        "the thresholds at which Algorithm 1 changes, and the printed loop at 201 thresholds with "
-        "spectheory.verify.Greedy agree."
-    )
 
 
 @second("O-DEPTH")
-def deeper_and_less(verdict: Verdict) -> str:
-    case = verdict.case
+def deeper_and_less(finding: Finding) -> None:
+    case = finding.case
     counts = []
     for delta in case["thresholds"]:
         chosen, _ = algorithm_1(case["draft"], case["n"], delta)
@@ -168,14 +157,11 @@ def deeper_and_less(verdict: Verdict) -> str:
     assert counts == case["accepted"]
     assert counts[0] < counts[1]
     assert case["thresholds"][0] < case["thresholds"][1]
-    return (
-        "the longest prefixes of the target's texts, and the printed loop with a sum over its nodes as strings agree."
-    )
 
 
 @second("O-MU")
-def a_small_gain_pays(verdict: Verdict) -> str:
-    case = verdict.case
+def a_small_gain_pays(finding: Finding) -> None:
+    case = finding.case
     n, mu, law = case["n"], case["mu"], case["law"]
     p_hat = p_hat_of(law, n)
     drafts = [algorithm_1(law, n, delta)[0] for delta in (Fraction(1), Fraction(-1))]
@@ -187,23 +173,20 @@ def a_small_gain_pays(verdict: Verdict) -> str:
     assert deep == [1, 2]
     assert total(p_hat, drafts[1]) - total(p_hat, drafts[0]) <= mu
     assert speeds[1] > speeds[0] > 1
-    return "the gains of Algorithm 1, and the printed loop with spectheory.verify.Greedy agree."
 
 
 @second("O-EA")
-def misled(verdict: Verdict) -> str:
-    for case in (verdict.case["any"], verdict.case["greedy"]):
+def misled(finding: Finding) -> None:
+    for case in (finding.case["any"], finding.case["greedy"]):
         p_hat, emitted = p_hat_of(case["draft"], case["n"]), "AB"[case["target"].index(1)]
         assert total(p_hat, case["chosen"]) == best(p_hat, case["n"]) > total(p_hat, case["better"])
         assert greedy_accepted(case["chosen"], emitted, 2) == case["chosen_accepted"]
         assert greedy_accepted(case["better"], emitted, 2) == case["better_accepted"] > case["chosen_accepted"]
-    return SEARCH_AND_VERIFIER
 
 
 @second("O-OFF1")
-def one_more(verdict: Verdict) -> str:
-    case: dict[str, Any] = verdict.case
+def one_more(finding: Finding) -> None:
+    case: dict[str, Any] = finding.case
     assert set(case["p_hat"].values()) == {0, 1}  # target = draft is greedy here
     assert case["eq_3"] == total(case["p_hat"], case["chosen"])
     assert case["expected_a"] == 1 + greedy_accepted(case["chosen"], "A", 2) == 1 + case["eq_3"]
-    return SEARCH_AND_VERIFIER

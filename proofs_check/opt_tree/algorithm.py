@@ -24,10 +24,9 @@ def cases(effort: int) -> Iterator[tuple[int, Hat]]:
     return ((depth, hat) for depth, tokens, largest in grids(effort) for hat in drafts(depth, tokens, largest))
 
 
-def over(effort: int) -> str:
-    """Those cases in words."""
-    sizes = ", ".join(map(str, grids(effort)))
-    return f"every draft with a law of V tokens and denominator at most d at each node, (n, V, d) in {sizes}"
+def shown_grids(effort: int) -> str:
+    """The grids of `cases` as (n, tokens, largest denominator)."""
+    return ", ".join(map(str, grids(effort)))
 
 
 def steps(n: int, hat: Hat, *, later_first: bool = False) -> list[Nodes]:

@@ -1,8 +1,8 @@
 """Algorithm 2 of SALF & TALF in rational arithmetic, word by word, on drafts small enough to look at every one.
 
-What the printed lines leave open is read thus: line 5 takes B nodes, as its comment says; among equal probabilities the
-smaller depth and then the smaller path goes first; G holds the root once, though lines 1 and 8 both put it there
-(claim S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: one law at the root and
+Where the printed lines are ambiguous: line 5 takes B nodes, as its comment says; among equal probabilities the smaller
+depth and then the smaller path goes first; G holds the root once, although lines 1 and 8 both put it there (claim
+S-A2-ENS takes the other reading). N counts the root. A draft is a Markov chain on ranks: a distribution at the root and
 one after each token, so that it has no last layer.
 """
 
@@ -15,14 +15,16 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from proofs_check.small_drafts import Law, Path, laws
+from proofs_check.small_drafts import Law, Path, laws, letters
 
-Draft = Callable[[Path], Law]
-"""The law of the token that follows a path."""
+NextToken = Callable[[Path], Law]
+"""The distribution of the token after a path."""
 Node = tuple[Fraction, int, Path]
 """(-probability, depth, path), so that the best comes first."""
 
 ROOT: Node = (Fraction(-1), 0, ())
+GRIDS = {1: ((2, 4, 6), (3, 3, 5)), 2: ((2, 5, 8), (3, 4, 6))}
+"""By effort: tokens, the largest denominator of their probabilities, and the largest N."""
 
 
 @dataclass(frozen=True)
@@ -49,7 +51,7 @@ class Iteration:
 
 @dataclass(frozen=True)
 class Markov:
-    """One law at the root and one after each token; `after` empty for the same law everywhere."""
+    """A distribution at the root and after each token; `after` is empty for the same distribution everywhere."""
 
     start: Law
     after: tuple[Law, ...] = ()
@@ -60,7 +62,7 @@ class Markov:
 
 @dataclass(frozen=True)
 class ByDepth:
-    """One law for each depth, the last for all that are deeper."""
+    """A distribution for each depth; the last is for all deeper nodes."""
 
     layers: tuple[Law, ...]
 
@@ -73,12 +75,12 @@ def worth(nodes: Sequence[Node]) -> Fraction:
     return -sum((node[0] for node in nodes), Fraction(0))
 
 
-def children(draft: Draft, node: Node) -> list[Node]:
+def children(draft: NextToken, node: Node) -> list[Node]:
     """Lines 17 to 19."""
     return [(node[0] * p, node[1] + 1, (*node[2], token)) for token, p in enumerate(draft(node[2]))]
 
 
-def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
+def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
     """The main loop without line 13: it never ends, and the caller decides where to stop."""
     tree, queue = [ROOT] * root_twice, [ROOT]
     while True:
@@ -90,7 +92,7 @@ def iterations(draft: Draft, n: int, batch: int, *, root_twice: bool = False) ->
         queue = sorted(queue + [child for node in chosen for child in children(draft, node)])[:n]
 
 
-def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
+def drafted(draft: NextToken, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
     """The iterations up to the one that stops, with the repair that it stops also where D is empty."""
     done = []
     for state in iterations(draft, n, batch):
@@ -101,7 +103,7 @@ def drafted(draft: Draft, n: int, batch: int, threshold: Fraction = Fraction(0))
 
 
 @cache
-def top(draft: Draft, n: int) -> list[Node]:
+def top(draft: NextToken, n: int) -> list[Node]:
     """The n best nodes of the whole tree, by looking at every node with less than n edges above it."""
     layer, seen = [ROOT], [ROOT]
     for _ in range(n - 1):
@@ -110,8 +112,8 @@ def top(draft: Draft, n: int) -> list[Node]:
     return sorted(seen)[:n]
 
 
-def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
-    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set sorted out anew."""
+def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
+    """(D, G) of the first iterations, without a queue: every node seen is kept, and every set is computed anew."""
     seen, popped, found = {ROOT}, set[Node](), []
     for _ in range(count):
         newest = sorted(seen - popped)[:batch]
@@ -123,8 +125,18 @@ def flat(draft: Draft, n: int, batch: int, count: int) -> list[tuple[list[Node],
     return found
 
 
+def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
+    """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
+    layer, pool = [ROOT], [ROOT]
+    for _ in range(depth):
+        found = [child for node in layer for child in children(draft, node)[:k]]
+        pool += found
+        layer = sorted(found)[:k]
+    return sorted(pool)[:n]
+
+
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
-    """The same law everywhere, for each of `laws`; then each choice of a law at the root and after each token."""
+    """The same distribution everywhere, for each of `laws`; then each choice of one for the root and each token."""
     grid = laws(tokens, largest)
     yield from map(Markov, grid)
     yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))
@@ -136,24 +148,19 @@ def support(draft: Markov) -> int:
 
 
 Run = tuple[Markov, int, int, int]
-"""Draft, tokens, N, B."""
+"""The draft, its tokens, N and B."""
 
 
 def cases(effort: int) -> Iterator[Run]:
-    """Every case of `looked_at`, small N first."""
-    grids = ((2, 4, 6), (3, 3, 5)) if effort == 1 else ((2, 5, 8), (3, 4, 6))
-    for tokens, largest, most in grids:
+    """Every case of `shown_grids`, small N first."""
+    for tokens, largest, most in GRIDS[effort]:
         for n in range(2, most + 1):
             yield from ((draft, tokens, n, batch) for draft in markov_drafts(tokens, largest) for batch in range(1, n))
 
 
-def looked_at(effort: int) -> str:
-    """In words, the cases of `cases`."""
-    two, three = ((4, 6), (3, 5)) if effort == 1 else ((5, 8), (4, 6))
-    return (
-        f"all Markov drafts with 2 tokens, laws of denominator at most {two[0]} and B < N <= {two[1]}, and with 3 "
-        f"tokens, denominator at most {three[0]} and B < N <= {three[1]}, laws with zeros included"
-    )
+def shown_grids(effort: int) -> str:
+    """The grids of `cases` as (tokens, largest denominator, largest N)."""
+    return ", ".join(map(str, GRIDS[effort]))
 
 
 @cache
@@ -171,8 +178,3 @@ def as_tree(nodes: Sequence[Node]) -> dict[str, Any]:
         "node": [letters(path) for _, _, path in ordered],
         "p_hat": [-value for value, _, _ in ordered],
     }
-
-
-def letters(path: Path) -> str:
-    """`AB` is token B after token A; the root is empty."""
-    return "".join("ABCDEFGH"[token] for token in path)

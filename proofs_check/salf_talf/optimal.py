@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from fractions import Fraction
 from itertools import islice, pairwise
 from math import isclose
+from typing import Any
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ROOT,
     Iteration,
@@ -14,25 +16,22 @@ from proofs_check.salf_talf.algorithm2 import (
     Node,
     as_tree,
     cases,
+    children,
     flat,
     iterations,
-    letters,
-    looked_at,
     recorded,
+    shown_grids,
     top,
     worth,
 )
 from proofs_check.salf_talf.threshold import library_draft
-from proofs_check.small_drafts import Hat, drafts, laws
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.small_drafts import Hat, Path, drafts, is_tree, laws, letters
 from spectheory.search import Salf
 
-APPENDIX = "SALF & TALF, Appendix B"
 
-
-def is_tree(nodes: list[Node]) -> bool:
-    """Whether every parent is there."""
-    return {node[2][:-1] for node in nodes} <= {node[2] for node in nodes} | {()}
+def paths(nodes: list[Node]) -> list[Path]:
+    """The paths of the nodes."""
+    return [path for _, _, path in nodes]
 
 
 def layers(hat: Hat) -> list[list[Node]]:
@@ -42,18 +41,8 @@ def layers(hat: Hat) -> list[list[Node]]:
     return [[ROOT], *rest]
 
 
-@claim("S-T2", source=f"{APPENDIX}, Theorem 2")
-def loop_invariant(effort: int) -> Verdict:
-    """T_i = Top_N(U_i) for every i, where T_{i+1} = Top_N(T_i u child(T_i)) and U_i are the nodes at most i deep.
-
-    Top_N is an arg max and need not be one set: read as that T_i is one of the N-node sets of largest sum in U_i,
-    however ties are broken. It asks for |S| = N, which U_0 does not have: read as min(N, |X|) nodes. Definition B.3
-    (every child strictly below its parent) is not needed: children may equal their parents.
-
-    Proof. While |T_i| < N, T_i = U_i. Once |T_i| = N, each p of U_i outside T_i is at most min T_i, and so are its
-    children; T_i holds N nodes that are as good. So what T_i u child(T_i) lacks of U_{i+1} can be exchanged for nodes
-    of T_i without loss.
-    """
+@claim("S-T2")
+def loop_invariant(effort: int) -> Finding:
     grids = ((2, 2, 5), (2, 3, 3), (3, 2, 3)) if effort == 1 else ((2, 2, 6), (2, 3, 4), (3, 2, 4))
 
     def steps() -> Iterator[tuple[list[Fraction], list[Fraction]]]:
@@ -63,20 +52,15 @@ def loop_invariant(effort: int) -> Verdict:
                 for sign in (1, -1):  # ties to the first path, or to the last
                     kept, every_node = list(by_depth[0]), list(by_depth[0])
                     for layer in by_depth[1:]:
-                        paths = {node[2] for node in kept}
-                        kept += [node for node in layer if node[2][:-1] in paths]
+                        parents = set(paths(kept))
+                        kept += [node for node in layer if node[2][:-1] in parents]
                         kept = sorted(kept, key=lambda v: (v[0], [sign * token for token in v[2]]))[:n]
                         every_node += layer
                         yield [v[0] for v in kept], sorted(v[0] for v in every_node)[:n]
 
     count = every(steps(), lambda case: case[0] == case[1])
     named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
-    return Verdict(
-        "holds",
-        f"Proved in the statement; the N largest values were the same in {count:,} steps, for all drafts {named}, N of "
-        "1 to 5 and two ways to break ties.",
-        "a proof in words; exact enumeration",
-    )
+    return Finding("holds", {"count": count, "named": named})
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
@@ -85,20 +69,8 @@ def repeats(draft: Markov, n: int, batch: int) -> int:
     return next(i for i, (one, two) in enumerate(pairwise(states), 1) if one == two and not one[2])
 
 
-@claim("S-T3", source=f"{APPENDIX}, Theorem 3, and Algorithm 2")
-def termination(effort: int) -> Verdict:
-    """When the algorithm halts, the final set T is Top_N of the whole tree; th = 0 is the optimal search (Appendix D).
-
-    Algorithm 2 leaves its loop in line 13 only, when a sum is below th. With th = 0 no sum is. Without the red lines
-    nothing is left that could halt it.
-
-    With the repair that it halts where D is empty. Let x be the first node popped, the best one that is not expanded.
-    If D is not empty, x is in it and above epsilon; all nodes above x were popped before (whatever is not seen is below
-    a node of Q), fewer than N of them, so x belongs to every Top_N and is above the last of them. So each draft call
-    fixes another one of the first N - 1 nodes of Top_N, the root the first: at most N - 1 calls. If D is empty, x is at
-    most epsilon (or 0 with G not full), so nothing in Q or below can improve G.
-    """
-
+@claim("S-T3")
+def termination(effort: int) -> Finding:
     def endless() -> Iterator[tuple[Markov, int, int]]:
         return ((Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3))
 
@@ -109,35 +81,27 @@ def termination(effort: int) -> Verdict:
     def optimal(case: tuple[tuple[Markov, int, int, int], list[Iteration]]) -> bool:
         (model, _, size, _), states = case
         found = states[-1].tree
-        return worth(found) == worth(top(model, size)) and is_tree(found) and len(states) - 1 <= size - 1
+        return worth(found) == worth(top(model, size)) and is_tree(paths(found)) and len(states) - 1 <= size - 1
 
     count = every(recorded(effort), optimal)
-    return Verdict(
+    return Finding(
         "corrected",
-        f"From iteration {place} on, G and Q stay as they are and D is empty: an empty sum is not below 0, so the "
-        "printed loop goes round for ever. With the repair the tree had the largest sum of all, was a tree, and took "
-        f"at most N - 1 draft calls, on {count:,} runs: {looked_at(effort)}. Table 4 has a row for th = 0.0, so the "
-        "code that was timed is not the printed one.",
-        "a repeated state of a deterministic loop; a derivation; exact enumeration against every node of the full tree",
+        {"place": place, "count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
             "batch": batch,
             "threshold": Fraction(0),
             "same_state_from_iteration": place,
-            "queue": [letters(path) for _, _, path in state.queue],
+            "queue": [*map(letters, paths(state.queue))],
             **as_tree(state.tree),
         },
-        "If it halts also where D is empty, th = 0 is the optimal search: for every draft and every B it halts after "
-        "at most N - 1 draft calls, and G is an N-node tree with the largest sum of p-hat, ties going to the smaller "
-        "depth.",
     )
 
 
 @second("S-T3")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case = verdict.counterexample
+def _(finding: Finding) -> dict[str, Any]:
+    case = finding.case
     draft, n = Markov(case["law"]), case["n"]
     found = flat(draft, n, case["batch"], 200)
     assert all(tree == found[-1][1] for _, tree in found[case["same_state_from_iteration"] - 1 :])
@@ -150,30 +114,20 @@ def _(verdict: Verdict) -> str:
             assert isclose(grown.expected, worth(top(model, size)), abs_tol=1e-12)
             assert grown.draft_calls <= size - 1
             count += 1
-    return (
-        "a replay without a queue was still going round after 200 iterations; spectheory.Salf with threshold 0, which "
-        f"ends where D is empty, had the sum of the best nodes of the full tree on {count} drafts."
-    )
+    return {"drafts": count}
 
 
 def filled_is_best(case: tuple[Markov, int, list[Iteration], int]) -> bool:
     """Whether G, filled from Q, is the best tree among all nodes seen before the draft call of a state."""
     draft, n, states, i = case
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
-    seen = [ROOT] + [(v * p, d + 1, (*u, t)) for v, d, u in expanded for t, p in enumerate(draft(u))]
+    seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
     kept = sorted(states[i].tree + states[i].queue)[:n]
-    return kept == sorted(seen)[:n] and is_tree(kept)
+    return kept == sorted(seen)[:n] and is_tree(paths(kept))
 
 
-@claim("S-A2-ENS", source="SALF & TALF, Algorithm 2, line Ensure")
-def ensures(effort: int) -> Verdict:
-    """Algorithm 2 ensures that G contains the top-N high-probability nodes.
-
-    Two things stand in the way beside S-T3. Lines 1 and 8 both put the root into G: where G is a queue of entries, as
-    `push` and `contains up to N nodes` say, the root takes two of the N places. And at a stop by the threshold Q holds
-    children whose draft call is paid for, and which are worth more than nothing, while G has room.
-    """
-
+@claim("S-A2-ENS")
+def ensures(effort: int) -> Finding:
     def double() -> Iterator[tuple[Markov, int, int]]:
         return ((Markov(law), n, 1) for n in range(2, 5) for law in laws(2, 2))
 
@@ -192,12 +146,9 @@ def ensures(effort: int) -> Verdict:
 
     places = ((draft, n, states, i) for (draft, _, n, _), states in recorded(effort) for i in range(len(states)))
     count = every(places, filled_is_best)
-    return Verdict(
+    return Finding(
         "corrected",
-        "With two entries for the root and N = 2, epsilon is 1 at once and nothing is drafted. Stopped by the "
-        "threshold of the paper's default, G lacks nodes that lie in Q. Filled from Q, it was the best tree among all "
-        f"nodes seen in {count:,} states of the loop, over {looked_at(effort)}.",
-        "the smallest counterexamples by search; exact enumeration against every node seen",
+        {"count": count, "grids": shown_grids(effort)},
         {
             "root_twice": {"law": twice[0].start, "n": twice[1], "batch": 1, "threshold": th, **as_tree([ROOT])},
             "stopped": {
@@ -206,24 +157,20 @@ def ensures(effort: int) -> Verdict:
                 "batch": 1,
                 "threshold": th,
                 **as_tree(sorted(state.tree + state.queue)[: early[1]]),
-                "tree": [letters(path) for _, _, path in state.tree],
+                "tree": [*map(letters, paths(state.tree))],
             },
         },
-        "With the root in G once, and G filled from Q up to N nodes at the stop, G is the tree of largest sum among "
-        "all nodes seen, at no further draft call; it is the best of the whole tree where D is empty.",
     )
 
 
 @second("S-A2-ENS")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case = verdict.counterexample["root_twice"]
+def _(finding: Finding) -> None:
+    case = finding.case["root_twice"]
     entries = [Fraction(1), Fraction(1)]  # line 1, line 8
     assert len(entries) == case["n"]
     assert sum(p for p in entries[1:] if p > min(entries)) < case["threshold"]
-    case = verdict.counterexample["stopped"]
+    case = finding.case["stopped"]
     draft = library_draft(Markov(case["law"]))
     bare, full = (Salf(case["n"] - 1, 0.6, case["batch"], fill=fill).grow(draft) for fill in (False, True))
     assert len(case["tree"]) == bare.tree.budget + 1 < full.tree.budget + 1 == len(case["parent"])
     assert (bare.draft_calls, full.expected) == (full.draft_calls, float(sum(case["p_hat"])))
-    return "lines 1 to 13 by hand for the root; spectheory.Salf without and with fill for the early stop."

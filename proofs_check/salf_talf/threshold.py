@@ -1,4 +1,4 @@
-"""What the threshold of SALF says about the drafting that is left out, and what a lower one does."""
+"""The threshold of SALF: what it says about further drafting, and the effect of a lower one."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     Iteration,
     Markov,
@@ -17,14 +18,12 @@ from proofs_check.salf_talf.algorithm2 import (
     as_tree,
     drafted,
     flat,
-    letters,
-    looked_at,
     recorded,
+    shown_grids,
     top,
     worth,
 )
-from proofs_check.small_drafts import laws
-from proofs_check.verdict import Verdict, claim, every, second, smallest
+from proofs_check.small_drafts import laws, letters
 from spectheory.search import MarkovDraft, Salf
 
 THRESHOLDS = [Fraction(quarter, 4) for quarter in (1, 2, 3)]
@@ -42,7 +41,7 @@ def best_seen(state: Iteration, n: int) -> Fraction:
 
 
 def same_law_runs(most: int = 6, *, any_batch: bool = False) -> Iterator[tuple[Run, list[Iteration]]]:
-    """Runs with one law at every node, small N first; B is below the number of tokens unless any B < N will do."""
+    """Runs with one distribution at every node, small N first; B is below the number of tokens, or any B < N."""
     for n in range(2, most + 1):
         for tokens in (2, 3):
             for law in laws(tokens, 4):
@@ -83,18 +82,8 @@ def shown_stop(case: Stop) -> dict[str, Any]:
     }
 
 
-@claim("S-T1-USE", source="SALF & TALF, Section 3.3, before Theorem 1")
-def meaning(effort: int) -> Verdict:
-    """The sum identifies precisely when the expected benefit of further drafting falls below th.
-
-    The benefit is counted in the paper's own measure, the sum of p-hat, which is the expected number of accepted tokens
-    where the target is as the draft; of the best tree of N nodes among all that were seen, though SALF hands back only
-    those it took (claim S-A2-ENS). The statement says two things: S_i < th only if further drafting adds less than th,
-    and S_i >= th only if it adds th or more.
-
-    What is true. The children of D_i sum to at most S_i, so one draft call adds at most S_i; the sums never rise (claim
-    S-T1), so each later call adds at most S_i too, and k calls at most k S_i.
-    """
+@claim("S-T1-USE")
+def meaning(effort: int) -> Finding:
     early = smallest(stops(at_stop=True), lambda case: left_over(case) >= case[2])
     late = smallest(stops(at_stop=False), lambda case: left_over(case) < case[2])
 
@@ -105,23 +94,16 @@ def meaning(effort: int) -> Verdict:
                 yield from ((after - before, state.sum) for state in states[: i + 1])
 
     count = every(calls(), lambda case: case[0] <= case[1])
-    return Verdict(
+    return Finding(
         "corrected",
-        "S_i bounds one call from above, nothing more: many calls below th can add more than th, and a call with a sum "
-        f"above th may add nothing. That no call from i on adds more than S_i held on {count:,} pairs of calls, over "
-        f"{looked_at(effort)}.",
-        "the smallest counterexamples by search (N, then tokens); a derivation; exact enumeration",
+        {"count": count, "grids": shown_grids(effort)},
         {"stops_too_early": shown_stop(early), "goes_on_for_less": shown_stop(late)},
-        "Where the target is as the draft, S_i < th means that no single further draft call adds th tokens or more; k "
-        "calls add at most k S_i. It does not mean that all further calls together add less than th, and S_i >= th "
-        "does not mean that a call is worth th.",
     )
 
 
 @second("S-T1-USE")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    for name, case in verdict.counterexample.items():
+def _(finding: Finding) -> None:
+    for name, case in finding.case.items():
         draft, n, place = Markov(case["law"]), case["n"], case["iteration"] - 1
         found = flat(draft, n, case["batch"], place + 1)
         assert worth(found[place][0]) == case["sum"]
@@ -136,7 +118,6 @@ def _(verdict: Verdict) -> str:
         assert (case["sum"] >= case["threshold"] > further) == (name == "goes_on_for_less")
         library = Salf(n - 1, float(case["threshold"]), case["batch"], fill=True).grow(library_draft(draft))
         assert (library.draft_calls == place) == (name == "stops_too_early")
-    return "all nodes of the full tree, and spectheory.Salf stopping in the same iteration, give the same benefits."
 
 
 def taken(states: list[Iteration], th: Fraction) -> list[Node]:
@@ -150,15 +131,8 @@ def accepted(tree: list[Node], emitted: tuple[int, ...]) -> int:
     return max(length for length in range(len(emitted) + 1) if emitted[:length] in paths)
 
 
-@claim("S-TH", source="SALF & TALF, Section 4.4")
-def lower_threshold(effort: int) -> Verdict:
-    """For lower th we get closer to the tree of the most probable tokens, leading to higher tau.
-
-    The first half is true: the run for a lower threshold is the same run, stopped later, and G only ever exchanges
-    nodes for better ones. The second is true for the draft's own probabilities only: a node that leaves a full G may be
-    the one that the target accepts.
-    """
-
+@claim("S-TH")
+def lower_threshold(effort: int) -> Finding:
     def exchanges() -> Iterator[tuple[Run, Fraction, Fraction, Node]]:
         for run, states in same_law_runs(any_batch=True):
             for low, high in pairwise((*THRESHOLDS, Fraction(9, 10))):
@@ -179,12 +153,9 @@ def lower_threshold(effort: int) -> Verdict:
     states = drafted(draft, n, batch)
     emitted = node[2]
     count = every(lowered(), closer)
-    return Verdict(
+    return Finding(
         "corrected",
-        f"G never lost worth, and lost nodes only when it was full, in {count:,} steps over {looked_at(effort)}. But "
-        "a greedy target that emits the lost node accepts more at the higher threshold. So in the paper's own Table 4: "
-        "MT-bench has tau 3.98 at th = 0.0 and 3.99 at th = 0.1.",
-        "the smallest counterexample by search (N, then tokens); exact enumeration",
+        {"count": count, "grids": shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
@@ -198,15 +169,12 @@ def lower_threshold(effort: int) -> Verdict:
             "tree_high": [letters(path) for _, _, path in taken(states, high)],
             "tree_low": [letters(path) for _, _, path in taken(states, low)],
         },
-        "A lower th never lowers the sum of p-hat in the tree, so it never lowers tau where the target is as the "
-        "draft; and as long as G is not full it only adds nodes, so that tau falls for no target.",
     )
 
 
 @second("S-TH")
-def _(verdict: Verdict) -> str:
-    assert verdict.counterexample
-    case = verdict.counterexample
+def _(finding: Finding) -> dict[str, Any]:
+    case = finding.case
     counts = []
     for kind in ("high", "low"):
         grown = Salf(case["n"] - 1, float(case[f"threshold_{kind}"]), case["batch"])
@@ -221,4 +189,4 @@ def _(verdict: Verdict) -> str:
     assert counts == [case["accepted_high"], case["accepted_low"]]
     assert counts[0] > counts[1]
     assert case["threshold_high"] > case["threshold_low"]
-    return f"spectheory.Salf grows the same two trees, which accept {counts[0]} and {counts[1]} of the emitted tokens."
+    return {"counts": counts}

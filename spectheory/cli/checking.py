@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     from rich.table import Table
 
-    from proofs_check.outcome import Outcome
+    from proofs_check.checked import CheckedClaim
 
 FEW = 3
 """Claims shown with all that is known of them."""
@@ -35,8 +35,8 @@ def check(
 ) -> None:
     """Check what the papers claim: exit status 1 if a check does not come out."""
     from proofs_check import CLAIMS
-    from proofs_check.outcome import outcome
-    from proofs_check.papers import in_order, named
+    from proofs_check.checked import check_claim
+    from proofs_check.claims import in_order, named
 
     require_free([], Output(report, PAGE))
     chosen = [one for name in claims for one in named(name, CLAIMS)] if claims else in_order(CLAIMS)
@@ -44,7 +44,7 @@ def check(
     with progress("claims") as tell:
         for done, name in enumerate(chosen):
             tell(done, len(chosen))
-            found.append(outcome(name, effort=2 if exhaustive else 1))
+            found.append(check_claim(name, effort=2 if exhaustive else 1))
     if report is not None:
         from proofs_check.page import claims_page
 
@@ -56,41 +56,41 @@ def check(
         console.print(_sentence(found), highlight=False)
         if report is not None:
             print(f"wrote {report}")
-    if any(one.verdict is None for one in found):
+    if any(one.finding is None for one in found):
         raise typer.Exit(1)
 
 
-def _show(found: Sequence[Outcome]) -> None:
+def _show(found: Sequence[CheckedClaim]) -> None:
     """One line for each claim, or all that is known where there are few."""
     from rich.text import Text
 
     if len(found) > FEW:
         console.print(_table(found))
         for one in found:
-            if one.verdict is None:
+            if one.finding is None:
                 console.print(Text(f"{one.claim.id}: {one.failure}"))
         return
     for one in found:
         status = Text(one.status, COLOURS[one.status])
-        console.print(Text.assemble((one.claim.id, "bold"), " ", status, f" ({one.seconds:.2f} s)  {one.claim.source}"))
+        console.print(Text.assemble((one.claim.id, "bold"), " ", status, f" ({one.seconds:.2f} s)  {one.source}"))
         for name, words in _said(one):
             for at, part in enumerate(words):
                 console.print(Text(f"{name}: {part}" if not at else part))
         console.print()
 
 
-def _said(one: Outcome) -> Iterator[tuple[str, Sequence[str]]]:
-    from proofs_check.outcome import paragraphs
+def _said(one: CheckedClaim) -> Iterator[tuple[str, Sequence[str]]]:
+    from proofs_check.plain import paragraphs
 
     yield "claim", paragraphs(one.claim.statement)
-    if one.verdict is None:
+    if one.finding is None:
         yield "failure", [one.failure]
         return
     yield "what is true", paragraphs(one.truth)
-    yield "evidence", [f"({one.verdict.method}) {one.verdict.evidence}"]
+    yield "evidence", [f"({one.text('method')}) {one.evidence}"]
 
 
-def _table(found: Sequence[Outcome]) -> Table:
+def _table(found: Sequence[CheckedClaim]) -> Table:
     from rich.box import SIMPLE_HEAD
     from rich.table import Table
     from rich.text import Text
@@ -107,8 +107,8 @@ def _table(found: Sequence[Outcome]) -> Table:
     return table
 
 
-def _sentence(found: Sequence[Outcome]) -> str:
-    from proofs_check.outcome import leaned_on
+def _sentence(found: Sequence[CheckedClaim]) -> str:
+    from proofs_check.checked import leaned_on
 
     count = {status: sum(one.status == status for one in found) for status in COLOURS}
     said = ", ".join(f"{number} {status}" for status, number in count.items() if number)

@@ -1,0 +1,306 @@
+"""The claims: their texts, read from TOML, joined with the functions that check and confirm them."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from fractions import Fraction
+from functools import cache
+from importlib import import_module
+from importlib.metadata import entry_points
+from pathlib import Path
+from pkgutil import iter_modules
+from string import Formatter
+from sys import modules
+from typing import Any, Literal, TypeVar
+
+from proofs_check.plain import paragraphs
+from spectheory.core.errors import InputError
+from spectheory.core.names import unknown
+
+Status = Literal["holds", "corrected", "false"]
+T = TypeVar("T")
+RULE = (
+    "corrected: the same conclusion holds under a stated extra assumption or with one symbol changed; false: the "
+    "conclusion itself fails"
+)
+"""How a claim that does not hold as printed is classified."""
+TEXTS = "claims.toml"
+"""The texts of the claims that are checked in the modules of the same folder."""
+GROUP = "spectheory.claims"
+"""The entry points by which other packages bring claims; each names a module, which registers them on import."""
+LEANED_ON = "leaned on, not stated"
+"""Of a claim that the paper needs and does not print."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What a check found.
+
+    Attributes:
+        status: `holds` as printed, else by RULE `corrected` or `false`.
+        numbers: that the texts of the claim show, by the names of their fields.
+        counterexample: the smallest case that breaks the printed statement, as plain data of exact numbers; None where
+            the claim holds.
+    """
+
+    status: Status
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    counterexample: dict[str, Any] | None = None
+
+    def __post_init__(self) -> None:
+        if (self.status == "holds") != (self.counterexample is None):
+            raise InputError(f"counterexample must be given unless the claim holds, got {self.status}")
+
+    @property
+    def case(self) -> dict[str, Any]:
+        """The counterexample of a claim that has one."""
+        assert self.counterexample is not None
+        return self.counterexample
+
+
+Check = Callable[[int], Finding]
+"""Checks a claim; 1 is the effort of a test run, 2 looks at more cases."""
+Confirm = Callable[[Finding], Mapping[str, Any] | None]
+"""Goes through a finding again by other means; raises where it disagrees, else returns the numbers of its own words."""
+
+
+@dataclass(frozen=True)
+class Paper:
+    """A paper whose claims are checked.
+
+    Attributes:
+        name: short.
+        title: in full.
+        notes: how the checks read the paper.
+    """
+
+    name: str
+    title: str
+    notes: str
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A claim of a paper and its texts; those from `method` on may have `{fields}` for the numbers of a finding.
+
+    Attributes:
+        id: such as `O-3.1`.
+        paper: that makes the claim or leans on it.
+        check: of the claim.
+        source: paper, and theorem or equation.
+        statement: as printed, precise enough to be checked, with its assumptions.
+        status: as recorded.
+        method: how it is checked: a symbolic proof, exact enumeration over which cases, a counterexample.
+        evidence: what was computed, and why it is enough.
+        corrected: the repaired statement; for `false` a true statement in its place, or None.
+        second: by what other means the finding is confirmed; None where there is no second check.
+        numbers: as recorded, by field; what JSON cannot hold is written as a string such as `2/3`.
+        stated: whether the paper states the claim, and does not only lean on it.
+    """
+
+    id: str
+    paper: Paper
+    check: Check
+    source: str
+    statement: str
+    status: Status
+    method: str
+    evidence: str
+    corrected: str | None = None
+    second: str | None = None
+    numbers: Mapping[str, Any] = field(default_factory=dict)
+    stated: bool = True
+
+    def __post_init__(self) -> None:
+        if (self.status, self.corrected is None) in (("corrected", True), ("holds", False)):
+            raise InputError(f"{self.id}: `corrected` must be given for status corrected and not for holds")
+        if self.status != "holds" and self.second is None:
+            raise InputError(f"{self.id}: `second` must be given, as the claim does not simply hold")
+        self.require_numbers(self.numbers, "recorded")
+
+    @property
+    def fields(self) -> set[str]:
+        """The names of the numbers that the texts show."""
+        texts = "".join(filter(None, (self.method, self.evidence, self.corrected, self.second)))
+        return {name.split("[")[0] for _, name, _, _ in Formatter().parse(texts) if name}
+
+    def require_numbers(self, numbers: Mapping[str, Any], origin: str) -> None:
+        """Refuse numbers that are not those of the texts, one for each field."""
+        if missing := self.fields - set(numbers):
+            raise InputError(f"{self.id}: fields without a number {origin}: {', '.join(sorted(missing))}")
+        if useless := set(numbers) - self.fields:
+            raise InputError(f"{self.id}: numbers {origin} without a field: {', '.join(sorted(useless))}")
+
+
+CLAIMS: dict[str, Claim] = {}
+"""By id, as they were registered."""
+SECOND: dict[str, Confirm] = {}
+"""By id: the second check, written apart from the first; each claim that does not simply hold has one."""
+
+
+class _Exact(Formatter):
+    """Fractions in decimals where a text asks for them."""
+
+    def format_field(self, value: Any, format_spec: str) -> str:
+        return super().format_field(float(value) if isinstance(value, Fraction) and format_spec else value, format_spec)
+
+
+def filled(text: str, numbers: Mapping[str, Any]) -> str:
+    """The text with its numbers in the fields."""
+    return _Exact().vformat(text, (), numbers)
+
+
+@cache
+def texts(file: Path) -> tuple[Paper, dict[str, dict[str, Any]]]:
+    """The paper of a TOML file, and the texts of its claims by id, in order; lines of a paragraph are joined."""
+    tables = tomllib.loads(file.read_text(encoding="utf-8"))
+    joined = _joined(tables)
+    if "paper" not in joined:
+        raise InputError(f"{file} must have a table [paper] with name, title and notes")
+    return Paper(**joined.pop("paper")), joined
+
+
+def _joined(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _joined(inner) for key, inner in value.items()}
+    return "\n\n".join(paragraphs(value)) if isinstance(value, str) else value
+
+
+def texts_beside(module: str) -> Path:
+    """The file of texts in the folder of an imported module."""
+    return Path(modules[module].__file__ or "").with_name(TEXTS)
+
+
+def claim(name: str) -> Callable[[Check], Check]:
+    """Register the decorated check under the claim id `name`, whose texts are in the TOML file beside its module."""
+
+    def register(check: Check) -> Check:
+        if name in CLAIMS:
+            raise InputError(f"claim {name} has a check already")
+        CLAIMS[name] = _claim(name, check)
+        return check
+
+    return register
+
+
+def _claim(name: str, check: Check) -> Claim:
+    file = texts_beside(check.__module__)
+    paper, tables = texts(file)
+    if name not in tables:
+        raise InputError(f"{file} must have a table for claim {name}")
+    known = {one.name: one for one in fields(Claim)[3:]}
+    for key in set(tables[name]) - set(known):
+        raise InputError(unknown(f"key of {name}", key, known))
+    for key, one in known.items():
+        if key not in tables[name] and one.default is one.default_factory is MISSING:
+            raise InputError(f"{file}: the table of {name} must have {key}")
+    return Claim(name, paper, check, **tables[name])
+
+
+def second(name: str) -> Callable[[Confirm], Confirm]:
+    """Register the decorated function as the second check of the claim `name`."""
+
+    def register(confirm: Confirm) -> Confirm:
+        if name in SECOND:
+            raise InputError(f"claim {name} has a second check already")
+        SECOND[name] = confirm
+        return confirm
+
+    return register
+
+
+def gather(packages: Iterable[str]) -> None:
+    """Import every module of these packages and of the entry points of GROUP, so that their claims are registered."""
+    for package in packages:
+        for module in iter_modules(import_module(package).__path__, f"{package}."):
+            import_module(module.name)
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            raise InputError(
+                f"entry point {point.name} = {point.value} of {GROUP} does not load ({type(error).__name__}: {error}): "
+                "repair or uninstall the package that declares it"
+            ) from error
+    _require_checks()
+
+
+def _require_checks() -> None:
+    for file in dict.fromkeys(texts_beside(one.check.__module__) for one in CLAIMS.values()):
+        for name, table in texts(file)[1].items():
+            if name not in CLAIMS:
+                raise InputError(f"{file} has a table for {name}, which has no check")
+            if ("second" in table) != (name in SECOND):
+                raise InputError(f"{name} must have both `second` in {file} and a second check, or neither")
+
+
+def decide(name: str, effort: int = 1) -> Finding:
+    """The finding on one claim, confirmed by its second check where it has one.
+
+    Raises:
+        AssertionError: the second check disagrees.
+        RuntimeError: Python runs without assertions, of which second checks are made.
+    """
+    if not __debug__:
+        raise RuntimeError("second checks are assertions: run Python without -O")
+    found = CLAIMS[name].check(effort)
+    if name in SECOND:
+        numbers = SECOND[name](found) or {}
+        if twice := set(numbers) & set(found.numbers):
+            raise InputError(f"{name}: numbers of the check and of the second by one name: {', '.join(sorted(twice))}")
+        found = replace(found, numbers={**found.numbers, **numbers})
+    CLAIMS[name].require_numbers(found.numbers, "found")
+    return found
+
+
+def papers() -> list[Paper]:
+    """The papers, in the order in which they are shown."""
+    return list(dict.fromkeys(one.paper for one in CLAIMS.values()))
+
+
+def in_order(names: Iterable[str]) -> list[str]:
+    """Those claims, paper by paper and as the files of texts have them."""
+    files = dict.fromkeys(texts_beside(one.check.__module__) for one in CLAIMS.values())
+    order = [name for file in files for name in texts(file)[1]]
+    return sorted(names, key=order.index)
+
+
+def named(name: str, known: Iterable[str]) -> list[str]:
+    """The claim of that id, in any case; else those whose ids go on from it, such as all of a paper by its letter.
+
+    Raises:
+        InputError: there is none.
+    """
+    ids, start = list(known), name.upper()
+    found = [start] if start in ids else in_order(one for one in ids if one.startswith(f"{start}-"))
+    if not found:
+        raise InputError(unknown("claim", name, ids))
+    return found
+
+
+def smallest(cases: Iterable[T], breaks: Callable[[T], bool]) -> T:
+    """The first case that breaks a statement; the cases come in order of size.
+
+    Raises:
+        LookupError: none does, so the finding that rests on it is wrong.
+    """
+    for case in cases:
+        if breaks(case):
+            return case
+    raise LookupError("no counterexample among the cases")
+
+
+def every(cases: Iterable[T], holds: Callable[[T], bool]) -> int:
+    """The number of cases, all of which satisfy a statement.
+
+    Raises:
+        ArithmeticError: one does not, so the finding that rests on it is wrong.
+    """
+    count = 0
+    for case in cases:
+        if not holds(case):
+            raise ArithmeticError(f"the statement fails on {case}")
+        count += 1
+    return count

@@ -1,0 +1,30 @@
+"""OPT-Tree, Section 1: what a layer of a tree can hold."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from proofs_check.claims import Finding, claim, second
+from proofs_check.small_drafts import same_law, shown
+
+
+@claim("O-LAYER")
+def layer(effort: int) -> Finding:
+    law = (Fraction(3, 5), Fraction(2, 5))
+    hat = same_law(law, 2)
+    nodes = sorted(hat, key=lambda path: (-hat[path], path))
+    size = next(n for n in range(1, 7) if len({(len(x), x[-1]) for x in nodes[:n]}) < n)
+    tree = {path: hat[path] for path in nodes[:size]}
+    return Finding("false", {"size": size}, {"law": law, **shown(tree)})
+
+
+@second("O-LAYER")
+def layer_again(finding: Finding) -> None:
+    """The names of the nodes."""
+    names = finding.case["node"][1:]
+    last = [(len(name), name[-1]) for name in names]
+    assert len(set(names)) == len(names)
+    assert len(set(last)) < len(last)
+    worth, law = finding.case["p_hat"], dict(zip("AB", finding.case["law"], strict=True))
+    below = {name + token: worth[name] * p for name in names for token, p in law.items() if name + token not in names}
+    assert min(worth.values()) >= max(below.values())

@@ -1,0 +1,65 @@
+"""SALF & TALF: whether a draft model of least TALF loss drafts the tree of the target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+from proofs_check.claims import Finding, claim, every
+from proofs_check.salf_talf.algorithm2 import beam
+from proofs_check.small_drafts import Hat, Law, Nodes, Path, grown, is_tree, select
+
+
+def beamed(laws: dict[Path, Law], k: int, n: int) -> Nodes:
+    """The n best of what beam search finds three deep, the root left out."""
+    return frozenset(path for _, _, path in beam(laws.__getitem__, k, 3, n + 1) if path)
+
+
+def unties(hat: Hat) -> bool:
+    """Whether no two nodes are equally probable."""
+    return len(set(hat.values())) == len(hat)
+
+
+@claim("S-TALF")
+def ideal_draft(effort: int) -> Finding:
+    laws = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 19)]
+    sizes = range(1, 2 + effort)
+    inner: list[Path] = [path for length in range(3) for path in product(range(2), repeat=length)]
+
+    def pairs() -> Iterator[tuple[Nodes, Hat, int]]:
+        for chosen in product(laws, repeat=7):
+            target = dict(zip(inner, chosen, strict=True))
+            hat = grown(target)
+            for n in sizes:
+                tree = select(frozenset(hat), n, hat)
+                ordered = sorted(hat.values(), reverse=True)
+                if ordered[n - 1] == ordered[n]:
+                    continue
+                free = [path for path in inner if path and path not in tree]
+                for other in product(laws, repeat=len(free)):
+                    yield tree, grown(target | dict(zip(free, other, strict=True))), n
+
+    def turned(by: int) -> dict[Path, Law]:
+        """A different distribution for each inner node, so that products are rarely equal."""
+        steep = [Fraction(w, 37) for w in (34, 33, 32, 19, 31, 29, 28)]
+        return {path: (steep[(i + by) % 7], 1 - steep[(i + by) % 7]) for i, path in enumerate(inner)}
+
+    def beams() -> Iterator[tuple[Nodes, dict[Path, Law], int, int]]:
+        for one, other, n, k in product(range(7), range(7), range(1, 6), (1, 2)):
+            tree = beamed(turned(one), k, n)
+            mixed = {p: turned(one if not p or p in tree else other)[p] for p in inner}
+            if len(tree) == n and unties(grown(turned(one))) and unties(grown(mixed)):
+                yield tree, mixed, k, n
+
+    count = every(pairs(), lambda case: select(frozenset(case[1]), case[2], case[1]) == case[0] and is_tree(case[0]))
+    by_beam = every(beams(), lambda case: beamed(*case[1:]) == case[0] and is_tree(case[0]))
+    return Finding(
+        "holds",
+        {
+            "count": count,
+            "beamed": by_beam,
+            "distributions": " and ".join((f"({a}, {b})" for a, b in laws)),
+            "largest": sizes[-1],
+        },
+    )
