@@ -24,6 +24,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import RecordError
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
+from spectheory.engines import export, read_report
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig
@@ -115,6 +116,7 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
+    "export",
     "goose",
     "gto",
     "hardware",
@@ -123,6 +125,7 @@ __all__ = [
     "plan",
     "planning",
     "reach",
+    "read_report",
     "report",
     "results",
     "schedule",

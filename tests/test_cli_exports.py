@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from dataclasses import replace
+from inspect import ismodule
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +13,6 @@ import pytest
 
 import spectheory as st
 from spectheory import engines
-from spectheory.cli.exporting import ENGINES
 from spectheory.hardware.models import model_names, repository
 from spectheory.planning.scheduler import Schedule
 from tests.command_line import HEAD, MODEL, Run, refused
@@ -25,10 +25,11 @@ def schedule_of(file: str) -> Schedule:
 
 
 def test_every_engine_that_takes_plans_is_known() -> None:
-    modules = {getattr(engines, name) for name in engines.__all__}
-    known = {tuple(engine.versions) for engine in ENGINES.values()}
-    assert known == {tuple(module.VERSIONS) for module in modules if hasattr(module, "export")}
-    assert ENGINES["vllm"].newest == "0.32"
+    modules = [getattr(engines, name) for name in engines.__all__ if ismodule(getattr(engines, name))]
+    assert {engine for engine in engines.ALL if engine.exporter} == {
+        module.ENGINE for module in modules if hasattr(module, "export")
+    }
+    assert engines.engine("vllm").newest == "0.32"
 
 
 def test_heads_are_told_to_the_engines_that_draft_with_them(plan: Run) -> None:
@@ -90,11 +91,11 @@ def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
 @pytest.mark.parametrize("place", [HEAD, ("--latency", "latency.json")], ids=["gpu", "measured"])
 def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, place: tuple[str, ...]) -> None:
     before = set(Path().iterdir())
-    for engine in ("eagle,triton", ""):
-        result = plan(*place, "--engine", engine, "--out", "plan.json")
-        refused(
-            result, "--engine must be of vllm, sglang, trtllm, eagle, medusa, hf, llama.cpp, mlx-lm, each with @VER"
-        )
+    for engine, message in (
+        ("eagle,vlm@0.32", "--engine: unknown engine 'vlm': did you mean vllm? 9 are known in all"),
+        ("", "--engine: unknown engine '': known are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang, trtllm"),
+    ):
+        refused(plan(*place, "--engine", engine, "--out", "plan.json"), message)
     assert set(Path().iterdir()) == before
 
 
@@ -201,7 +202,7 @@ def test_a_measured_plan_is_told_to_engines_under_the_name_that_was_measured(pla
     assert json.loads(renamed.stdout)["kind"] == "plan"
     assert "EAGLE3 --speculative-draft-model-path my/EAGLE-3-head" in renamed.stderr
     unnamed = plan("--latency", "latency.json", "--engine", "hf,vllm")
-    refused(unnamed, "vllm: the latency record does not name the draft model: give its name with --draft")
+    refused(unnamed, "vllm: the latency record does not name the draft model: name it with the argument draft")
 
 
 def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import ENGINES, Exports
+from spectheory.cli.exporting import Exports
 from spectheory.cli.output import PAGE, Force, Json, Output, Seed, loaded, progress, require_free, show, warn
-from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, envelopes_of, longest_of, show_schedule
+from spectheory.cli.scheduling import DEFAULT_CONTEXT, Deployment, batches_of, show_schedule
 from spectheory.cli.writing import Writing
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.engines import ALL
 from spectheory.hardware.latency import Latency
-from spectheory.planning.offer import Offer
+from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import Plan
 from spectheory.planning.planner import plan as make_plan
-from spectheory.planning.scheduler import schedule
+
+ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
+"""The engines of this package that take plans."""
 
 
 def plan(
@@ -53,7 +56,7 @@ def plan(
     ] = None,
     engine: Annotated[
         str | None,
-        typer.Option("--engine", help=f"{', '.join(ENGINES)}; one or more, each with @VERSION if not the newest."),
+        typer.Option("--engine", help=f"{ENGINES}; one or more, each with @VERSION if not the newest."),
     ] = None,
     max_budget: Annotated[int, typer.Option(help="Most drafted nodes.")] = 64,
     max_depth: Annotated[int | None, typer.Option(help="Deepest drafted node.")] = None,
@@ -109,8 +112,7 @@ def plan(
         warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
     with progress("trees") as tell:
         chosen = make_plan(rates, seconds, context=context, progress=tell, **limits)
-    name = seconds.provenance.draft or "" if draft is None else draft
-    exports = Exports.of(_offer(chosen, seconds, limits, name), engines) if engines else None
+    exports = Exports.of(Fitting.of(chosen, draft=draft), engines) if engines else None
     written.require_free(exports)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
@@ -125,13 +127,6 @@ def _check_limits(limits: Mapping[str, int | None]) -> None:
         if limit is not None and limit < 1:
             repair = "" if name == "max_budget" else ", or left out"
             raise InputError(f"--{name.replace('_', '-')} must be at least 1{repair}, got {limit}")
-
-
-def _offer(chosen: Plan, seconds: Latency, limits: dict[str, Any], draft: str) -> Offer:
-    """What engines can take of a measured plan: that of the batch size that was measured."""
-    planned = schedule(chosen.acceptance, lambda _: seconds, [seconds.batch], context=chosen.context, **limits)
-    envelopes = envelopes_of(chosen.acceptance, limits)
-    return Offer(planned, envelopes, lambda _: seconds, longest_of(limits), draft)
 
 
 def simulate(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -22,8 +22,7 @@ from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
-from spectheory.planning.envelope import Envelopes
-from spectheory.planning.offer import Offer
+from spectheory.planning.fitting import Fitting
 from spectheory.planning.scheduler import MOST_BATCHES, schedule, span
 from spectheory.search import yield_table
 from spectheory.yields import reach
@@ -139,18 +138,6 @@ def batches_of(text: str) -> Sequence[int]:
     return range(ends[0], ends[1] + 1) if ":" in text else ends
 
 
-def envelopes_of(rates: Acceptance, limits: Mapping[str, int | None]) -> Envelopes:
-    """All envelopes within the limits of a plan."""
-    names = {"max_budget": "max_budget", "max_levels": "max_depth", "max_branching": "max_fanout"}
-    most = {name: limits[limit] for name, limit in names.items()}
-    return Envelopes(rates, **{name: value for name, value in most.items() if value is not None})
-
-
-def longest_of(limits: Mapping[str, Any]) -> int:
-    """The longest chain within the limits of a plan."""
-    return min(limits["max_budget"], limits["max_depth"] or limits["max_budget"])
-
-
 def show_schedule(
     rates: Acceptance,
     place: Deployment,
@@ -165,13 +152,13 @@ def show_schedule(
     place.require_pair()
     with progress("trees") as tell:
         planned = schedule(rates, place.latency, place.batches, context=place.context, progress=tell, **limits)
-    envelopes = envelopes_of(rates, limits)
+    fitting = Fitting(planned, place.draft or "", place.target_config())
+    envelopes = fitting.envelopes
     fastest = [
         envelopes.fastest(place.latency(first), place.context) if tree.budget else None
         for first, _, tree, _ in planned.answers()
     ]
-    offer = Offer(planned, envelopes, place.latency, longest_of(limits), place.draft or "", place.target_config())
-    exports = Exports.of(offer, place.engines)
+    exports = Exports.of(fitting, place.engines)
     written.require_free(exports)
     if written.page.path is not None:
         curves = (_yields(rates, limits), _yields(rates, limits | {"max_fanout": 1}), envelopes.yields())

@@ -19,10 +19,12 @@ from itertools import pairwise
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.exported import Export, release
-from spectheory.engines.names import agree, missing, within
-from spectheory.engines.shapes import check_length
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = ("draft-simple", "draft-eagle3")
@@ -60,7 +62,7 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     if rates and tau:
         found = [float(rate) for rate in rates.group(1).split(",")]
         return statistics.from_rounded(
-            "llama_cpp",
+            "llama.cpp",
             "log line",
             tau=float(tau.group(1)),
             rates=found,
@@ -74,15 +76,15 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
             low, high = (1 + accepted / max(1, n) for n in (drafts, int(totals[0][1])))
             within("#mean acc len", float(tau.group(1)), low, high, "1 + #acc tokens / drafts", ROUNDED_TAU)
         return statistics.from_totals(
-            "llama_cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+            "llama.cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
         )
     if tau:
         length = float(tau.group(1))
         _check_length(length, drafted, accepted)
         sentences = (TOTALS_ONLY, "the line does not say how many cycles there were")
-        return Statistics("llama_cpp", "log line", None, length, None, drafted, accepted, sentences)
+        return Statistics("llama.cpp", "log line", None, length, None, drafted, accepted, sentences)
     sentences = (TOTALS_ONLY, "the line does not say how many cycles there were: tau is unknown")
-    return Statistics("llama_cpp", "log line", None, None, None, drafted, accepted, sentences)
+    return Statistics("llama.cpp", "log line", None, None, None, drafted, accepted, sentences)
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
@@ -103,7 +105,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     assumed += ["lines of running totals are passed over"] if len(kept) < len(text.splitlines()) else []
     if any(found.acceptance is None for found, _ in read):
         sentences = (TOTALS_ONLY, *assumed, "some lines do not say how many cycles there were: tau is unknown")
-        return Statistics("llama_cpp", "log", None, None, None, drafted, accepted, sentences)
+        return Statistics("llama.cpp", "log", None, None, None, drafted, accepted, sentences)
     counted = []
     for found, part in read:
         rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
@@ -111,7 +113,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     hits, trials = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
     drafts = sum(cycles for cycles, _ in counted)
     return statistics.from_positions(
-        "llama_cpp",
+        "llama.cpp",
         "log",
         hits=hits,
         trials=trials,
@@ -158,4 +160,24 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
     if spec_type == "draft-eagle3":
         notes.append("draft-eagle3 drafts since PR #18039 (merged 2026-06); builds before know the name alone")
     args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
-    return Export("llama_cpp", f"b{key}", args, {}, tuple(notes))
+    return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chain at the first batch size."""
+    spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(fitting.family)
+    if spec_type is None:
+        raise InputError(f"the draft must be a whole model or an EAGLE-3 head, got {fitting.draft}")
+    made = export(fitting.chain, version=version, model=fitting.model, spec_type=spec_type)
+    return made.after(*fitting.notes_of_chain())
+
+
+ENGINE = Engine(
+    name="llama.cpp",
+    title="llama.cpp",
+    versions=VERSIONS,
+    parts=1,
+    exporter=_fitted,
+    readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
+    off=("--spec-type", "none"),
+)

@@ -14,6 +14,8 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text
+from spectheory.engines.engine import Engine
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
@@ -40,7 +42,7 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     if rates.size > 1 and whole:
         assumed.append(f"the last entry, {rates[-1]:.4g}, is how often no child was accepted: the entries sum to 1")
         rates = rates[:-1]
-    return Statistics("sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
+    return Statistics("Sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
 
 
 def from_text(text: str, *, where: str = "text") -> Statistics:
@@ -57,12 +59,38 @@ def from_file(path: str | Path) -> Statistics:
     Raises:
         InputError: the file is of another kind; PyTorch's .pt cannot be read without torch.
     """
-    path = Path(path)
+    return from_text(text_of(Path(path)), where=str(path))
+
+
+def text_of(path: Path) -> str:
+    """The numbers in a .npy, .csv or .txt file as text.
+
+    Raises:
+        InputError: as `from_file`.
+    """
     if path.suffix == ".npy":
-        return from_vector(np.load(path, allow_pickle=False))
+        return " ".join(map(str, _vector(path).tolist()))
     if path.suffix in (".csv", ".txt"):
-        return from_text(path.read_text(encoding="utf-8"), where=str(path))
+        return read_text(path)
     if path.suffix in (".pt", ".pth"):
         repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
         raise InputError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
     raise InputError(f"path must end in .npy, .csv or .txt, got {path}")
+
+
+def _vector(path: Path) -> np.ndarray:
+    try:
+        vector = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise InputError(f"{path} must hold an array of numbers as numpy.save writes it: {error}") from None
+    if vector.ndim != 1:
+        raise InputError(f"{path} must hold a row of rates, got shape {vector.shape}")
+    return vector
+
+
+ENGINE = Engine(
+    name="sequoia",
+    title="Sequoia",
+    readers={"sequoia-vector": lambda text, _: from_text(text)},
+    text_of=text_of,
+)

@@ -14,8 +14,8 @@ import json
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, schedule
+from spectheory.engines.exports import Export, release
+from spectheory.planning.runnable import ChainRange, Envelope, Runnable, checked_ranges, is_chain_ranges
 
 ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
@@ -24,7 +24,7 @@ VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
 """Whether the adaptive config takes batch sizes."""
 
 
-def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> Export:
+def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -> Export:
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     Args:
@@ -45,9 +45,9 @@ def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> E
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
         raise InputError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
-    if not is_ranges(plan):
+    if not is_chain_ranges(plan):
         raise InputError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
-    ranges = schedule(plan)
+    ranges = checked_ranges(plan)
     if len(ranges) == 1:
         length = ranges[0].length
         return _envelope(Envelope(length, 1, length), key, args)
@@ -79,7 +79,7 @@ def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
     notes = ()
     if plan.branching > 1:
         notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
-    return Export("sglang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+    return Export("SGLang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
 
 
 def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
@@ -92,4 +92,4 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
         f"beyond batch size {ranges[-1].last_batch} SGLang goes on with {ranges[-1].length} steps",
         "not with attention DP, two-batch overlap, pdmux or multi-layer EAGLE: there SGLang falls back to fixed steps",
     )
-    return Export("sglang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)
+    return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)

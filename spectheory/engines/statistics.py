@@ -12,7 +12,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.engines.names import FLOAT, agree, title, within
+from spectheory.engines.report_values import FLOAT, agree, within
 
 RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
@@ -26,7 +26,8 @@ class Statistics:
     """What an engine reports of its speculation, in our counting.
 
     Attributes:
-        engine, kind: where it comes from: the engine and the form of its report.
+        engine: the title of the engine, such as "vLLM".
+        kind: the kind of its report.
         acceptance: rates given that the parent is accepted, with the counts behind them where there are any; None
             where only totals are reported.
         tau: tokens per target call, the accepted ones plus one.
@@ -106,7 +107,7 @@ def from_positions(
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
             raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
-    provenance = Provenance.now(f"spectheory.engines.{engine}", settings={"report": kind})
+    provenance = Provenance.now("spectheory.engines", settings={"report": f"{engine} {kind}"})
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
     sentences.append(f"the rate at depth {acceptance.depths} is taken for all deeper ones")
@@ -133,7 +134,7 @@ def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int
 def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> InputError:
     known = {"drafts": drafts, "drafted": drafted}
     figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
-    return InputError(f"{title(engine)} has drafted nothing yet: {figures}")
+    return InputError(f"{engine} has drafted nothing yet: {figures}")
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:
@@ -146,13 +147,11 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
         InputError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
     """
     if found.acceptance is not None:
-        raise InputError(
-            f"a constant rate cannot be assumed: {title(found.engine)} {found.kind} gives rates by position"
-        )
+        raise InputError(f"a constant rate cannot be assumed: {found.engine} {found.kind} gives rates by position")
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise InputError(f"a constant rate needs tau, which {title(found.engine)} {found.kind} does not give here")
+            raise InputError(f"a constant rate needs tau, which {found.engine} {found.kind} does not give here")
         tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
     if found.drafts and found.drafted and found.drafted > length * found.drafts:
         raise InputError(

@@ -24,8 +24,8 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import ChainRange, Shape, is_ranges, paths, schedule
+from spectheory.engines.exports import Export, release
+from spectheory.planning.runnable import ChainRange, Runnable, checked_ranges, is_chain_ranges, paths
 
 MAX_SPEC_LEN = 128
 WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
@@ -54,7 +54,7 @@ VERSIONS = {f"0.{minor}": Keys(minor <= 20, minor >= 21, minor >= 24) for minor 
 
 
 def export(
-    plan: Shape,
+    plan: Runnable,
     *,
     version: str,
     method: str,
@@ -79,8 +79,8 @@ def export(
     _check_method(method, model, number_of_version)
     if isinstance(plan, Tree):
         added, notes = _tree_keys(plan, number_of_version, keys, method)
-    elif is_ranges(plan):
-        added, notes = _range_keys(schedule(plan), number_of_version, keys)
+    elif is_chain_ranges(plan):
+        added, notes = _range_keys(checked_ranges(plan), number_of_version, keys)
     else:
         raise InputError(
             f"plan must be ranges of chains for vLLM, got {type(plan).__name__}: it grows no trees (PR #42121 removed "
@@ -92,7 +92,7 @@ def export(
         notes.append("synthetic acceptance emits wrong text: for measuring cost only")
     if method.startswith("ngram"):
         notes.append("add prompt_lookup_max, and prompt_lookup_min, to the config")
-    return Export("vllm", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
+    return Export("vLLM", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
 
 
 def _check_method(method: str, model: str | None, version: str) -> None:

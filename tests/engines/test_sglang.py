@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spectheory.engines import Envelope, sglang
-from spectheory.engines.names import missing
+from spectheory.engines.report_values import missing
 from tests.engines.examples import RANGES, TREE, acceptance, refusal
 
 
