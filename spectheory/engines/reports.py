@@ -26,9 +26,11 @@ def read(
     found = found if constant is None else assume_constant(found, constant)
     if found.acceptance is None:
         return found
-    files = {"files": ", ".join(str(report) for report in reports if isinstance(report, Path))}
+    files = ", ".join(str(report) for report in reports if isinstance(report, Path))
     stamp = Provenance.now(
-        "spectheory.read_report", settings={"report": kind, **files}, assumptions=tuple(found.assumed)
+        "spectheory.read_report",
+        settings={"report": kind} | ({"files": files} if files else {}),
+        assumptions=tuple(found.assumed),
     )
     return replace(found, acceptance=replace(found.acceptance, provenance=stamp))
 
