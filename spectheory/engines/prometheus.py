@@ -18,15 +18,16 @@ class Metrics:
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read what a server exposes under `/metrics`.
+        """Read what a server exposes under `/metrics`, under the names that it uses, whatever types it declares.
 
         Raises:
             InputError: the text is in another format, or a series (a name with its labels) is there twice.
         """
         from prometheus_client.parser import text_string_to_metric_families
 
+        untyped = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
         try:
-            every = [sample for family in text_string_to_metric_families(text) for sample in family.samples]
+            every = [sample for family in text_string_to_metric_families(untyped) for sample in family.samples]
         except (ValueError, IndexError) as error:
             raise InputError(
                 f"the metrics must be in Prometheus's text format, as the server gives them: {error or 'a line is not'}"
