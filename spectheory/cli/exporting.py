@@ -74,4 +74,4 @@ def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
     for name, other in taken.items():
         for file in export.files.keys() & other.files.keys():
             if export.files[file] != other.files[file]:
-                raise InputError(f"its {file} would replace that of {name}: export one of the two at a time")
+                raise InputError(f"its {file} would replace the one of {name}: export one of the two at a time")

@@ -109,7 +109,7 @@ def engine(name: str) -> Engine:
 
 
 def _lazily() -> Iterator[Engine]:
-    """`engines()`, without loading those of other packages before those of this one are through."""
+    """The engines of `ALL` first; engines of other packages are loaded only when these are used up."""
     yield from ALL
     yield from plugins("spectheory.engines", Engine)
 

@@ -28,12 +28,12 @@ from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = ("draft-simple", "draft-eagle3")
-"""What `--spec-type` calls a whole model and an EAGLE-3 head."""
+"""The values of `--spec-type` for a whole model and for an EAGLE-3 head."""
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
 _TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
 ROUNDED_SHARE = 0.5e-5 + 1e-7
-"""`draft acceptance` is a quotient in single precision with five decimals."""
+"""Tolerance for `draft acceptance`, a quotient in single precision with five decimals."""
 _SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
 _NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
 _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
@@ -42,10 +42,10 @@ _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*
 def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of one line, of a request (`draft acceptance = ...`) or of the server (`statistics draft: ...`).
 
-    The line `acc per pos = ...` that follows that of a request may stand with it.
+    A line `acc per pos = ...` that follows the line of a request may be given with it.
 
     Raises:
-        InputError: no line of a known form is there or several are, or the figures contradict each other.
+        InputError: there is no line of a known form, there are several, or the figures contradict each other.
     """
     slots, totals = re.findall(_SLOT, text), re.findall(_TOTALS, text)
     if len(slots) + len(totals) != 1:
@@ -88,10 +88,10 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines of requests in a log, their counts added; of the server's running totals one alone.
+    """Statistics of a log: the counts of all lines of requests added, or a single line of the server's running totals.
 
     Raises:
-        InputError: no line of a known form is there, there are several running totals and no line of a request, or the
+        InputError: there is no line of a known form, there are several running totals and no line of a request, or the
             figures contradict each other.
     """
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
@@ -125,13 +125,13 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
 
 
 def _check_length(tau: float, drafted: int, accepted: int) -> None:
-    """`tau` is 1 + accepted / drafts with two decimals, of drafts of a token each at least."""
+    """Check `tau`, which is 1 + accepted / drafts with two decimals; each draft has at least one token."""
     most = 1 + accepted if accepted else 1
     within("mean acceptance length", tau, 1 + accepted / max(drafted, 1), most, f"{accepted} of {drafted}", ROUNDED_TAU)
 
 
 def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
-    """`taken` drafts had at least one token accepted."""
+    """Check the totals of drafts; `taken` of them had at least one token accepted."""
     if taken > drafts or accepted < taken or drafted < drafts:
         raise InputError(
             f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "

@@ -54,7 +54,7 @@ class Metrics:
             raise missing(what, names, self.samples)
 
     def counter(self, name: str) -> int | None:
-        """The sum over all label sets, None when there is no sample."""
+        """The sum over all label sets; None when there is no sample."""
         if name not in self.samples:
             return None
         return sum(count(name, value) for _, value in self.samples[name])
@@ -72,9 +72,9 @@ class Metrics:
         return [found[position] for position in range(len(found))]
 
     def gauge(self, name: str) -> float | None:
-        """The mean over all label sets that are not 0, as they are of idle ranks.
+        """The mean of the values that are not 0; idle ranks report 0.
 
-        0 when all are, None when there is no sample or one is not finite.
+        0 when all values are 0; None when there is no sample or a value is not finite.
         """
         values = [value for _, value in self.samples.get(name, [])]
         if not values or not all(math.isfinite(value) for value in values):

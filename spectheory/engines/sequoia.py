@@ -1,8 +1,9 @@
 """Sequoia: acceptance vectors, the rates by rank that its tests/test_accept.py measures.
 
 Commit a236936, read 2026-11-21. Its vector for w children has w + 2 entries that sum to 1: a 0, so that entry r is the
-r-th child counted from 1; the rates of the children in the order in which they are tried; and last how often none was
-accepted. Its tree_search.py reads the last as one more child, which overrates wide trees; here it is dropped.
+r-th child counted from 1; the rates of the children in the order in which they are tried; and the share of nodes at
+which no child was accepted. Its tree_search.py reads the last entry as one more child, which overrates wide trees; here
+it is dropped.
 """
 
 from __future__ import annotations
@@ -19,17 +20,17 @@ from spectheory.engines.engine import Engine
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
-"""How far from 1 the sum of a vector in float32 may be."""
+"""Tolerance for the sum of a vector in float32."""
 
 
 def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     """Statistics of rates by rank, with or without the leading 0 and the trailing remainder.
 
-    A rate is that of being the accepted child, given that the parent is accepted: they exclude each other. A first
-    entry of 0 is dropped, and of several entries that sum to 1 the last: how often no child was accepted.
+    A rate is the probability that this child is accepted, given that the parent is; at most one child is accepted. A
+    first entry of 0 is dropped. Where several entries sum to 1, the last is dropped: how often no child was accepted.
 
     Raises:
-        InputError: it is no row of probabilities that sum to at most 1.
+        InputError: the vector is not a row of probabilities that sum to at most 1.
     """
     rates = np.asarray(vector, dtype=np.float64)
     if rates.ndim != 1 or rates.size == 0:

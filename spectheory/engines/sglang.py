@@ -43,19 +43,19 @@ HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 LENGTH = ("spec_accept_length",)
 RATE = ("spec_accept_rate",)
 LONGEST = 32
-"""Tokens that a cycle accepts at most where nothing is said of what was drafted; defaults are below 20."""
+"""Most tokens that a cycle can accept where the report does not say what was drafted; defaults are below 20."""
 ROUNDED = 0.0005 + FLOAT
-"""`acc_length` of the benchmark has three decimals."""
+"""Tolerance for `acc_length` of the benchmark, which has three decimals."""
 BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
 def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one response or of many together: each its `meta_info`, or the response that holds it.
+    """Statistics of one response or of many together: each is a `meta_info`, or a response that contains it.
 
-    All names that SGLang has had are read; a response that verified nothing is passed over.
+    All names that SGLang has had are read; a response that verified nothing is left out.
 
     Raises:
-        InputError: no known name is there, or the figures contradict each other.
+        InputError: there is no known name, or the figures contradict each other.
     """
     items = [data] if isinstance(data, Mapping) else data
     infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
@@ -119,14 +119,14 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
 
 
 def _longest(cycles: int, accepted: int, drafted: int | None, histogram: list[int] | None) -> int:
-    """Tokens that the last cycle can have accepted."""
+    """Most tokens that the last cycle can have accepted."""
     if histogram is not None:
         return max(j for j, n in enumerate(histogram) if n)
     return min(accepted, LONGEST if drafted is None else drafted // cycles)
 
 
 def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted: int, longest: int) -> None:
-    """The length is tokens of the answer by cycle: the prefill adds one, each retraction too, the end may cut some."""
+    """Check the length, tokens of the answer by cycle: prefill and retractions add one each, the end may cut some."""
     retractions = count("num_retractions", info.get("num_retractions") or 0)
     most = cycles + accepted + 1 + retractions
     why = f"{cycles} cycles with {accepted} accepted, one token from the prefill and at most {longest} cut at the end,"
@@ -136,7 +136,7 @@ def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted:
 def from_metrics(text: str) -> Statistics:
     """Statistics of `/metrics`: gauges of the last batches, and the cycles since the server started.
 
-    There are no counters of drafted and accepted tokens, hence no rates: read `meta_info` for these.
+    There are no counters of drafted and accepted tokens and so no rates: `meta_info` has them.
     """
     metrics, length = Metrics.parse(text), "sglang:spec_accept_length"
     metrics.require("the metrics", [length])

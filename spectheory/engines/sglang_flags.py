@@ -4,8 +4,8 @@ Versions 0.5.12 to 0.5.23, by the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026
 arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
 #24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and count as without.
 
-`--speculative-num-draft-tokens` counts the root, so n drafted nodes are n + 1. Levels and steps are the same. Keys of
-the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
+`--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and steps are the same. Keys
+of the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
 ADAPTIVE_FILE = "adaptive.json"
 VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
-"""Whether the adaptive config takes batch sizes."""
+"""The versions, and whether their adaptive config takes batch sizes."""
 
 
 def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -> Export:
@@ -54,7 +54,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     if not by_batch:
         raise InputError(
             f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
-            "its adaptive config knows no batch sizes; that of 0.5.15 does (PR #24055)"
+            "its adaptive config takes no batch sizes; the one of 0.5.15 does (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
@@ -62,7 +62,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
 
 
 def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, as SGLang wants all or none; the root is counted among the draft tokens."""
+    """All three flags, because SGLang takes all or none; the root is counted among the draft tokens."""
     return [
         *("--speculative-num-steps", str(steps)),
         *("--speculative-eagle-topk", str(topk)),

@@ -32,7 +32,7 @@ LENGTH = ("acceptanceLength", "acceptance_length")
 def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
     """Statistics of one iteration or of many together, as `LLM.get_stats` or `/metrics` give them.
 
-    Iterations without drafts, and the copies that other ranks than 0 give under attention DP, are passed over.
+    Iterations without drafts are left out, and so are the copies from ranks other than 0 under attention DP.
     """
     rows = [mapping("data", row) for row in ([data] if isinstance(data, Mapping) else data)]
     blocks = [(pick(row, BLOCK), row) for row in rows]
@@ -61,7 +61,7 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
 
 
 def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted, accepted, requests that drafted) of one iteration; the last from the length where it is not named."""
+    """(drafted, accepted, requests that drafted) of one iteration; the requests may follow from the length."""
     for names in (DRAFTED, ACCEPTED):
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)

@@ -26,7 +26,7 @@ Lines = dict[str, str]
 
 @dataclass(frozen=True)
 class Features:
-    """What a version can run and how it reads a schedule."""
+    """What a version can run, and how it reads the keys of a schedule."""
 
     dynamic_tree: bool
     static_tree: bool

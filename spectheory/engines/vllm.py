@@ -40,7 +40,7 @@ FORMS = {
     "Drafted": r"\bDrafted:\s*(\d+) tokens",
     "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
 }
-"""What a line of the log says, by what it calls it."""
+"""The figures of a line of the log: the name of each and its pattern."""
 
 
 def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
@@ -73,7 +73,7 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
 
 @dataclass(frozen=True)
 class _Line:
-    """The figures of one line of the log, those that are there."""
+    """The figures of one line of the log; None for those that are not there."""
 
     tau: float
     rates: list[float]
@@ -109,13 +109,13 @@ def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are passed over.
+    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are left out.
 
     Intervals in which nothing was drafted, whose mean is nan, add nothing. Drafts may be longer in one interval than in
-    another: a position counts in those that have it.
+    another: a position counts in the intervals that have it.
 
     Raises:
-        InputError: there is no line, one contradicts itself, or there are several and one has no counts.
+        InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
     """
     every = text.splitlines()
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
@@ -143,7 +143,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
 def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
     """Statistics of one response of a server with `--per-request-spec-decode-metrics summary` or `detailed`.
 
-    `data` is the response, its `metrics`, or what stands there under `speculative_decoding`. With the histograms by
+    `data` is the response, its `metrics`, or the value under `speculative_decoding` there. With the histograms by
     draft length, or the steps of `detailed`, drafts of mixed lengths bias nothing. One request has few cycles: lower
     `min_trials`, and mind the intervals.
     """
@@ -151,7 +151,7 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
 
 
 def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """`from_request_metrics` of many responses, their counts added; those that drafted nothing add nothing."""
+    """`from_request_metrics` of many responses, their counts added; responses that drafted nothing are left out."""
     read = [_request(item) for item in data]
     used = [row for row in read if row[2]] or read[:1]
     if not used:
@@ -196,7 +196,7 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """num_draft_tokens, checked: at most the longest draft in every step, or as many as the steps by length say."""
+    """num_draft_tokens, checked: at most the longest draft in every step, or the sum over the steps by length."""
     if inner.get("num_draft_tokens") is None:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])
@@ -219,7 +219,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
 
 
 def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """Histograms by draft length, as reported or from the steps, and which; empty where neither is there."""
+    """Histograms by draft length, as reported or from the steps, and the name of their source; empty without either."""
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():

@@ -339,19 +339,20 @@ def at_most(longest: int) -> LengthRule:
 
 
 def one_length(longest: int) -> LengthRule:
-    """One chain of at most `longest` tokens for all batch sizes, or none: that of highest mean share of the plan."""
+    """The one length, at most `longest`, of highest mean share of the plan's speed over all batch sizes; 0 is none."""
 
-    def fit(fitting: Fitting) -> np.ndarray:
+    def rule(fitting: Fitting) -> np.ndarray:
         shares = fitting.chain_speedups[:, : longest + 1] / fitting.schedule.chain_speedup[:, None]
         return np.full(len(shares), shares.mean(axis=0).argmax())
 
-    return fit
+    return rule
 
 
 def first_is_longest(fitting: Fitting) -> np.ndarray:
-    """No chain longer than that of the first batch size, which may be longer than is best there.
+    """No chain is longer than the chain of the first batch size, which may be longer than is best there.
 
-    Of all lengths there, that of highest mean share of the plan, with the fastest chains up to it elsewhere.
+    Of all lengths for the first batch size, with the fastest chains up to that length at the others, the one of highest
+    mean share of the plan's speed.
     """
     if fitting.chain_lengths[0] == fitting.chain_lengths.max():
         return fitting.chain_lengths
