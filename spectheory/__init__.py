@@ -24,6 +24,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record, RecordError, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
+from spectheory.engines import export, read_report
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig
@@ -118,6 +119,7 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
+    "export",
     "goose",
     "gto",
     "hardware",
@@ -127,6 +129,7 @@ __all__ = [
     "plan",
     "planning",
     "reach",
+    "read_report",
     "report",
     "results",
     "schedule",

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from spectheory.cli.importing import SOURCES
+from spectheory.engines import report_names
 from tests.command_line import Run, refused
 from tests.engines.test_llama_cpp import OLD_SERVER, SERVER, SLOT
 from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
@@ -45,7 +45,7 @@ def test_every_report_is_read(run: Run, source: str) -> None:
 
 
 def test_every_source_is_tested() -> None:
-    assert set(SOURCES) == {*REPORTS, "sglang-bench"}
+    assert sorted(report_names()) == sorted([*REPORTS, "sglang-bench"])
 
 
 def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> None:
@@ -62,7 +62,8 @@ def test_rates_are_shown_with_their_counts_saved_and_planned_with(run: Run) -> N
     assert "label sets are summed: engine=0, model_name=m, {x}" in result.stdout
     assert result.stdout.endswith("wrote acceptance.json\n")
     provenance = st.Acceptance.load("acceptance.json").provenance
-    assert provenance.source == "spectheory import vllm-metrics"
+    assert provenance.source == "spectheory.read_report"
+    assert provenance.settings["report"] == "vllm-metrics"
     assert provenance.settings["files"] == "metrics.txt"
     assert provenance.assumptions[0].startswith("chain statistics give rank 0 only")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
@@ -99,13 +100,13 @@ def test_measured_points_are_a_table(run: Run) -> None:
 @pytest.mark.parametrize(
     ("source", "text", "message"),
     [
-        ("vllm", PROMETHEUS, "SOURCE must be one of vllm-metrics, vllm-log, "),
+        ("vllm", PROMETHEUS, "unknown report 'vllm': did you mean vllm-log"),
         ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
-        ("vllm-metrics", "", "standard input is empty: give what the engine reported"),
+        ("vllm-metrics", "", "the report is empty: give what the engine reported"),
         ("vllm-log", LOG + LOG, "line must be a single one, got 2"),
         ("vllm-log", LOG + "\n" + LOG, "trials[0] is 74, fewer than min_trials=100"),
         ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
-        ("sglang-response", '{"id": 1}\n{"id": }', "standard input must hold JSON: Expecting value: line 2 column 8"),
+        ("sglang-response", '{"id": 1}\n{"id": }', "the report must hold JSON: Expecting value: line 2 column 8"),
         ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
         ("sglang-bench", BENCH, "--out needs rates by position, of which sglang-bench reports none here"),
         ("llama.cpp-log", OLD_SERVER, "--out needs rates by position, of which llama.cpp-log reports none here"),
@@ -154,7 +155,7 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         assert made.provenance.assumptions[-1].startswith("one rate, ")
     for source, text, length, message in (
         ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vLLM prometheus gives rates by position"),
-        ("sglang-bench", BENCH, 3, "--assume-constant is for a report of totals"),
+        ("sglang-bench", BENCH, 3, "a constant rate is for a report of totals, sglang-bench measures points"),
         ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for chains of 1 drafted tokens, got 2.5"),
         ("trtllm-stats", json.dumps(ITERATION), 1, "length must be at least the 3 drafted a cycle, got 1"),
     ):
@@ -162,10 +163,10 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
 
 
 def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) -> None:
-    for source, nothing in itertools.product(SOURCES, ("", " \n")):
-        refused(run("import", source, "-", given=nothing), "standard input is empty: give what the engine reported")
+    for source, nothing in itertools.product(report_names(), ("", " \n")):
+        refused(run("import", source, "-", given=nothing), "the report is empty: give what the engine reported")
     Path("empty.txt").touch()
-    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt must hold numbers alone")
+    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give what the engine reported")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
     out = ("--out", "made.json")
     refused(run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "drafts with --assume-constant")

@@ -92,7 +92,7 @@ def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("engine", "message"),
-    [("vllm@0.9", "version must be one of vLLM"), ("triton", "--engine must be of vllm, sglang, trtllm")],
+    [("vllm@0.9", "version must be one of vLLM"), ("triton", "--engine: unknown engine 'triton': did you mean trtllm")],
 )
 def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message: str) -> None:
     result = CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *HEAD, "--engine", engine])

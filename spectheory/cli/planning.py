@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import ENGINES, Exports
+from spectheory.cli.exporting import Exports
 from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, Smooth
 from spectheory.cli.output import PAGE, Output, console, loaded, progress, warn
 from spectheory.cli.writing import Writing
@@ -19,12 +19,16 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
 from spectheory.core.record import parse
 from spectheory.core.tree import Tree
+from spectheory.engines import ALL
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.planning.deployment import Deployment
+from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 
+ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
+"""The engines of this package that take plans."""
 RatesFile = Annotated[
     Path,
     typer.Option(
@@ -33,7 +37,7 @@ RatesFile = Annotated[
 ]
 EngineNames = Annotated[
     str | None,
-    typer.Option("--engine", help=f"{', '.join(ENGINES)}; one or more, each with @VERSION if not the newest."),
+    typer.Option("--engine", help=f"{ENGINES}; one or more, each with @VERSION if not the newest."),
 ]
 
 
@@ -81,7 +85,7 @@ def plan(
             chosen = search(rates, seconds, context=context, progress=tell, **bounds)
     else:
         chosen = evaluate(_tree(tree), rates, seconds, context=context)
-    exports = Exports.of(chosen, engines, draft=draft) if engines else None
+    exports = Exports.of(Fitting.of(chosen, draft=draft), engines) if engines else None
     written.require_free(exports)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
@@ -136,7 +140,7 @@ def schedule(
     place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, progress=tell, **bounds)
-    exports = Exports.of(planned, engines, draft=draft, target=place.target_config)
+    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines)
     written.require_free(exports)
     if report is not None:
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))

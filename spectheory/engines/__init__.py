@@ -1,30 +1,176 @@
-"""Where plans leave for serving engines and where their statistics come in: one engine a file.
+"""Serving engines, one file each: plans are exported to them, and their reports are read as statistics.
 
-`<engine>.export(plan, version=...)` writes a plan as an `Export` of flags and files in the engine's own counting, and
-refuses what that version cannot run. `<engine>.from_...` reads what the engine reports as `Statistics`.
+Each exporter translates a plan into the flags and files of its engine, in the engine's own counting, and refuses what
+the given version of the engine cannot run.
 
->>> plan = [ChainRange(1, 64, 3), ChainRange(65, 512, 0)]
->>> tensorrt_llm.export(plan, version="1.3.0rc27", model="draft").files["speculative_config.yaml"].splitlines()[-1]
+>>> chains = [ChainRange(1, 64, 3), ChainRange(65, 512, 0)]
+>>> tensorrt_llm.export(chains, version="1.3.0rc27", model="draft").files["speculative_config.yaml"].splitlines()[-1]
 '  draft_len_schedule: {64: 3}'
 """
 
-from spectheory.engines import eagle, hugging_face, llama_cpp, medusa, mlx_lm, sequoia, sglang, tensorrt_llm, vllm
-from spectheory.engines.exported import Export
-from spectheory.engines.shapes import ChainRange, Envelope
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from spectheory.core.errors import InputError
+from spectheory.core.names import unknown
+from spectheory.core.plugins import plugins
+from spectheory.engines import (
+    eagle,
+    hugging_face,
+    llama_cpp,
+    medusa,
+    mlx_lm,
+    reports,
+    sequoia,
+    sglang,
+    tensorrt_llm,
+    vllm,
+)
+from spectheory.engines.bench_point import BenchPoint
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export
 from spectheory.engines.statistics import Statistics
+from spectheory.hardware.models import ModelConfig
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.planner import Plan
+from spectheory.planning.runnable import ChainRange, Envelope
+from spectheory.planning.scheduler import Schedule
 
 __all__ = [
+    "ALL",
+    "BenchPoint",
     "ChainRange",
+    "Engine",
     "Envelope",
     "Export",
     "Statistics",
     "eagle",
+    "engine",
+    "engines",
+    "export",
     "hugging_face",
     "llama_cpp",
     "medusa",
     "mlx_lm",
+    "names",
+    "read_report",
+    "report_names",
     "sequoia",
     "sglang",
     "tensorrt_llm",
     "vllm",
 ]
+
+ALL: tuple[Engine, ...] = (
+    vllm.ENGINE,
+    sglang.ENGINE,
+    tensorrt_llm.ENGINE,
+    eagle.ENGINE,
+    medusa.ENGINE,
+    hugging_face.ENGINE,
+    llama_cpp.ENGINE,
+    mlx_lm.ENGINE,
+    sequoia.ENGINE,
+)
+"""The engines of this package."""
+
+
+def engines() -> list[Engine]:
+    """The engines of `ALL`, then those that installed packages register in the group `spectheory.engines`.
+
+    Raises:
+        InputError: an entry point cannot be loaded, or is not an Engine.
+    """
+    return list(_lazily())
+
+
+def names() -> list[str]:
+    """The names of all `engines`."""
+    return [each.name for each in engines()]
+
+
+def report_names() -> list[str]:
+    """The names of the reports that all `engines` have readers for."""
+    return [name for each in engines() for name in each.readers]
+
+
+def engine(name: str) -> Engine:
+    """The engine of that name.
+
+    Raises:
+        InputError: there is no such engine; near names are listed.
+    """
+    found = next((each for each in _lazily() if each.name == name), None)
+    if found is None:
+        raise InputError(unknown("engine", name, names()))
+    return found
+
+
+def _lazily() -> Iterator[Engine]:
+    """The engines of `ALL` first; engines of other packages are loaded only when these are used up."""
+    yield from ALL
+    yield from plugins("spectheory.engines", Engine)
+
+
+def export(
+    plan: Plan | Schedule,
+    name: str,
+    *,
+    version: str | None = None,
+    draft: str | None = None,
+    target: str | ModelConfig | None = None,
+) -> Export:
+    """What an engine can run of a plan or a schedule, as the engine's own flags and files.
+
+    Its notes say what it loses against the plan. Where plain decoding is fastest it turns speculation off.
+
+    Args:
+        plan: a plan is for the batch size of its latency alone, a schedule for all of its batch sizes.
+        name: of the engine, one of `spectheory.engines.names()`.
+        version: of the engine, default the newest that the exporter was written against.
+        draft: the draft as the engine is to load it, default the draft in the plan's provenance.
+        target: a known model or the path of its config.json, default the target in the plan's provenance.
+
+    Raises:
+        InputError: the engine or the version is unknown, or it cannot run the plan.
+
+    >>> import spectheory as st
+    >>> plan = st.plan(st.Acceptance.by_rank([0.7]), st.Latency.constant(draft_seconds=0.1), max_budget=8)
+    >>> st.export(plan, "mlx-lm", draft="owner/draft").command
+    '--draft-model owner/draft --num-draft-tokens 4'
+    """
+    return engine(name).export(Fitting.of(plan, draft=draft, target=target), version)
+
+
+def read_report(
+    report: str | Path | Sequence[str | Path],
+    name: str,
+    *,
+    min_trials: int = 100,
+    assume_constant: int | None = None,
+) -> Statistics | list[BenchPoint]:
+    """Statistics of what an engine reports of its speculation; the points of a benchmark for `sglang-bench`.
+
+    The acceptance of the statistics is a record for `spectheory.plan`, whose provenance lists what had to be assumed.
+
+    Args:
+        report: the text of a report, or a Path of its file; several of one kind are added, each with its own cycles.
+        name: of the kind of report, one of `spectheory.engines.report_names()`.
+        min_trials: depths that were reached fewer times are left out.
+        assume_constant: where only totals are reported, take one rate for chains of this many drafted tokens.
+
+    Raises:
+        InputError: the name is unknown, a report cannot be read or is there twice, or reports cannot be added.
+
+    >>> read_report("0.6 0.2 0.05", "sequoia-vector").acceptance.table.tolist()
+    [[0.6, 0.2, 0.05]]
+    """
+    several = [report] if isinstance(report, str | Path) else list(report)
+    if not several:
+        raise InputError("report must be a text, a Path or several of them, got none")
+    found = next((each for each in _lazily() if name in each.readers), None)
+    if found is None:
+        raise InputError(unknown("report", name, report_names()))
+    return reports.read(found, name, several, min_trials, assume_constant)

@@ -9,10 +9,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
+
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import Envelope, Shape, paths
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import Envelope, Runnable, paths
 
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
@@ -22,7 +26,7 @@ TOP_K = 10
 VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
 
-def export(plan: Shape, *, version: str) -> Export:
+def export(plan: Runnable, *, version: str) -> Export:
     """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
 
     Args:
@@ -35,11 +39,11 @@ def export(plan: Shape, *, version: str) -> Export:
     key, kind = release("EAGLE", version, VERSIONS, parts=1)
     if isinstance(plan, Envelope) and kind == "dynamic":
         settings = {"total_token": plan.nodes + 1, "depth": plan.levels - 1, "top_k": plan.branching}
-        return Export("eagle", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
+        return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
             raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: use Medusa's")
-        return Export("eagle", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
+        return Export("EAGLE", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
     raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
 
@@ -51,3 +55,18 @@ def choices_text(tree: Tree, engine: str) -> str:
     if widest > TOP_K:
         raise InputError(f"tree must have at most TOPK={TOP_K} children at a node for {engine}, got {widest}")
     return f"spectheory_{tree.budget} = {found}\n"
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest tree for EAGLE-1, the fastest envelope for the others, at the first batch size."""
+    tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
+    if VERSIONS[version] == "static":
+        return export(tree, version=version).after(*fitting.notes_of_tree(tree), *notes)
+    found = fitting.first_envelope
+    reached = np.array([found.speedup_at(latency, fitting.schedule.context) for latency in fitting.latencies])
+    shape = Envelope(found.levels, found.branching, found.nodes)
+    notes = (*fitting.notes_at_first(reached), *fitting.capped(found.branching), *notes)
+    return export(shape, version=version).after(*notes)
+
+
+ENGINE = Engine(name="eagle", title="EAGLE", versions=VERSIONS, parts=1, exporter=_fitted)

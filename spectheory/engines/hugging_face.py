@@ -1,4 +1,4 @@
-"""Hugging Face transformers: a chain as generation settings. It reports no statistics to import.
+"""Hugging Face transformers: a chain as generation settings. It reports no statistics.
 
 Version 5.23, by the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
 2026-11-21. The root is not counted. The settings belong on the assistant's generation config.
@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import json
 
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import check_length
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import check_length
 
 FILE = "generation_config.json"
 VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")}
@@ -29,4 +31,14 @@ def export(length: int, *, version: str) -> Export:
         "set them on the assistant: assistant.generation_config.update(**settings)",
         "the threshold stays on the assistant between calls: set it before the first",
     )
-    return Export("hugging_face", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, notes)
+    return Export("transformers", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, notes)
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chain at batch size 1; version 5.23.0 does not know EAGLE."""
+    fitting.require_batch_1()
+    fitting.require_whole_model()
+    return export(fitting.chain, version=version).after(*fitting.notes_of_chain(alone=True))
+
+
+ENGINE = Engine(name="hf", title="transformers", versions=VERSIONS, exporter=_fitted)

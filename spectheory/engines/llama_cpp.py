@@ -19,19 +19,21 @@ from itertools import pairwise
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.exported import Export, release
-from spectheory.engines.names import agree, missing, within
-from spectheory.engines.shapes import check_length
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = ("draft-simple", "draft-eagle3")
-"""What `--spec-type` calls a whole model and an EAGLE-3 head."""
+"""The values of `--spec-type` for a whole model and for an EAGLE-3 head."""
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
 _TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
 ROUNDED_SHARE = 0.5e-5 + 1e-7
-"""`draft acceptance` is a quotient in single precision with five decimals."""
+"""Tolerance for `draft acceptance`, a quotient in single precision with five decimals."""
 _SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
 _NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
 _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
@@ -40,10 +42,10 @@ _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*
 def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     """Statistics of one line, of a request (`draft acceptance = ...`) or of the server (`statistics draft: ...`).
 
-    The line `acc per pos = ...` that follows that of a request may stand with it.
+    A line `acc per pos = ...` that follows the line of a request may be given with it.
 
     Raises:
-        InputError: no line of a known form is there or several are, or the figures contradict each other.
+        InputError: there is no line of a known form, there are several, or the figures contradict each other.
     """
     slots, totals = re.findall(_SLOT, text), re.findall(_TOTALS, text)
     if len(slots) + len(totals) != 1:
@@ -60,7 +62,7 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
     if rates and tau:
         found = [float(rate) for rate in rates.group(1).split(",")]
         return statistics.from_rounded(
-            "llama_cpp",
+            "llama.cpp",
             "log line",
             tau=float(tau.group(1)),
             rates=found,
@@ -74,22 +76,22 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
             low, high = (1 + accepted / max(1, n) for n in (drafts, int(totals[0][1])))
             within("#mean acc len", float(tau.group(1)), low, high, "1 + #acc tokens / drafts", ROUNDED_TAU)
         return statistics.from_totals(
-            "llama_cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+            "llama.cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
         )
     if tau:
         length = float(tau.group(1))
         _check_length(length, drafted, accepted)
         sentences = (TOTALS_ONLY, "the line does not say how many cycles there were")
-        return Statistics("llama_cpp", "log line", None, length, None, drafted, accepted, sentences)
+        return Statistics("llama.cpp", "log line", None, length, None, drafted, accepted, sentences)
     sentences = (TOTALS_ONLY, "the line does not say how many cycles there were: tau is unknown")
-    return Statistics("llama_cpp", "log line", None, None, None, drafted, accepted, sentences)
+    return Statistics("llama.cpp", "log line", None, None, None, drafted, accepted, sentences)
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines of requests in a log, their counts added; of the server's running totals one alone.
+    """Statistics of a log: the counts of all lines of requests added, or a single line of the server's running totals.
 
     Raises:
-        InputError: no line of a known form is there, there are several running totals and no line of a request, or the
+        InputError: there is no line of a known form, there are several running totals and no line of a request, or the
             figures contradict each other.
     """
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
@@ -103,7 +105,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     assumed += ["lines of running totals are passed over"] if len(kept) < len(text.splitlines()) else []
     if any(found.acceptance is None for found, _ in read):
         sentences = (TOTALS_ONLY, *assumed, "some lines do not say how many cycles there were: tau is unknown")
-        return Statistics("llama_cpp", "log", None, None, None, drafted, accepted, sentences)
+        return Statistics("llama.cpp", "log", None, None, None, drafted, accepted, sentences)
     counted = []
     for found, part in read:
         rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
@@ -111,7 +113,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     hits, trials = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
     drafts = sum(cycles for cycles, _ in counted)
     return statistics.from_positions(
-        "llama_cpp",
+        "llama.cpp",
         "log",
         hits=hits,
         trials=trials,
@@ -123,13 +125,13 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
 
 
 def _check_length(tau: float, drafted: int, accepted: int) -> None:
-    """`tau` is 1 + accepted / drafts with two decimals, of drafts of a token each at least."""
+    """Check `tau`, which is 1 + accepted / drafts with two decimals; each draft has at least one token."""
     most = 1 + accepted if accepted else 1
     within("mean acceptance length", tau, 1 + accepted / max(drafted, 1), most, f"{accepted} of {drafted}", ROUNDED_TAU)
 
 
 def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
-    """`taken` drafts had at least one token accepted."""
+    """Check the totals of drafts; `taken` of them had at least one token accepted."""
     if taken > drafts or accepted < taken or drafted < drafts:
         raise InputError(
             f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "
@@ -158,4 +160,24 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
     if spec_type == "draft-eagle3":
         notes.append("draft-eagle3 drafts since PR #18039 (merged 2026-06); builds before know the name alone")
     args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
-    return Export("llama_cpp", f"b{key}", args, {}, tuple(notes))
+    return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chain at the first batch size."""
+    spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(fitting.family)
+    if spec_type is None:
+        raise InputError(f"the draft must be a whole model or an EAGLE-3 head, got {fitting.draft}")
+    made = export(fitting.chain, version=version, model=fitting.model, spec_type=spec_type)
+    return made.after(*fitting.notes_of_chain())
+
+
+ENGINE = Engine(
+    name="llama.cpp",
+    title="llama.cpp",
+    versions=VERSIONS,
+    parts=1,
+    exporter=_fitted,
+    readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
+    off=("--spec-type", "none"),
+)

@@ -8,8 +8,10 @@ from __future__ import annotations
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.eagle import CHOICES_FILE, choices_text
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import paths
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import paths
 
 VERSIONS = {"1.0": "medusa_choices"}
 
@@ -25,10 +27,10 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
     Args:
         tree: the static tree.
         version: of Medusa: "1.0".
-        heads: the model's number of heads, `medusa_num_heads`; None to be told how many the tree needs.
+        heads: the model's number of heads, `medusa_num_heads`; None for a note of how many the tree needs.
 
     Raises:
-        InputError: it is no tree, is deeper than there are heads, or wider than what a head drafts.
+        InputError: `tree` is not a Tree, is deeper than there are heads, or wider than what a head drafts.
     """
     if not isinstance(tree, Tree):
         raise InputError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")
@@ -36,4 +38,13 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
     if heads is not None and tree.max_depth > heads:
         raise InputError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")
     notes = (f"for models with medusa_num_heads of at least {tree.max_depth}",)
-    return Export("medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)
+    return Export("Medusa", key, (), {CHOICES_FILE: choices_text(tree, "Medusa")}, notes)
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest tree at the first batch size."""
+    notes = () if "medusa" in fitting.draft.lower() else (fitting.other_draft("Medusa's heads"),)
+    return export(fitting.tree, version=version).after(*fitting.notes_of_tree(fitting.tree), *notes)
+
+
+ENGINE = Engine(name="medusa", title="Medusa", versions=VERSIONS, exporter=_fitted)

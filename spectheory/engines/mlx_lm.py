@@ -1,12 +1,14 @@
-"""mlx-lm: a chain as flags. It drafts a chain for one request at a time and reports no statistics to import.
+"""mlx-lm: a chain as flags. It drafts a chain for one request at a time and reports no statistics.
 
 Version 0.32, by the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
 """
 
 from __future__ import annotations
 
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import check_length
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export, release
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.runnable import check_length
 
 VERSIONS = {"0.32": "--num-draft-tokens"}
 
@@ -21,4 +23,14 @@ def export(length: int, *, version: str, model: str) -> Export:
     """
     key, flag = release("mlx-lm", version, VERSIONS)
     check_length(length)
-    return Export("mlx_lm", key, ("--draft-model", model, flag, str(length)))
+    return Export("mlx-lm", key, ("--draft-model", model, flag, str(length)))
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chain at batch size 1; version 0.32.2 does not know EAGLE."""
+    fitting.require_batch_1()
+    fitting.require_whole_model()
+    return export(fitting.chain, version=version, model=fitting.model).after(*fitting.notes_of_chain(alone=True))
+
+
+ENGINE = Engine(name="mlx-lm", title="mlx-lm", versions=VERSIONS, exporter=_fitted)

@@ -1,68 +1,60 @@
-"""The Prometheus text format, as far as counters and gauges need it."""
+"""Metrics in the Prometheus text format, as far as reports need them: counters and gauges."""
 
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
 from spectheory.core.errors import InputError
-from spectheory.engines.names import count, missing
-
-_SAMPLE = re.compile(r"^([A-Za-z_:][\w:]*)\s*(?:\{(.*)\})?\s+(\S+)(?:\s+-?\d+)?$")
-_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"')
+from spectheory.engines.report_values import count, missing
 
 
 @dataclass(frozen=True)
 class Metrics:
-    """Samples by name. A counter `x` may be exposed as `x_total`: both stand under `x`.
-
-    `unreadable` are names in lines like samples whose value is no number.
-    """
+    """Samples by name, each with its labels. A counter `x` may be exposed as `x_total`: both are found under `x`."""
 
     samples: dict[str, list[tuple[dict[str, str], float]]]
-    unreadable: frozenset[str] = frozenset()
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read an exposition; lines that are no samples are skipped.
+        """Read what a server exposes under `/metrics`, under the names that it uses, whatever types it declares.
 
         Raises:
-            InputError: a series, a name with its labels, is there twice.
+            InputError: the text is in another format, or a series (a name with its labels) is there twice.
         """
+        from prometheus_client.parser import text_string_to_metric_families
+
+        untyped = "\n".join(line for line in text.split("\n") if not line.lstrip().startswith("#"))
+        try:
+            every = [sample for family in text_string_to_metric_families(untyped) for sample in family.samples]
+        except (ValueError, IndexError) as error:
+            raise InputError(
+                f"the metrics must be in Prometheus's text format, as the server gives them: {error or 'a line is not'}"
+            ) from None
         seen: set[tuple[str, frozenset[tuple[str, str]]]] = set()
         plain: dict[str, list[tuple[dict[str, str], float]]] = {}
         total: dict[str, list[tuple[dict[str, str], float]]] = {}
-        unreadable = set()
-        for line in text.splitlines():
-            match = _SAMPLE.match(line.strip())
-            if match is None:
-                continue
-            name, labels, value = match.groups()
-            into = total if name.endswith("_total") else plain
-            try:
-                sample = (dict(_LABEL.findall(labels or "")), float(value))
-            except ValueError:
-                unreadable.add(name.removesuffix("_total"))
-                continue
-            series = name, frozenset(sample[0].items())
+        for name, labels, value, *_ in every:
+            series = name, frozenset(labels.items())
             if series in seen:
+                shown = ",".join(f'{label}="{held}"' for label, held in labels.items())
                 raise InputError(
-                    f"text must hold each series once, got {name}{{{labels or ''}}} twice: pass a single scrape of a "
+                    f"text must hold each series once, got {name}{{{shown}}} twice: pass a single scrape of a "
                     "server, and give several servers a label that tells them apart"
                 )
             seen.add(series)
-            into.setdefault(name.removesuffix("_total"), []).append(sample)
-        return cls(plain | total, frozenset(unreadable))
+            into = total if name.endswith("_total") else plain
+            into.setdefault(name.removesuffix("_total"), []).append((dict(labels), float(value)))
+        return cls(plain | total)
 
     def require(self, what: str, names: Iterable[str]) -> None:
-        """Raise ValueError when not one of `names` is there."""
+        """Raise InputError when not one of `names` is there."""
         if not any(name in self.samples for name in names):
-            raise missing(what, names, self.samples.keys() | self.unreadable)
+            raise missing(what, names, self.samples)
 
     def counter(self, name: str) -> int | None:
-        """The sum over all label sets, None when there is no sample."""
+        """The sum over all label sets; None when there is no sample."""
         if name not in self.samples:
             return None
         return sum(count(name, value) for _, value in self.samples[name])
@@ -80,9 +72,9 @@ class Metrics:
         return [found[position] for position in range(len(found))]
 
     def gauge(self, name: str) -> float | None:
-        """The mean over all label sets that are not 0, as they are of idle ranks.
+        """The mean of the values that are not 0; idle ranks report 0.
 
-        0 when all are, None when there is no sample or one is not finite.
+        0 when all values are 0; None when there is no sample or a value is not finite.
         """
         values = [value for _, value in self.samples.get(name, [])]
         if not values or not all(math.isfinite(value) for value in values):
@@ -91,7 +83,7 @@ class Metrics:
         return sum(busy) / len(busy) if busy else 0.0
 
     def gauge_notes(self, name: str) -> list[str]:
-        """What has to be said of `gauge`: how many ranks were idle, and how many the mean is over."""
+        """Notes on `gauge`: how many ranks were idle, and over how many the mean is taken."""
         values = [value for _, value in self.samples.get(name, [])]
         busy, idle = sum(value != 0 for value in values), values.count(0)
         notes = [f"{idle} of {len(values)} gauges are 0, of idle ranks, and left out"] if idle and busy else []

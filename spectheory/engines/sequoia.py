@@ -1,8 +1,9 @@
 """Sequoia: acceptance vectors, the rates by rank that its tests/test_accept.py measures.
 
 Commit a236936, read 2026-11-21. Its vector for w children has w + 2 entries that sum to 1: a 0, so that entry r is the
-r-th child counted from 1; the rates of the children in the order in which they are tried; and last how often none was
-accepted. Its tree_search.py reads the last as one more child, which overrates wide trees; here it is dropped.
+r-th child counted from 1; the rates of the children in the order in which they are tried; and the share of nodes at
+which no child was accepted. Its tree_search.py reads the last entry as one more child, which overrates wide trees; here
+it is dropped.
 """
 
 from __future__ import annotations
@@ -14,20 +15,22 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text
+from spectheory.engines.engine import Engine
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
-"""How far from 1 the sum of a vector in float32 may be."""
+"""Tolerance for the sum of a vector in float32."""
 
 
 def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     """Statistics of rates by rank, with or without the leading 0 and the trailing remainder.
 
-    A rate is that of being the accepted child, given that the parent is accepted: they exclude each other. A first
-    entry of 0 is dropped, and of several entries that sum to 1 the last: how often no child was accepted.
+    A rate is the probability that this child is accepted, given that the parent is; at most one child is accepted. A
+    first entry of 0 is dropped. Where several entries sum to 1, the last is dropped: how often no child was accepted.
 
     Raises:
-        InputError: it is no row of probabilities that sum to at most 1.
+        InputError: the vector is not a row of probabilities that sum to at most 1.
     """
     rates = np.asarray(vector, dtype=np.float64)
     if rates.ndim != 1 or rates.size == 0:
@@ -40,7 +43,7 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     if rates.size > 1 and whole:
         assumed.append(f"the last entry, {rates[-1]:.4g}, is how often no child was accepted: the entries sum to 1")
         rates = rates[:-1]
-    return Statistics("sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
+    return Statistics("Sequoia", "vector", Acceptance.by_rank(rates), None, None, None, None, tuple(assumed))
 
 
 def from_text(text: str, *, where: str = "text") -> Statistics:
@@ -57,12 +60,38 @@ def from_file(path: str | Path) -> Statistics:
     Raises:
         InputError: the file is of another kind; PyTorch's .pt cannot be read without torch.
     """
-    path = Path(path)
+    return from_text(text_of(Path(path)), where=str(path))
+
+
+def text_of(path: Path) -> str:
+    """The numbers in a .npy, .csv or .txt file as text.
+
+    Raises:
+        InputError: as `from_file`.
+    """
     if path.suffix == ".npy":
-        return from_vector(np.load(path, allow_pickle=False))
+        return " ".join(map(str, _vector(path).tolist()))
     if path.suffix in (".csv", ".txt"):
-        return from_text(path.read_text(encoding="utf-8"), where=str(path))
+        return read_text(path)
     if path.suffix in (".pt", ".pth"):
         repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
         raise InputError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
     raise InputError(f"path must end in .npy, .csv or .txt, got {path}")
+
+
+def _vector(path: Path) -> np.ndarray:
+    try:
+        vector = np.load(path, allow_pickle=False)
+    except ValueError as error:
+        raise InputError(f"{path} must hold an array of numbers as numpy.save writes it: {error}") from None
+    if vector.ndim != 1:
+        raise InputError(f"{path} must hold a row of rates, got shape {vector.shape}")
+    return vector
+
+
+ENGINE = Engine(
+    name="sequoia",
+    title="Sequoia",
+    readers={"sequoia-vector": lambda text, _: from_text(text)},
+    text_of=text_of,
+)

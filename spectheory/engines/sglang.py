@@ -1,4 +1,4 @@
-"""SGLang: statistics from responses, Prometheus and `bench_speculative.py`. Plans: see `sglang_flags`.
+"""SGLang: the engine, and its statistics from responses, Prometheus and a benchmark. Its flags: `sglang_flags`.
 
 Names by the wheels of 0.5.12, 0.5.15 and 0.5.23 and, for the names before 0.5.12, by their stored source, read
 2026-11-21. 0.5.12 renamed most of `meta_info` and kept some old names beside the new; 0.5.23 has the new ones alone.
@@ -8,18 +8,33 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.names import EXACT, FLOAT, agree, count, counts, mapping, missing, number, pick, within
+from spectheory.engines.bench_point import BenchPoint
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
-from spectheory.engines.sglang_flags import VERSIONS, export
-from spectheory.engines.shapes import Envelope
+from spectheory.engines.report_values import (
+    EXACT,
+    FLOAT,
+    agree,
+    count,
+    counts,
+    json_value,
+    mapping,
+    missing,
+    number,
+    pick,
+    within,
+)
+from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, VERSIONS, export
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
+from spectheory.planning.fitting import Fitting, at_most, one_length
+from spectheory.planning.runnable import Envelope
 
-__all__ = ["VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
+__all__ = ["ENGINE", "VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
 
 CYCLES = ("spec_verify_ct",)
 ACCEPTED = ("spec_num_correct_drafts", "spec_accepted_drafts", "spec_accept_token_num")
@@ -28,38 +43,19 @@ HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 LENGTH = ("spec_accept_length",)
 RATE = ("spec_accept_rate",)
 LONGEST = 32
-"""Tokens that a cycle accepts at most where nothing is said of what was drafted; defaults are below 20."""
+"""Most tokens that a cycle can accept where the report does not say what was drafted; defaults are below 20."""
 ROUNDED = 0.0005 + FLOAT
-"""`acc_length` of the benchmark has three decimals."""
+"""Tolerance for `acc_length` of the benchmark, which has three decimals."""
 BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
-@dataclass(frozen=True)
-class BenchPoint:
-    """One measured configuration of `bench_speculative.py`.
-
-    Attributes:
-        batch_size: requests in flight.
-        envelope: what was verified; None for plain decoding.
-        tau: tokens per target call.
-        step_seconds: seconds of one cycle, the 20th percentile.
-        tokens_per_second: of one request.
-    """
-
-    batch_size: int
-    envelope: Envelope | None
-    tau: float
-    step_seconds: float
-    tokens_per_second: float
-
-
 def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one response or of many together: each its `meta_info`, or the response that holds it.
+    """Statistics of one response or of many together: each is a `meta_info`, or a response that contains it.
 
-    All names that SGLang has had are read; a response that verified nothing is passed over.
+    All names that SGLang has had are read; a response that verified nothing is left out.
 
     Raises:
-        InputError: no known name is there, or the figures contradict each other.
+        InputError: there is no known name, or the figures contradict each other.
     """
     items = [data] if isinstance(data, Mapping) else data
     infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
@@ -74,7 +70,7 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     said = [f"{len(rows)} responses are added"] if len(rows) > 1 else []
     if not rows or any(histogram is None for histogram in histograms):
         return statistics.from_totals(
-            "sglang",
+            "SGLang",
             "meta_info",
             drafts=drafts,
             drafted=drafted,
@@ -86,7 +82,7 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
     total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
     hits, trials = statistics.from_histograms({width - 1: total})
     return statistics.from_positions(
-        "sglang",
+        "SGLang",
         "meta_info",
         hits=hits,
         trials=trials,
@@ -123,14 +119,14 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
 
 
 def _longest(cycles: int, accepted: int, drafted: int | None, histogram: list[int] | None) -> int:
-    """Tokens that the last cycle can have accepted."""
+    """Most tokens that the last cycle can have accepted."""
     if histogram is not None:
         return max(j for j, n in enumerate(histogram) if n)
     return min(accepted, LONGEST if drafted is None else drafted // cycles)
 
 
 def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted: int, longest: int) -> None:
-    """The length is tokens of the answer by cycle: the prefill adds one, each retraction too, the end may cut some."""
+    """Check the length, tokens of the answer by cycle: prefill and retractions add one each, the end may cut some."""
     retractions = count("num_retractions", info.get("num_retractions") or 0)
     most = cycles + accepted + 1 + retractions
     why = f"{cycles} cycles with {accepted} accepted, one token from the prefill and at most {longest} cut at the end,"
@@ -140,7 +136,7 @@ def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted:
 def from_metrics(text: str) -> Statistics:
     """Statistics of `/metrics`: gauges of the last batches, and the cycles since the server started.
 
-    There are no counters of drafted and accepted tokens, hence no rates: read `meta_info` for these.
+    There are no counters of drafted and accepted tokens and so no rates: `meta_info` has them.
     """
     metrics, length = Metrics.parse(text), "sglang:spec_accept_length"
     metrics.require("the metrics", [length])
@@ -153,7 +149,7 @@ def from_metrics(text: str) -> Statistics:
     drafts = metrics.counter("sglang:spec_verify_calls")
     sentences = [TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start"]
     sentences += metrics.gauge_notes(length)
-    return Statistics("sglang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
+    return Statistics("SGLang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
 
 
 def from_bench_speculative(text: str) -> list[BenchPoint]:
@@ -190,3 +186,29 @@ def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) ->
     for name in names:
         if name not in record:
             raise missing(where, [name], record)
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest envelope, or the fastest chains that the version takes."""
+    algorithm = {"model": "STANDALONE"}.get(fitting.family, fitting.family.upper())
+    by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
+    if by_batch or len(set(fitting.chain_lengths)) == 1:
+        found, notes = fitting.better(at_most(fitting.longest), "SGLang takes by batch size")
+    else:
+        what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
+        found, notes = fitting.better(one_length(fitting.longest), what)
+    return export(found.runs, version=version, algorithm=algorithm, model=fitting.model).after(*notes)
+
+
+ENGINE = Engine(
+    name="sglang",
+    title="SGLang",
+    versions=VERSIONS,
+    parts=3,
+    exporter=_fitted,
+    readers={
+        "sglang-response": lambda text, least: from_meta_info(json_value(text), min_trials=least),
+        "sglang-metrics": lambda text, _: from_metrics(text),
+        "sglang-bench": lambda text, _: from_bench_speculative(text),
+    },
+)

@@ -4,8 +4,8 @@ Versions 0.5.12 to 0.5.23, by the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026
 arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
 #24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and count as without.
 
-`--speculative-num-draft-tokens` counts the root, so n drafted nodes are n + 1. Levels and steps are the same. Keys of
-the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
+`--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and steps are the same. Keys
+of the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ import json
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, schedule
+from spectheory.engines.exports import Export, release
+from spectheory.planning.runnable import ChainRange, Envelope, Runnable, checked_ranges, is_chain_ranges
 
 ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
 ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
 ADAPTIVE_FILE = "adaptive.json"
 VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
-"""Whether the adaptive config takes batch sizes."""
+"""The versions, and whether their adaptive config takes batch sizes."""
 
 
-def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> Export:
+def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -> Export:
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     Args:
@@ -45,16 +45,16 @@ def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> E
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
         raise InputError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
-    if not is_ranges(plan):
+    if not is_chain_ranges(plan):
         raise InputError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
-    ranges = schedule(plan)
+    ranges = checked_ranges(plan)
     if len(ranges) == 1:
         length = ranges[0].length
         return _envelope(Envelope(length, 1, length), key, args)
     if not by_batch:
         raise InputError(
             f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
-            "its adaptive config knows no batch sizes; that of 0.5.15 does (PR #24055)"
+            "its adaptive config takes no batch sizes; the one of 0.5.15 does (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
@@ -62,7 +62,7 @@ def export(plan: Shape, *, version: str, algorithm: str, model: str | None) -> E
 
 
 def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, as SGLang wants all or none; the root is counted among the draft tokens."""
+    """All three flags, because SGLang takes all or none; the root is counted among the draft tokens."""
     return [
         *("--speculative-num-steps", str(steps)),
         *("--speculative-eagle-topk", str(topk)),
@@ -79,7 +79,7 @@ def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
     notes = ()
     if plan.branching > 1:
         notes = ("topk > 1 with page_size > 1 needs the attention backend flashinfer, fa3 or triton",)
-    return Export("sglang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
+    return Export("SGLang", version, (*args, *_flags(plan.levels, plan.branching, plan.nodes)), {}, notes)
 
 
 def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export:
@@ -92,4 +92,4 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
         f"beyond batch size {ranges[-1].last_batch} SGLang goes on with {ranges[-1].length} steps",
         "not with attention DP, two-batch overlap, pdmux or multi-layer EAGLE: there SGLang falls back to fixed steps",
     )
-    return Export("sglang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)
+    return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)

@@ -1,4 +1,4 @@
-"""Statistics: how often an engine accepted what it drafted, with what had to be assumed to read it so."""
+"""Statistics: how often an engine accepted what it drafted, with everything that was assumed to compute it."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.engines.names import FLOAT, agree, title, within
+from spectheory.engines.report_values import FLOAT, agree, within
 
 RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
 ROUNDED_TAU, ROUNDED_RATE, ROUNDED_PERCENT = 0.005 + FLOAT, 0.0005 + FLOAT, 0.05 + FLOAT
-"""Half a unit of the last digit of what log lines print: tau has two decimals, rates three, a percentage one."""
+"""Half a unit of the last digit in log lines: tau has two decimals, rates have three, a percentage has one."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
 
 
@@ -26,15 +26,16 @@ class Statistics:
     """What an engine reports of its speculation, in our counting.
 
     Attributes:
-        engine, kind: where it comes from: the engine and the form of its report.
-        acceptance: rates given that the parent is accepted, with the counts behind them where there are any; None
+        engine: the title of the engine, such as "vLLM".
+        kind: the kind of its report.
+        acceptance: rates given that the parent is accepted, with their counts where the report has counts; None
             where only totals are reported.
         tau: tokens per target call, the accepted ones plus one.
         drafts: cycles, that is target calls that verified a draft.
         drafted, accepted: drafted tokens, all and the accepted ones.
-        assumed: sentences, one for each thing that the report does not say and that was assumed.
+        assumed: what was assumed because the report does not say it, a sentence each.
 
-    What is not reported and does not follow is None.
+    A figure that is not reported and does not follow from others is None.
 
     Raises:
         InputError: the totals contradict each other.
@@ -72,7 +73,7 @@ def from_totals(
     min_trials: int,
     assumed: Sequence[str] = (),
 ) -> Statistics:
-    """Statistics of totals alone. Drafts of one token each give the rate of that token, others no rates."""
+    """Statistics of totals alone: rates only where every draft has one token."""
     if drafted == drafts and drafts > 0:
         return from_positions(
             engine,
@@ -106,7 +107,7 @@ def from_positions(
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
             raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
-    provenance = Provenance.now(f"spectheory.engines.{engine}", settings={"report": kind})
+    provenance = Provenance.now("spectheory.engines", settings={"report": f"{engine} {kind}"})
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
     sentences.append(f"the rate at depth {acceptance.depths} is taken for all deeper ones")
@@ -125,7 +126,7 @@ def from_positions(
 
 
 def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int], list[int]]:
-    """(hits, trials) of several reports together; a position counts in those that have it."""
+    """(hits, trials) of several reports together; a position counts in the reports that have it."""
     hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
     return hits, trials
 
@@ -133,26 +134,24 @@ def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int
 def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> InputError:
     known = {"drafts": drafts, "drafted": drafted}
     figures = ", ".join(f"{name}={value}" for name, value in known.items() if value is not None)
-    return InputError(f"{title(engine)} has drafted nothing yet: {figures}")
+    return InputError(f"{engine} has drafted nothing yet: {figures}")
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:
     """`found` with the one rate for which a chain of `length` tokens gives its tau, where rates are not reported.
 
-    The rate a solves tau = 1 + a + a^2 + ... + a^length. Where the cycles are not reported either, they are taken to
-    have drafted `length` tokens each.
+    The rate a solves tau = 1 + a + a^2 + ... + a^length. Where the cycles are not reported either, each is taken to
+    have drafted `length` tokens.
 
     Raises:
-        InputError: rates are reported, tau cannot be known, or no such rate is from 0 to 1.
+        InputError: rates are reported, tau is unknown, or no rate from 0 to 1 gives it.
     """
     if found.acceptance is not None:
-        raise InputError(
-            f"a constant rate cannot be assumed: {title(found.engine)} {found.kind} gives rates by position"
-        )
+        raise InputError(f"a constant rate cannot be assumed: {found.engine} {found.kind} gives rates by position")
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise InputError(f"a constant rate needs tau, which {title(found.engine)} {found.kind} does not give here")
+            raise InputError(f"a constant rate needs tau, which {found.engine} {found.kind} does not give here")
         tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
     if found.drafts and found.drafted and found.drafted > length * found.drafts:
         raise InputError(
@@ -224,9 +223,10 @@ def from_rounded(
 
 
 def _check_percent(percent: float, rates: Sequence[float], accepted: int | None, drafted: int | None) -> None:
-    """Accepted of drafted tokens, by their counts; else a draft has a token at least and one for each accepted.
+    """Check the percentage of drafted tokens that were accepted, by the counts where there are any.
 
-    Without counts the least is that of drafts of full length, the most that of drafts as long as what was accepted.
+    Without counts it is lowest where every draft has full length, and highest where no draft is longer than what was
+    accepted of it, one token at least.
     """
     name = "Avg Draft acceptance rate in %"
     if accepted is not None and drafted:
@@ -239,7 +239,7 @@ def _check_percent(percent: float, rates: Sequence[float], accepted: int | None,
 
 
 def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
-    """(cycles, counts by position) that round to all figures of a log line, drafts of full length preferred."""
+    """(cycles, counts by position) that round to all figures of a log line; cycles of full drafts are tried first."""
     total, slack = sum(rates), 0.0005 * len(rates)
     guess = accepted / total if total else drafted / len(rates)
     low, high = guess * total / (total + slack), guess * total / (total - slack) if total > slack else drafted
@@ -255,7 +255,7 @@ def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: in
 
 
 def _fitting(rates: Sequence[float], n: int, accepted: int) -> list[int] | None:
-    """Counts of n that round to `rates` with three digits and sum to `accepted`, None where there are none."""
+    """Counts of n cycles that round to `rates` with three digits and sum to `accepted`; None where there are none."""
     low = [max(0, math.ceil((rate - 0.0005) * n - 1e-6)) for rate in rates]
     high = [min(n, math.floor((rate + 0.0005) * n + 1e-6)) for rate in rates]
     if any(a > b for a, b in zip(low, high, strict=True)) or not sum(low) <= accepted <= sum(high):

@@ -1,4 +1,4 @@
-"""TensorRT-LLM: statistics from iteration stats and Prometheus. Plans: see `tensorrt_llm_config`.
+"""TensorRT-LLM: the engine, and its statistics from iterations and Prometheus. Its config: `tensorrt_llm_config`.
 
 Names by cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21. `acceptanceLength` is the
 mean over requests that drafted, so that accepted + requests = acceptanceLength * requests.
@@ -11,12 +11,16 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.names import EXACT, agree, count, mapping, missing, number, pick
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
+from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, export
+from spectheory.hardware.models import ModelConfig
+from spectheory.planning.fitting import Fitting, first_is_longest
 
-__all__ = ["VERSIONS", "export", "from_iteration_stats", "from_metrics"]
+__all__ = ["ENGINE", "VERSIONS", "export", "from_iteration_stats", "from_metrics"]
 
 BLOCK = ("specDecodingStats", "spec_decoding_stats")
 DRAFTED = ("numDraftTokens", "num_draft_tokens")
@@ -28,7 +32,7 @@ LENGTH = ("acceptanceLength", "acceptance_length")
 def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
     """Statistics of one iteration or of many together, as `LLM.get_stats` or `/metrics` give them.
 
-    Iterations without drafts, and the copies that other ranks than 0 give under attention DP, are passed over.
+    Iterations without drafts are left out, and so are the copies from ranks other than 0 under attention DP.
     """
     rows = [mapping("data", row) for row in ([data] if isinstance(data, Mapping) else data)]
     blocks = [(pick(row, BLOCK), row) for row in rows]
@@ -44,9 +48,9 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
     said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
     if any(row[2] is None for row in read):
         sentences = (TOTALS_ONLY, "the report names no requests with drafts: tau is unknown", *said)
-        return Statistics("tensorrt_llm", "iteration stats", None, None, None, drafted, accepted, sentences)
+        return Statistics("TensorRT-LLM", "iteration stats", None, None, None, drafted, accepted, sentences)
     return statistics.from_totals(
-        "tensorrt_llm",
+        "TensorRT-LLM",
         "iteration stats",
         drafts=drafts,
         drafted=drafted,
@@ -57,7 +61,7 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
 
 
 def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted, accepted, requests that drafted) of one iteration; the last from the length where it is not named."""
+    """(drafted, accepted, requests that drafted) of one iteration; the requests may follow from the length."""
     for names in (DRAFTED, ACCEPTED):
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
@@ -98,4 +102,39 @@ def from_metrics(text: str) -> Statistics:
     if tau is not None:
         sentences.append("tau is a gauge of the last iteration, not a mean since the start")
         sentences += metrics.gauge_notes(prefix + "acceptance_length")
-    return Statistics("tensorrt_llm", "metrics", None, tau or None, None, drafted, accepted, tuple(sentences))
+    return Statistics("TensorRT-LLM", "metrics", None, tau or None, None, drafted, accepted, tuple(sentences))
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest envelope, or the fastest chains that are longest at batch size 1."""
+    model = fitting.model
+    if fitting.family != "eagle3":
+        raise InputError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
+    grows, chained = VERSIONS[version].dynamic_tree, _chains_only(fitting.target)
+    limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
+    if grows and not chained:
+        found, notes = fitting.better(*limits, lambda levels, branching: levels * branching)
+    else:
+        found = fitting.chains(*limits)
+        notes = (*fitting.notes(found), *chained) if grows else fitting.notes(found)
+    return export(found.runs, version=version, model=model).after(*notes)
+
+
+def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
+    """A note where TensorRT-LLM grows no trees for the attention of the target."""
+    if target is None or not (target.shape.latent or target.shape.sliding_layers):
+        return ()
+    kind = "multi-head latent attention" if target.shape.latent else "sliding-window attention"
+    return (f"chains, as TensorRT-LLM grows no trees for targets with {kind}, which {target.name} has",)
+
+
+ENGINE = Engine(
+    name="trtllm",
+    title="TensorRT-LLM",
+    versions=VERSIONS,
+    exporter=_fitted,
+    readers={
+        "trtllm-stats": lambda text, least: from_iteration_stats(json_value(text), min_trials=least),
+        "trtllm-metrics": lambda text, _: from_metrics(text),
+    },
+)

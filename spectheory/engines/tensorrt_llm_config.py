@@ -17,8 +17,8 @@ from dataclasses import dataclass
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import ChainRange, Envelope, Shape, is_ranges, paths, schedule
+from spectheory.engines.exports import Export, release
+from spectheory.planning.runnable import ChainRange, Envelope, Runnable, checked_ranges, is_chain_ranges, paths
 
 FILE = "speculative_config.yaml"
 Lines = dict[str, str]
@@ -26,7 +26,7 @@ Lines = dict[str, str]
 
 @dataclass(frozen=True)
 class Features:
-    """What a version can run and how it reads a schedule."""
+    """What a version can run, and how it reads the keys of a schedule."""
 
     dynamic_tree: bool
     static_tree: bool
@@ -40,7 +40,7 @@ VERSIONS = {
 }
 
 
-def export(plan: Shape, *, version: str, model: str) -> Export:
+def export(plan: Runnable, *, version: str, model: str) -> Export:
     """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
 
     Args:
@@ -56,13 +56,13 @@ def export(plan: Shape, *, version: str, model: str) -> Export:
         lines, notes = _envelope(plan, key, features)
     elif isinstance(plan, Tree):
         lines, notes = _tree(plan, key, features)
-    elif is_ranges(plan):
-        lines, notes = _ranges(schedule(plan), key, features)
+    elif is_chain_ranges(plan):
+        lines, notes = _ranges(checked_ranges(plan), key, features)
     else:
         raise InputError(f"plan must be an Envelope, a Tree or a list of ChainRange, got {type(plan).__name__}")
     lines = {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines
     text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
-    return Export("tensorrt_llm", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+    return Export("TensorRT-LLM", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
 
 
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:

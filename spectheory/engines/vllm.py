@@ -1,4 +1,4 @@
-"""vLLM: statistics from Prometheus, the log and single responses. Plans: see `vllm_config`.
+"""vLLM: the engine, and its statistics from Prometheus, the log and single responses. Its config: `vllm_config`.
 
 Names by vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/, read
 2026-11-21. Metrics of single requests: PR #48915, first in 0.29. llama.cpp follows the same definitions.
@@ -13,12 +13,16 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.engines import statistics
-from spectheory.engines.names import EXACT, agree, count, counts, mapping, missing, number
+from spectheory.engines.engine import Engine
+from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
+from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
 from spectheory.engines.statistics import RECOVERED, Statistics
-from spectheory.engines.vllm_config import VERSIONS, export
+from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
+from spectheory.planning.fitting import Fitting, at_most, one_length
 
 __all__ = [
+    "ENGINE",
     "VERSIONS",
     "export",
     "from_log",
@@ -36,7 +40,7 @@ FORMS = {
     "Drafted": r"\bDrafted:\s*(\d+) tokens",
     "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
 }
-"""What a line of the log says, by what it calls it."""
+"""The figures of a line of the log: the name of each and its pattern."""
 
 
 def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
@@ -56,7 +60,7 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
     shown = "; ".join(", ".join(f"{key}={value}" for key, value in labels.items()) for labels in sets)
     hits, trials = statistics.from_prefix_counts(found, drafts)
     return statistics.from_positions(
-        "vllm",
+        "vLLM",
         "prometheus",
         hits=hits,
         trials=trials,
@@ -69,7 +73,7 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
 
 @dataclass(frozen=True)
 class _Line:
-    """The figures of one line of the log, those that are there."""
+    """The figures of one line of the log; None for those that are not there."""
 
     tau: float
     rates: list[float]
@@ -96,7 +100,7 @@ class _Line:
         )
 
     def statistics(self, min_trials: int) -> Statistics:
-        return statistics.from_rounded("vllm", "log line", min_trials=min_trials, **vars(self))
+        return statistics.from_rounded("vLLM", "log line", min_trials=min_trials, **vars(self))
 
 
 def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
@@ -105,13 +109,13 @@ def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are passed over.
+    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are left out.
 
     Intervals in which nothing was drafted, whose mean is nan, add nothing. Drafts may be longer in one interval than in
-    another: a position counts in those that have it.
+    another: a position counts in the intervals that have it.
 
     Raises:
-        InputError: there is no line, one contradicts itself, or there are several and one has no counts.
+        InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
     """
     every = text.splitlines()
     lines = [line for line in every if "Mean acceptance length: nan" not in line]
@@ -132,14 +136,14 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     hits, trials = statistics.added(rows)
     assumed = [f"{len(found)} lines of the log are added", RECOVERED]
     return statistics.from_positions(
-        "vllm", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+        "vLLM", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
 def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
     """Statistics of one response of a server with `--per-request-spec-decode-metrics summary` or `detailed`.
 
-    `data` is the response, its `metrics`, or what stands there under `speculative_decoding`. With the histograms by
+    `data` is the response, its `metrics`, or the value under `speculative_decoding` there. With the histograms by
     draft length, or the steps of `detailed`, drafts of mixed lengths bias nothing. One request has few cycles: lower
     `min_trials`, and mind the intervals.
     """
@@ -147,7 +151,7 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
 
 
 def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """`from_request_metrics` of many responses, their counts added; those that drafted nothing add nothing."""
+    """`from_request_metrics` of many responses, their counts added; responses that drafted nothing are left out."""
     read = [_request(item) for item in data]
     used = [row for row in read if row[2]] or read[:1]
     if not used:
@@ -155,7 +159,7 @@ def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) 
     hits, trials = statistics.added((row[0], row[1]) for row in used)
     drafted = [row[3] for row in used]
     return statistics.from_positions(
-        "vllm",
+        "vLLM",
         "request metrics",
         hits=hits,
         trials=trials,
@@ -192,7 +196,7 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """num_draft_tokens, checked: at most the longest draft in every step, or as many as the steps by length say."""
+    """num_draft_tokens, checked: at most the longest draft in every step, or the sum over the steps by length."""
     if inner.get("num_draft_tokens") is None:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])
@@ -215,7 +219,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
 
 
 def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """Histograms by draft length, as reported or from the steps, and which; empty where neither is there."""
+    """Histograms by draft length, as reported or from the steps, and the name of their source; empty without either."""
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
@@ -237,3 +241,26 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
             raise InputError(f"per_step_accepted must be at most per_step_drafted={k}, got {j}")
         made.setdefault(k, [0] * (k + 1))[j] += 1
     return made, "per_step_accepted"
+
+
+def _fitted(fitting: Fitting, version: str) -> Export:
+    """The fastest chains that the version takes."""
+    method = {"model": "draft_model"}.get(fitting.family, fitting.family)
+    found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
+    if len(found.runs) > 1 and not VERSIONS[version].schedule:
+        found = fitting.chains(one_length(MAX_SPEC_LEN), f"vLLM {version} takes, one length for all batch sizes")
+    made = export(found.runs, version=version, method=method, model=fitting.model)
+    return made.after(*fitting.notes(found))
+
+
+ENGINE = Engine(
+    name="vllm",
+    title="vLLM",
+    versions=VERSIONS,
+    exporter=_fitted,
+    readers={
+        "vllm-metrics": lambda text, least: from_prometheus(text, min_trials=least),
+        "vllm-log": lambda text, least: from_log(text, min_trials=least),
+        "vllm-response": lambda text, least: from_responses(json_values(text), min_trials=least),
+    },
+)

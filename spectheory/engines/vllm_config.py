@@ -9,7 +9,7 @@ Versions: 0.11 to 0.32, by the sources below, read 2026-11-21. 0.33.0 was out by
 Methods, by vllm/config/speculative.py and v1/worker/gpu_model_runner.py of the source distributions of 0.11.0, 0.11.2,
 0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0: see `FIRST`. `mlp_speculator` is a name that the
 config knows and the V1 runner refuses, in 0.11.0 as in 0.32.0, and is refused here. Which `*_mtp` came when is not
-checked: each release adds some, and `mtp` stands for all of them.
+checked: each release adds some, and `mtp` is accepted for all of them.
 
 Keys: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN`, of v1/sample/rejection_sampler.py, is 128 in each of those
 distributions. vLLM counts drafted tokens without the root, as we do.
@@ -24,13 +24,13 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.engines.exported import Export, release
-from spectheory.engines.shapes import ChainRange, Shape, is_ranges, paths, schedule
+from spectheory.engines.exports import Export, release
+from spectheory.planning.runnable import ChainRange, Runnable, checked_ranges, is_chain_ranges, paths
 
 MAX_SPEC_LEN = 128
 WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
 FIRST = {"suffix": 12, "draft_model": 15, "ngram_gpu": 18, "dflash": 20, "dspark": 25}
-"""The 0.minor with which a method came, where that is after 0.11.
+"""The first 0.minor that has a method, where that is after 0.11.
 
 - suffix: in 0.11.2, not in 0.11.0, counted from 0.12 on.
 - draft_model: PR #24322; up to 0.14 NotImplementedError (https://github.com/vllm-project/vllm/issues/31883).
@@ -54,7 +54,7 @@ VERSIONS = {f"0.{minor}": Keys(minor <= 20, minor >= 21, minor >= 24) for minor 
 
 
 def export(
-    plan: Shape,
+    plan: Runnable,
     *,
     version: str,
     method: str,
@@ -79,8 +79,8 @@ def export(
     _check_method(method, model, number_of_version)
     if isinstance(plan, Tree):
         added, notes = _tree_keys(plan, number_of_version, keys, method)
-    elif is_ranges(plan):
-        added, notes = _range_keys(schedule(plan), number_of_version, keys)
+    elif is_chain_ranges(plan):
+        added, notes = _range_keys(checked_ranges(plan), number_of_version, keys)
     else:
         raise InputError(
             f"plan must be ranges of chains for vLLM, got {type(plan).__name__}: it grows no trees (PR #42121 removed "
@@ -92,7 +92,7 @@ def export(
         notes.append("synthetic acceptance emits wrong text: for measuring cost only")
     if method.startswith("ngram"):
         notes.append("add prompt_lookup_max, and prompt_lookup_min, to the config")
-    return Export("vllm", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
+    return Export("vLLM", number_of_version, ("--speculative-config", json.dumps(config)), {}, tuple(notes))
 
 
 def _check_method(method: str, model: str | None, version: str) -> None:

@@ -18,7 +18,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
-from spectheory.planning.planner import answer_of, assumptions_of
+from spectheory.planning.planner import Plan, answer_of, assumptions_of
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
@@ -295,6 +295,23 @@ def schedule(
     trees = tuple(candidates.tree(i) for i in used)
     stamp = _provenance(acceptance, trees, latencies, np.array(batches))
     return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
+
+
+def schedule_of(plan: Plan) -> Schedule:
+    """The schedule of one batch size, the one of the plan's latency, with the plan's tree and its fastest chain."""
+    fastest = Tree.chain(int(plan.by_budget.chain_speedup.argmax()))
+    trees = tuple(dict.fromkeys((plan.tree, fastest)))
+    return Schedule(
+        acceptance=plan.acceptance,
+        context=plan.context,
+        batches=np.array([plan.latency.batch]),
+        latencies=(plan.latency,),
+        trees=trees,
+        choice=np.array([0]),
+        chain_choice=np.array([trees.index(fastest)]),
+        limits=plan.limits,
+        provenance=plan.provenance,
+    )
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from spectheory.engines import Envelope, sglang
-from spectheory.engines.names import missing
+from spectheory.engines.report_values import missing
 from tests.engines.examples import RANGES, TREE, acceptance, refusal
 
 
@@ -35,7 +35,7 @@ def test_golden_sglang() -> None:
         ),
         refusal(
             lambda: sglang.export(RANGES, version="0.5.14", algorithm="EAGLE3", model="d"),
-            r"SGLang 0.5.14, got 3: .* that of 0.5.15 does \(PR #24055\)",
+            r"SGLang 0.5.14, got 3: .* the one of 0.5.15 does \(PR #24055\)",
         ),
         refusal(
             lambda: sglang.export(RANGES, version="0.5.23", algorithm="STANDALONE", model="d"),

@@ -1,4 +1,4 @@
-"""What vLLM is told."""
+"""Exports to vLLM."""
 
 from __future__ import annotations
 

@@ -1,28 +1,31 @@
-"""What an engine can be told to verify."""
+"""What an engine can run."""
 
 from __future__ import annotations
 
 import pytest
 
 from spectheory.engines import ChainRange, Envelope
-from spectheory.engines.shapes import schedule
+from spectheory.planning.runnable import checked_ranges
 from tests.engines.examples import RANGES
 
 
-def test_the_shapes_check_themselves() -> None:
+def test_ranges_and_envelopes_check_themselves() -> None:
     assert Envelope(levels=3, branching=2, nodes=10).pool == 2 + 2 * 4
-    assert [r.length for r in schedule(RANGES[::-1])] == [5, 3, 0]
+    assert [r.length for r in checked_ranges(RANGES[::-1])] == [5, 3, 0]
     for make, message in [
         (lambda: Envelope(3, 2, 11), r"nodes must be at most .* = 10, .* levels=3 and branching=2, got 11"),
         (lambda: Envelope(0, 2, 1), "levels must be at least 1, got 0"),
         (lambda: Envelope(1, 2, 1.5), "nodes must be a whole number, got 1.5"),  # pyright: ignore[reportArgumentType]
         (lambda: ChainRange(5, 4, 1), "last_batch must be at least first_batch=5, got 4"),
         (lambda: ChainRange(1, 4, -1), "length must be at least 0, got -1"),
-        (lambda: schedule([]), "ranges must hold at least one ChainRange, got none"),
-        (lambda: schedule([ChainRange(2, 4, 1)]), "ranges must cover every batch size from 1 on once: .* start at 1"),
-        (lambda: schedule([ChainRange(1, 4, 1), ChainRange(6, 8, 0)]), "should start at 5"),
-        (lambda: schedule([ChainRange(1, 4, 1), ChainRange(4, 8, 0)]), "should start at 5"),
-        (lambda: schedule([ChainRange(1, 4, 0)]), "got length 0 throughout: leave speculation out"),
+        (lambda: checked_ranges([]), "ranges must hold at least one ChainRange, got none"),
+        (
+            lambda: checked_ranges([ChainRange(2, 4, 1)]),
+            "must cover every batch size from 1 on once: .* start at 1",
+        ),
+        (lambda: checked_ranges([ChainRange(1, 4, 1), ChainRange(6, 8, 0)]), "should start at 5"),
+        (lambda: checked_ranges([ChainRange(1, 4, 1), ChainRange(4, 8, 0)]), "should start at 5"),
+        (lambda: checked_ranges([ChainRange(1, 4, 0)]), "got length 0 throughout: leave speculation out"),
     ]:
         with pytest.raises(ValueError, match=message):
             make()

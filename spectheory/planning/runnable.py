@@ -1,4 +1,4 @@
-"""What an engine can be told to verify: a chain per batch size, an envelope for its own tree, or a static `Tree`."""
+"""What an engine can run: a chain for each range of batch sizes, an envelope for a tree that it grows, or a tree."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def _check_whole(record: object, least: dict[str, int]) -> None:
 
 @dataclass(frozen=True, order=True)
 class ChainRange:
-    """A chain of `length` drafted tokens at batch sizes `first_batch`..`last_batch`, both included; 0 is off."""
+    """A chain of `length` drafted tokens at batch sizes from `first_batch` to `last_batch`; 0 is no speculation."""
 
     first_batch: int
     last_batch: int
@@ -45,7 +45,7 @@ class Envelope:
         nodes: drafted nodes kept and verified, the root excluded.
 
     Raises:
-        InputError: a value is not a whole number of at least 1, or `nodes` are more than are ever drafted.
+        InputError: a value is not a whole number of at least 1, or more `nodes` are kept than are drafted.
     """
 
     levels: int
@@ -66,20 +66,20 @@ class Envelope:
         return self.branching + (self.levels - 1) * self.branching**2
 
 
-Shape = Envelope | Tree | Sequence[ChainRange]
-"""All that an engine's `export` may be given; each engine refuses what it has no form for."""
+Runnable = Envelope | Tree | Sequence[ChainRange]
+"""All that the exporter of an engine may be given; each engine refuses what it has no format for."""
 
 
-def is_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
+def is_chain_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
     """Whether `plan` is a sequence of `ChainRange`."""
     return isinstance(plan, list | tuple) and all(isinstance(item, ChainRange) for item in plan)
 
 
-def schedule(ranges: Sequence[ChainRange]) -> list[ChainRange]:
+def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
     """`ranges` in order, checked to cover the batch sizes from 1 on without gap or overlap.
 
     Raises:
-        InputError: there is none, the first does not start at 1, or one does not follow on the one before.
+        InputError: there are none, the first does not start at 1, or there is a gap or an overlap.
     """
     ordered = sorted(ranges)
     if not ordered:
@@ -95,15 +95,15 @@ def schedule(ranges: Sequence[ChainRange]) -> list[ChainRange]:
 
 
 def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
-    """The paths of ranks of `tree` by (length, path), the order in which every engine stores a static tree."""
+    """The paths of ranks of `tree`, sorted by (length, path): the order in which every engine stores a static tree."""
     if tree.budget == 0:
         raise InputError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
     return sorted(tree.to_paths(), key=lambda path: (len(path), path))
 
 
 def check_length(length: int) -> None:
-    """A chain's length for an engine that takes a single one."""
+    """Check the length of the chain for an engine that takes a single one."""
     if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
         raise InputError(
-            f"length must be a whole number of at least 1, got {length!r}: to speculate not, name no draft"
+            f"length must be a whole number of at least 1, got {length!r}: name no draft to run without speculation"
         )

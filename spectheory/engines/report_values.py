@@ -1,37 +1,43 @@
-"""Reading values under any of their known names, and failing loudly when there is none."""
+"""Values of reports: found under any of their known names, checked, and compared with one another."""
 
 from __future__ import annotations
 
 import difflib
+import json
 import math
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spectheory.core.errors import InputError
 
-TITLES = {
-    "vllm": "vLLM",
-    "sglang": "SGLang",
-    "tensorrt_llm": "TensorRT-LLM",
-    "eagle": "EAGLE",
-    "medusa": "Medusa",
-    "hugging_face": "transformers",
-    "llama_cpp": "llama.cpp",
-    "mlx_lm": "mlx-lm",
-    "sequoia": "Sequoia",
-}
-"""What the engine of each module is called where a person reads it."""
+
+def json_value(text: str) -> Any:
+    """The JSON value in `text`, or a list of them where there are several, one after another.
+
+    Raises:
+        InputError: the text is not JSON.
+    """
+    found, at = [], 0
+    while start := re.compile(r"\S").search(text, at):
+        try:
+            value, at = json.JSONDecoder().raw_decode(text, start.start())
+        except json.JSONDecodeError as error:
+            raise InputError(f"the report must hold JSON: {error}") from None
+        found.append(value)
+    return found[0] if len(found) == 1 else found
 
 
-def title(engine: str) -> str:
-    """What a person calls the engine of that module."""
-    return TITLES.get(engine, engine)
+def json_values(text: str) -> list[Any]:
+    """The JSON values in `text`: the items of a single list, or one or more values, one after another."""
+    found = json_value(text)
+    return found if isinstance(found, list) else [found]
 
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
-    """The error that names what was looked for and what was found that looks like it.
+    """The error for a report without a value under any of the `wanted` names: it lists the nearest names `found`.
 
-    What has a wanted name all the same has no number: it was looked for with one.
+    Where a wanted name is among them all the same, the value under it is not a number.
     """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
     if there := [name for name in wanted if name in names]:
@@ -66,14 +72,14 @@ def count(name: str, value: Any) -> int:
 
 
 def counts(name: str, values: Any) -> list[int]:
-    """`values` as a row of counts."""
+    """`values` as a list of counts."""
     if not isinstance(values, list | tuple):
         raise InputError(f"{name} must be a list of counts, got {values!r:.60}")
     return [count(f"{name}[{i}]", value) for i, value in enumerate(values)]
 
 
 def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The value under the first of `names` that is there and not None; None when there is none.
+    """The value under the first of `names` that has one; None where none has.
 
     Raises:
         InputError: two of the names are there with different values.
@@ -88,18 +94,18 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 EXACT = 1e-6
-"""How far a quotient in full precision may be off: it is printed with six digits at least."""
+"""Tolerance for a quotient that is printed with at least six digits."""
 FLOAT = 1e-9
-"""Room for binary fractions, beside half a unit of the last digit that is printed."""
+"""Tolerance for binary fractions, added to half a unit of the last digit that is printed."""
 
 
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
-    """Refuse `given` that is further than `tolerance` from what the other figures make of it."""
+    """Refuse a figure `given` that differs by more than `tolerance` from what follows from other figures."""
     within(name, given, expected, expected, why, tolerance)
 
 
 def within(name: str, given: float, low: float, high: float, why: str, tolerance: float) -> None:
-    """Refuse `given` that is further than `tolerance` outside the bounds that the other figures give it."""
+    """Refuse a figure `given` that is more than `tolerance` outside the bounds that follow from other figures."""
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
         raise InputError(

@@ -60,9 +60,9 @@ def test_one_report_does_not_count_twice(run: Run) -> None:
         refused(
             run("import", "vllm-metrics", *names), "is the same report as a: added, it would count twice; give it once"
         )
-    refused(run("import", "vllm-metrics", "-", "-", given=PROMETHEUS), "- is the same report as -")
+    refused(run("import", "vllm-metrics", "-", "-", given=PROMETHEUS), "report 2 is the same report as report 1")
     Path("empty").touch()
-    refused(run("import", "vllm-metrics", "a", "empty"), "empty: empty is empty: give what the engine reported")
+    refused(run("import", "vllm-metrics", "a", "empty"), "empty is empty: give what the engine reported")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_reports_in_one_file_are_counted(run: Run, source: str, reports: list[ob
         (
             "vllm-metrics",
             "vllm:spec_decode_num_drafts_total abc",
-            "the metrics has vllm:spec_decode_num_drafts, but no",
+            "the metrics must be in Prometheus's text format, as the server gives them: could not convert",
         ),
         (
             "llama.cpp-log",

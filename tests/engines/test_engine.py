@@ -1,0 +1,151 @@
+"""The engines by name, and a plan exported to one of them from Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import spectheory as st
+from spectheory.engines import ALL, Engine, Export
+from spectheory.planning.scheduler import schedule_of
+from tests.command_line import Run, refused
+from tests.engines.examples import refusal
+from tests.toy_package import install
+
+RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
+TIMES = replace(st.Latency.constant(draft_seconds=0.1), provenance=st.Provenance.now("test", draft="my/draft", batch=2))
+PLAN = st.plan(RATES, TIMES, max_budget=12)
+TOY = """
+from spectheory.engines import Engine, Export, Statistics
+
+def export(fitting, version):
+    return Export("Toy", version, ("--draft", fitting.model, "--length", str(fitting.chain)), {"toy.txt": "plan"})
+
+def read(text, min_trials):
+    return Statistics("Toy", "count", None, float(text), None, None, None, ("a toy",))
+
+ENGINE = Engine("toy", "Toy", {"1": None, "2": None}, 1, export, {"toy-tau": read})
+"""
+
+
+def test_names_are_unique_and_a_report_is_called_after_its_engine() -> None:
+    assert st.engines.names() == [engine.name for engine in ALL]
+    assert len(set(st.engines.names())) == len({engine.title for engine in ALL}) == len(ALL)
+    assert all(name.startswith(f"{engine.name}-") for engine in ALL for name in engine.readers)
+    assert all(st.engines.engine(engine.name) is engine for engine in ALL)
+    assert len(st.engines.report_names()) == len(set(st.engines.report_names()))
+
+
+@pytest.mark.parametrize("engine", [engine for engine in ALL if engine.exporter], ids=lambda engine: engine.name)
+def test_every_engine_exports_a_plan_or_says_why_not(engine: Engine) -> None:
+    """An engine that drafts for one sequence refuses the plan of batch size 2, one for EAGLE-3 another draft."""
+    one = st.plan(RATES, replace(TIMES, provenance=TIMES.provenance.replace(batch=1)), max_budget=12)
+    made = st.export(one, engine.name, draft="my/eagle3" if engine.name == "trtllm" else None)
+    assert (made.engine, made.version.lstrip("b")) == (engine.title, engine.newest)
+    assert made.args or made.files
+    assert "predicted" in made.notes[0]
+
+
+def test_a_plan_is_exported_as_the_schedule_of_its_batch_size() -> None:
+    planned = st.schedule(RATES, lambda _: TIMES, [2], context=PLAN.context, max_budget=12)
+    for name in ("vllm", "sglang", "eagle", "llama.cpp"):
+        assert st.export(PLAN, name) == st.export(planned, name, draft="my/draft")
+    own = schedule_of(PLAN)
+    assert own.batches.tolist() == [2]
+    assert own.speedup[0] == PLAN.speedup == planned.speedup[0]
+    assert own.chain_speedup[0] == PLAN.by_budget.chain_speedup.max() == planned.chain_speedup[0]
+
+
+def test_a_plan_of_a_chain_has_one_tree_and_one_of_nothing_is_exported_as_such() -> None:
+    chain = st.plan(RATES, TIMES, max_budget=12, max_fanout=1)
+    assert len(schedule_of(chain).trees) == 1
+    slow = st.plan(RATES, st.Latency.constant(draft_seconds=9.0))
+    nothing = st.export(slow, "llama.cpp", draft="d")
+    assert (nothing.args, nothing.files) == (("--spec-type", "none"), {})
+    assert nothing.notes == ("no chain beats plain decoding at batch size 1: start it without speculation",)
+
+
+def test_a_tree_of_ones_own_is_exported() -> None:
+    tree = st.Tree.from_paths([(0,), (1,), (0, 0)])
+    made = st.export(st.evaluate(tree, RATES, TIMES), "medusa")
+    assert made.files["choices.py"] == "spectheory_3 = [[0], [1], [0, 0]]\n"
+
+
+def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> None:
+    assert "my/draft" in st.export(PLAN, "vllm").command
+    assert "meta-llama/Llama-3.2-1B" in st.export(PLAN, "vllm", draft="llama-3.2-1b").command
+    plain = st.export(PLAN, "trtllm", draft="my/eagle3")
+    latent = st.export(PLAN, "trtllm", draft="my/eagle3", target="deepseek-v3")
+    note = "multi-head latent attention, which deepseek-v3 has"
+    assert note in " ".join(latent.notes)
+    assert note not in " ".join(plain.notes)
+    stamp = TIMES.provenance.replace(target="deepseek-v3")
+    named = st.plan(RATES, replace(TIMES, provenance=stamp), max_budget=12)
+    assert st.export(named, "trtllm", draft="my/eagle3") == latent
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        refusal(lambda: st.export(PLAN, "vlm"), "unknown engine 'vlm': did you mean vllm"),
+        refusal(lambda: st.export(PLAN, "sequoia"), "Sequoia takes no plans, it gives reports alone: sequoia-vector"),
+        refusal(lambda: st.export(PLAN, "vllm", version="0.9"), r"version must be one of vLLM .* \(0.11 to 0.32\)"),
+        refusal(lambda: st.export(PLAN, "hf"), "it drafts at batch size 1 alone, the plan starts at 2"),
+        refusal(lambda: st.export(PLAN, "vllm", draft=""), "does not name the draft model: name it with the argument"),
+        refusal(lambda: st.export(PLAN, "vllm", target="llama-9"), "unknown model 'llama-9': did you mean"),
+        refusal(
+            lambda: Engine("toy", "Toy", exporter=lambda *_: Export("Toy", "1")),
+            "versions of Toy must name a version that its exporter was written against",
+        ),
+    ],
+)
+def test_what_cannot_be_exported_is_refused(call: Callable[[], Any], message: str) -> None:
+    with pytest.raises(st.InputError, match=message):
+        call()
+
+
+def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
+    made, other = (Export("Toy", "1", files={"a.txt": text, "b.txt": text}) for text in ("one\n", "two\n"))
+    folder = tmp_path / "new"
+    assert made.write(folder) == (folder / "a.txt", folder / "b.txt")
+    assert made.write(folder) == (folder / "a.txt", folder / "b.txt"), "the same text is there"
+    (folder / "a.txt").unlink()
+    with pytest.raises(st.InputError, match=r"b.txt is there already: name another folder, or .* overwrite=True"):
+        other.write(folder)
+    assert not (folder / "a.txt").exists(), "all are checked before the first is written"
+    other.write(str(folder), overwrite=True)
+    assert {path.read_text() for path in folder.iterdir()} == {"two\n"}
+    assert Export("Toy", "1").write(folder) == ()
+
+
+def test_an_engine_of_another_package_is_found_by_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Run
+) -> None:
+    install(tmp_path, monkeypatch, TOY, engines="ENGINE")
+    assert st.engines.names() == [*(engine.name for engine in ALL), "toy"]
+    assert st.engines.report_names()[-1] == "toy-tau"
+    made = st.export(PLAN, "toy", version="v1.4")
+    assert made.command == f"--draft my/draft --length {PLAN.by_budget.chain_speedup.argmax()}"
+    assert made.version == "1"
+    found = st.read_report("2.5", "toy-tau")
+    assert isinstance(found, st.engines.Statistics)
+    assert found.tau == 2.5
+    result = plan("--latency", "latency.json", "--draft", "d", "--engine", "toy@1,vllm", "--out", "here/plan.json")
+    assert result.exit_code == 0, result.output
+    assert "toy@1 (written for Toy 1):\n  --draft d --length " in result.stdout
+    assert Path("here/toy.txt").read_text() == "plan"
+
+
+def test_an_engine_that_cannot_be_loaded_hinders_no_engine_of_this_package(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: Run
+) -> None:
+    install(tmp_path, monkeypatch, "ENGINE = 3", engines="ENGINE")
+    assert st.export(PLAN, "vllm").engine == "vLLM"
+    assert plan("--latency", "latency.json", "--draft", "d", "--engine", "vllm").exit_code == 0
+    with pytest.raises(st.InputError, match="toy_package:ENGINE .* must be a Engine"):
+        st.export(PLAN, "toy")
+    refused(plan("--latency", "latency.json", "--engine", "toy"), "toy_package:ENGINE of group spectheory.engines must")
