@@ -58,8 +58,8 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
     """RRS has an exact acceptance of 2 drafts on a vocabulary, SpecHub has 2 drafts at most."""
     k = 2 if isinstance(solver, RRS | SpecHub) else DRAFTS
-    accepted = benchmark(solver.accepted, one_pass.p, one_pass.q, k)
-    one_pass.report(benchmark, f"{solver}.accepted, k = {k}")
+    accepted = benchmark(solver._acceptance, one_pass.p, one_pass.q, k)
+    one_pass.report(benchmark, f"{solver}.acceptance, k = {k}")
     assert 0 < accepted <= 1
 
 
@@ -67,6 +67,6 @@ def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
 def test_law(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
     k = 2 if isinstance(solver, SpecHub) else DRAFTS
     drafts = np.argsort(-one_pass.q)[:k].tolist()
-    law = benchmark(solver.branching, one_pass.p, one_pass.q, drafts)
-    one_pass.report(benchmark, f"{solver}.branching, k = {k}")
+    law = benchmark(solver._distribution, one_pass.p, one_pass.q, drafts)
+    one_pass.report(benchmark, f"{solver}.distribution, k = {k}")
     assert law.sum() == pytest.approx(1)

@@ -102,8 +102,8 @@ def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, baselines: Baselines
 
 def test_selection_on_a_vocabulary(benchmark: Any, baselines: Baselines) -> None:
     p, q = baselines.large
-    name = f"Khisti().branching, {VOCABULARY:,}, k=4"
-    law = baselines.time(benchmark, name, lambda: Khisti().branching(p, q, [5, 6, 7, 5]), "argsort and overlap")
+    name = f"Khisti().distribution, {VOCABULARY:,}, k=4"
+    law = baselines.time(benchmark, name, lambda: Khisti()._distribution(p, q, [5, 6, 7, 5]), "argsort and overlap")
     assert law.sum() == pytest.approx(1)
 
 
@@ -122,7 +122,7 @@ def test_optimal_transport_beside_a_linear_program(benchmark: Any, baselines: Ba
 
     def solve() -> float:
         _coupling.cache_clear()
-        return sum(c * solver.branching(p, q, sorted(x) * (3 - len(x)))[sorted(x)].sum() for x, c in sets.items())
+        return sum(c * solver._distribution(p, q, sorted(x) * (3 - len(x)))[sorted(x)].sum() for x, c in sets.items())
 
     value = baselines.time(benchmark, f"OptimalTransport, {SMALL}, k=2, {rule.name}", solve, f"cvxpy, {rule.name}")
     assert value == pytest.approx(baselines.optimum[rule], abs=1e-9)

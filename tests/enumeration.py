@@ -82,7 +82,7 @@ def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawR
     """The law of the emitted token, and the probability that it is a draft."""
     emitted, accepted = p * 0, Fraction(0)
     for drafts, chance in sequences(q, k, rule):
-        law = solver.branching(p, q, drafts)
+        law = solver._distribution(p, q, drafts)
         assert law.min() >= 0
         assert {type(share) for share in law} == {Fraction}
         emitted = emitted + chance * law

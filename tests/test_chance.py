@@ -230,4 +230,4 @@ def test_where_no_token_has_more_of_p_a_rejected_draft_gives_way_to_one_of_p() -
     """In float32, at a uniform number that rounds the coin up to 1."""
     p, q = np.array([0.5, 0.5 - 1e-7], np.float32), np.array([0.5 + 1e-7, 0.5 - 1e-7], np.float32)
     assert not (p > q).any()
-    assert st.otlp.Naive().emit(p, q, [0], Fixed(1 - 2.0**-53)) == 1
+    assert st.otlp.Naive()._sample(p, q, [0], Fixed(1 - 2.0**-53)) == 1

@@ -42,7 +42,7 @@ def eq_3(solver: Solver, world: st.World, paths: int, length: int, trunk: int) -
                 for j, token in enumerate(node):
                     passing = [row[j] for row in drawn if row[:j] == node[:j]]
                     listed = passing if j >= trunk else passing[:1]
-                    reached *= solver.branching(world.p(node[:j]), world.q(node[:j]), listed)[token]
+                    reached *= solver._distribution(world.p(node[:j]), world.q(node[:j]), listed)[token]
                 total += reached
     return total
 

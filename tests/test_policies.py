@@ -144,7 +144,7 @@ def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) 
 class Trusted(MarkovDraft):
     """Whose answers are taken as they are, of as many columns as there are tokens."""
 
-    unchecked = True
+    trusted = True
 
 
 @given(drafts(), st.integers(1, 4), st.floats(0, 0.5))

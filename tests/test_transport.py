@@ -153,7 +153,7 @@ def test_selection_counts_the_residual_on_the_losing_draft() -> None:
     """Token 0 wins and is accepted with (1/3) / (5/9); all of the residual is on the other draft."""
     p = exact(1, 1, 1, over=3)
     solver = Khisti(truncation=1)
-    assert solver.branching(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
+    assert solver._distribution(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
     assert solver.acceptance(p, p, 2) == Fraction(13, 15)
     assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
 
@@ -215,7 +215,7 @@ def _agree(solver: Solver, exact_laws: Pair, laws: Pair, k: int, rule: DrawRule)
     """The vertex of the flow may differ where rounding breaks a tie, so laws are compared by what they give."""
     emitted, accepted = np.zeros(len(laws[0])), 0.0
     for drafts, chance in sequences(exact_laws[1], k, rule):
-        law = solver.branching(*laws, drafts)
+        law = solver._distribution(*laws, drafts)
         assert type(law) is type(laws[0])
         assert law.min() >= 0
         assert float(law.sum()) == pytest.approx(1, abs=1e-12)
@@ -233,7 +233,7 @@ def test_selection_among_more_tokens_than_the_truncation() -> None:
     for solver in (Khisti(), Khisti(truncation=size)):
         emitted, accepted = np.zeros(size), 0.0
         for a, b in itertools.product(range(size), repeat=2):
-            law = solver.branching(p, q, [a, b])
+            law = solver._distribution(p, q, [a, b])
             emitted += q[a] * q[b] * law
             accepted += q[a] * q[b] * (law[a] + (law[b] if a != b else 0))
         np.testing.assert_allclose(emitted, p, atol=1e-12)
@@ -291,7 +291,7 @@ def test_a_tree_of_drafts_is_verified_by_optimal_transport() -> None:
 def test_what_cannot_be_solved_is_refused() -> None:
     p = np.full(1000, 1e-3)
     with pytest.raises(ValueError, match=r"2 drafts from 1000 tokens make 500,500 sets, more than the 20,000"):
-        OptimalTransport().law(p, p, [0, 1])
+        OptimalTransport().distribution(p, p, [0, 1])
     assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         optimal_acceptance(p, p, 0)

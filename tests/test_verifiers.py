@@ -60,7 +60,7 @@ def test_the_target_is_kept(verifier: Verifier, policies: list[Any]) -> None:
 def test_what_is_drawn_has_the_law_of_the_outcome(verifier: Verifier, policies: list[Any]) -> None:
     for case in range(200):
         draft, p = grown(policies[case % len(policies)], case, 2 + case % 2)
-        found = played(lambda rng, draft=draft, p=p: verifier.drawn(draft, p, rng))
+        found = played(lambda rng, draft=draft, p=p: verifier._sample(draft, p, rng))
         assert found == joint(verifier.outcome(draft, p))
 
 
@@ -230,7 +230,7 @@ def test_ties_among_many_tokens_have_one_order() -> None:
                 draft = Draft(
                     Tree([-1] + [0] * len(tokens)), [0, *tokens], [q] * (1 + len(tokens)), draws, DrawRule.IID
                 )
-                outcome = GreedyMultiPathBlock().law_of(draft, [p / p.sum()] * (1 + len(tokens)))
+                outcome = GreedyMultiPathBlock()._outcome(draft, [p / p.sum()] * (1 + len(tokens)))
                 law = outcome.stop[0] * outcome.next_token[0]
                 for child in set(draws[0]):
                     law[tokens[child - 1]] += outcome.stop[child]

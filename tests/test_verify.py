@@ -25,10 +25,10 @@ def test_the_naive_solver_keeps_the_target(rule: st.DrawRule, p: np.ndarray, q: 
     drafts = sequences(q, k, rule)
     if not drafts:  # fewer tokens than draws
         return
-    emitted = np.sum([chance * Naive().branching(p, q, x) for x, chance in drafts], axis=0)
+    emitted = np.sum([chance * Naive()._distribution(p, q, x) for x, chance in drafts], axis=0)
     assert (emitted == p).all()
     if rule is st.DrawRule.IID:
-        accepted = sum(chance * sum(Naive().branching(p, q, x)[sorted(set(x))]) for x, chance in drafts)
+        accepted = sum(chance * sum(Naive()._distribution(p, q, x)[sorted(set(x))]) for x, chance in drafts)
         assert accepted == Naive().acceptance(p, q, k)
 
 
@@ -36,11 +36,13 @@ def test_the_naive_solver_keeps_the_target(rule: st.DrawRule, p: np.ndarray, q: 
 @settings(deadline=None, derandomize=True)
 def test_three_number_systems_agree(p: np.ndarray, q: np.ndarray) -> None:
     for drafts in ([0], [3, 1], [2, 2]):
-        exact = Naive().branching(p, q, drafts).astype(float)
+        exact = Naive()._distribution(p, q, drafts).astype(float)
         p64, q64 = p.astype(float), q.astype(float)
-        np.testing.assert_allclose(Naive().branching(p64, q64, drafts), exact, atol=1e-12)
-        np.testing.assert_allclose(Naive().branching(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12)
-        np.testing.assert_array_equal(ArgMax().branching(p64, q64, drafts), np.eye(4)[p64.argmax()])
+        np.testing.assert_allclose(Naive()._distribution(p64, q64, drafts), exact, atol=1e-12)
+        np.testing.assert_allclose(
+            Naive()._distribution(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12
+        )
+        np.testing.assert_array_equal(ArgMax()._distribution(p64, q64, drafts), np.eye(4)[p64.argmax()])
 
 
 def test_the_guards() -> None:

@@ -113,7 +113,7 @@ class Draft:
             raise InputError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
 
     @classmethod
-    def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+    def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
         """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)

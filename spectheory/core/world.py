@@ -117,8 +117,8 @@ class Growth:
 
     def draft(self) -> Draft:
         """All of it. Leaves have the law that they were given, or None."""
-        tree, tokens = Tree.unchecked(self._parent), np.array(self.tokens)
-        return Draft.unchecked(tree, tokens, self._laws, tuple(self._draws), self.rule)
+        tree, tokens = Tree._unchecked(self._parent), np.array(self.tokens)
+        return Draft._unchecked(tree, tokens, self._laws, tuple(self._draws), self.rule)
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,12 @@ class ArgMax(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K, *(rule for rule in DrawRule if rule is not DrawRule.TOP_K))
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         law = p * 0
         law[int(p.argmax())] += 1
         return law
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         return p.sum() * 0 + (int(p.argmax()) in top_tokens(q, k))

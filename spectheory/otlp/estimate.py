@@ -37,5 +37,5 @@ def estimated_acceptance(
 
 
 def _chance(solver: Solver, p: Vector, q: Vector, drafts: list[int]) -> float:
-    law: Any = solver.law(p, q, drafts)
+    law: Any = solver.distribution(p, q, drafts)
     return float(sum(law[token] for token in set(drafts)))

@@ -27,15 +27,15 @@ class GreedyTopK(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.TOP_K_THEN_ONE,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         *top, drawn = drafts
         rest = q * 1
         for token in top:
             rest[token] = rest[token] * 0
-        return Naive().branching(p, normalised(rest, otherwise=rest), [drawn])
+        return Naive()._distribution(p, normalised(rest, otherwise=rest), [drawn])
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         outright, rest = 0, q * 1
         for _ in range(k - 1):

@@ -28,8 +28,8 @@ class Khisti(Solver):
     naive rule by p, q and k only, so the law is p either way; and since sum min(p, r) is at most this solver's
     acceptance, its acceptance with the guard is never below the naive one.
 
-    `branching` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for every
-    token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
+    `_distribution` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for
+    every token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
     residual's mass on the other drafts.
 
     Attributes:
@@ -58,11 +58,11 @@ class Khisti(Solver):
         if self.truncation < 1:
             raise InputError(f"truncation must be at least 1 token, got {self.truncation}")
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         contests, r = self._ladder(p, q, len(drafts))
         if self._naive(p, q, r, len(drafts)):
-            return Naive().branching(p, q, drafts)
+            return Naive()._distribution(p, q, drafts)
         winners: dict[int, Any] = {drafts[0]: 1}
         for contest, token in zip(contests, drafts[1:], strict=True):
             won = sum(chance * contest.chance(token, winner) for winner, chance in winners.items() if winner != token)
@@ -74,11 +74,11 @@ class Khisti(Solver):
             law[winner] += chance * accepted[winner]
         return law
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         contests, r = self._ladder(p, q, k)
         if self._naive(p, q, r, k):
-            return Naive().accepted(p, q, k)
+            return Naive()._acceptance(p, q, k)
         refused, rest = 1 - accept_ratio(p, r), residual(p, r)
         if k <= 2:
             return _overlap(p, r) + sum(contest.regained(refused, rest) for contest in contests)
@@ -96,7 +96,7 @@ class Khisti(Solver):
         """
         upper = optimal_acceptance(p, q, k)
         _, r = self._ladder(p, q, k)
-        return (Naive().accepted(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
+        return (Naive()._acceptance(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
 
     def _ladder(self, p: Vector, q: Vector, k: int) -> tuple[list[Contest], Vector]:
         """The k - 1 contests and the law of the last winner."""
@@ -107,7 +107,7 @@ class Khisti(Solver):
         return contests, r
 
     def _naive(self, p: Vector, q: Vector, r: Vector, k: int) -> bool:
-        return self.guard and bool(Naive().accepted(p, q, k) >= _overlap(p, r))
+        return self.guard and bool(Naive()._acceptance(p, q, k) >= _overlap(p, r))
 
 
 def _winner_without(token: int, contests: list[Contest], q: Vector) -> Vector:

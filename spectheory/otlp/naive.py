@@ -26,8 +26,8 @@ class Naive(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT, DrawRule.HUB)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
         law = residual(p, q)
@@ -35,13 +35,13 @@ class Naive(Solver):
         law[first] += accepted
         return law
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         first = drafts[0]
         if rng.random() * q[first] < p[first]:
             return first
         return draw(p, rng, less=q, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         return 1 - excess(p, q) @ power(1 - q, k - 1)

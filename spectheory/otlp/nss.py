@@ -24,10 +24,10 @@ class NSS(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, *(rule for rule in DrawRule if rule is not DrawRule.IID))
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         return p * 1
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         return 1 - p @ power(1 - q, k)

@@ -13,7 +13,7 @@ from spectheory.core.arrays import Vector
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
-from spectheory.otlp.optimal_acceptance import optimum
+from spectheory.otlp.optimal_acceptance import _optimal_acceptance
 from spectheory.otlp.solver import Solver
 
 APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
@@ -46,8 +46,8 @@ class OptimalTransport(Solver):
         """`drawn`, and the rule of the same law of sets."""
         return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Raises:
             InputError: there are more sets of drafts than can be listed.
@@ -64,9 +64,9 @@ class OptimalTransport(Solver):
             law[token] += mass
         return law
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
-        return optimum(p, q, k, self.drawn)
+        return _optimal_acceptance(p, q, k, self.drawn)
 
 
 @lru_cache(maxsize=64)

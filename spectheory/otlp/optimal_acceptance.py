@@ -40,10 +40,10 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     _check_pair(p, q)
     if k < 1 or (rule is DrawRule.HUB and k > 2):
         raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
-    return optimum(p, q, k, rule)
+    return _optimal_acceptance(p, q, k, rule)
 
 
-def optimum(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
+def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
     """`optimal_acceptance`, unchecked."""
     if rule is DrawRule.TOP_K:
         return p[top_tokens(q, k)].sum()

@@ -35,8 +35,8 @@ class RRS(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.NO_REPLACEMENT, DrawRule.IID, DrawRule.IID_APART)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         left, rest, mass, tries = p, q, 1, []
         for token in dict.fromkeys(drafts):
             tries.append((token, accept_ratio(left[token], rest[token] * mass)))
@@ -44,8 +44,8 @@ class RRS(Solver):
             rest = without(rest, token)
         return law_of_tries(tries, normalised(left, otherwise=p))
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         left, rest, mass = p, q, 1
         for token in dict.fromkeys(drafts):
             if rng.random() * (rest[token] * mass) < left[token]:
@@ -54,7 +54,7 @@ class RRS(Solver):
             rest = without(rest, token)
         return draw(left, rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:

@@ -30,8 +30,8 @@ class SpecHub(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.HUB,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Which of two drafts is the hub is read back from a device.
 
@@ -40,7 +40,7 @@ class SpecHub(Solver):
         """
         _check_two(len(drafts))
         if len(drafts) == 1:
-            return Naive().branching(p, q, drafts)
+            return Naive()._distribution(p, q, drafts)
         hub = min(drafts, key=lambda token: (-q[token], token))
         x = drafts[0] + drafts[1] - hub
         straight = q * 1  # chance of (x, hub), by x
@@ -63,14 +63,14 @@ class SpecHub(Solver):
         law[hub] += (1 - accept) * accept_hub
         return law
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:
             InputError: more than 2 drafts.
         """
         _check_two(k)
-        return GreedyTopK().accepted(p, q, k)
+        return GreedyTopK()._acceptance(p, q, k)
 
 
 def _positive(number: Any) -> Any:

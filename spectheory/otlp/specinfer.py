@@ -29,8 +29,8 @@ class SpecInfer(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         The accept ratios of k drafts in k rounds are read back from a device at once, in one wait: the sum over orders
         visits up to 2^k states, each far cheaper on the host than a kernel launch.
@@ -48,8 +48,8 @@ class SpecInfer(Solver):
             law[token] += chance
         return law
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         left, mass = p, 1
         for token in rng.permutation(drafts).tolist():
             if rng.random() * (q[token] * mass) < left[token]:
@@ -57,7 +57,7 @@ class SpecInfer(Solver):
             left, mass = after_rejection(left, q, mass)
         return draw(left, rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         left, mass = p, 1
         for _ in range(k):

@@ -79,8 +79,8 @@ class SpecTr(Solver):
             best, highest = rho * better + best * worse, acceptance * better + highest * worse
         return best
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Raises:
             InputError: the given rho is below rho*.
@@ -90,8 +90,8 @@ class SpecTr(Solver):
         tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
         return law_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
 
         Raises:
             InputError: the given rho is below rho*.
@@ -108,7 +108,7 @@ class SpecTr(Solver):
         _, left, _ = _left(p, q, k, self.factor(p, q, k) if rho is None else rho)
         return draw(positive_part(left), rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:

@@ -32,18 +32,18 @@ class DraftModel(Protocol):
             ones by token. C is the drafter's choice, at most the vocabulary; policies take no child of probability 0,
             so that shorter rows are filled up with it. A policy of budget n uses the first n columns at most.
 
-        A drafter with an attribute `unchecked` that is true is taken at its word, for the sake of time.
+        A drafter with an attribute `trusted` that is true is taken at its word, for the sake of time.
         """
         ...
 
 
 def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `fanout` columns of what the draft answers, as int64 and float64; all of it, as it is, if unchecked.
+    """The first `fanout` columns of what the draft returns, as int64 and float64; a trusted draft's answer unchanged.
 
     Raises:
         InputError: the answer has other shapes, or rows that rise, are no probabilities or sum to more than 1.
     """
-    if getattr(draft, "unchecked", False):
+    if getattr(draft, "trusted", False):
         return draft.expand(paths)
     tokens, probabilities = (np.asarray(part) for part in draft.expand(paths))
     if tokens.shape != probabilities.shape or tokens.ndim != 2 or len(tokens) != len(paths):

@@ -102,7 +102,7 @@ class Frontier:
         place = {root.path: 0}
         for node in nodes:
             place[node.path] = len(place)
-        tree = Tree.unchecked([-1, *(place[node.path[:-1]] for node in nodes)])
+        tree = Tree._unchecked([-1, *(place[node.path[:-1]] for node in nodes)])
         tokens = np.array([UNKNOWN_TOKEN, *(node.path[-1] for node in nodes)])
         probability = np.array([1.0, *(node.probability for node in nodes)])
         return Drafted(tree, tokens, probability, self._budget, self._calls, self._fed)

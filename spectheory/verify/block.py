@@ -31,10 +31,10 @@ class Block(SinglePath):
     Source: arXiv 2403.10444, Algorithm 2.
     """
 
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath.path_law."""
+        """See SinglePath._path_outcome."""
         left, stop, next_token = p[0].sum() * 0 + 1, [], []
         for _, chance, law in _judged(tokens, p, q):
             stop.append(left * chance)
@@ -42,14 +42,14 @@ class Block(SinglePath):
             left = left * (1 - chance)
         return stop[::-1], next_token[::-1]
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; nothing before the last accepted node is evaluated."""
-        return self.path_drawn(path_tokens(draft), p, draft.q, rng)
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing before the last accepted node is evaluated."""
+        return self._path_sample(path_tokens(draft), p, draft.q, rng)
 
-    def path_drawn(
+    def _path_sample(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector], rng: np.random.Generator
     ) -> tuple[int, int]:
-        """Draw (accepted tokens, next token) along a path; see SinglePath.path_law."""
+        """Draw (accepted tokens, next token) along a path; see SinglePath._path_outcome."""
         node, law = next((node, law) for node, chance, law in _judged(tokens, p, q) if rng.random() < chance)
         return node, draw(law, rng)
 

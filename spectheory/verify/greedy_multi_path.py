@@ -36,19 +36,19 @@ class GreedyMultiPathBlock(Verifier):
         """Independent paths that share the nodes of their common beginnings."""
         return (DrawRule.IID,)
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
         way, tokens, laws = _best_path(draft, p)
         stop, next_token = [p[0].sum() * 0] * (draft.tree.budget + 1), list(p)
-        law = Block().path_law(tokens, [p[node] for node in way], laws)
+        law = Block()._path_outcome(tokens, [p[node] for node in way], laws)
         for node, chance, following in zip(way, *law, strict=True):
             stop[node], next_token[node] = chance, following
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; of the path taken, nothing before its last accepted node is verified."""
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; of the path taken, nothing before its last accepted node is verified."""
         way, tokens, laws = _best_path(draft, p)
-        accepted, following = Block().path_drawn(tokens, [p[node] for node in way], laws, rng)
+        accepted, following = Block()._path_sample(tokens, [p[node] for node in way], laws, rng)
         return way[accepted], following
 
     def _check(self, draft: Draft, p: Any) -> None:

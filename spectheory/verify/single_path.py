@@ -28,7 +28,7 @@ class SinglePath(Verifier):
         )
 
     @abstractmethod
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """Law along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
@@ -38,9 +38,9 @@ class SinglePath(Verifier):
         """
 
     @final
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        return Outcome(draft.tree, *self.path_law(path_tokens(draft), p, draft.q))
+        return Outcome(draft.tree, *self._path_outcome(path_tokens(draft), p, draft.q))
 
     def _check(self, draft: Draft, p: Any) -> None:
         super()._check(draft, p)

@@ -47,17 +47,17 @@ class TopDown(Verifier):
         """The solver's."""
         return self.solver.rules
 
-    def emitted(self, draft: Draft, p: Any, node: int) -> Any:
+    def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
         """(V,) law of the token emitted at a node; p at a leaf. The result is the caller's to change."""
         drafts = draft.drafted(node)
-        return self.solver.branching(p[node], draft.q[node], drafts) if drafts else p[node] * 1
+        return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else p[node] * 1
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
         one = p[0].sum() * 0 + 1
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
-            law = self.emitted(draft, p, node)
+            law = self._emitted(draft, p, node)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
                 reach[child] = reach[node] * law[token]
@@ -66,12 +66,12 @@ class TopDown(Verifier):
             next_token.append(normalised(law, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; only the nodes on the way are evaluated."""
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; only the nodes on the way are evaluated."""
 
         def emit(node: int) -> int:
             drafts = draft.drafted(node)
-            return self.solver.emit(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
+            return self.solver._sample(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
 
         path, token = walk(draft.draws, draft.tokens, emit)
         return (path or [0])[-1], token

@@ -38,7 +38,7 @@ class Traversal(Verifier):
         """Those under which the next distinct child is a draw from what is left of q."""
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
         left = p[0].sum() * 0 + 1
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
@@ -47,8 +47,8 @@ class Traversal(Verifier):
             left = left * (1 - accepted)
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; nothing behind the accepted node is evaluated."""
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing behind the accepted node is evaluated."""
         node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
         return node, draw(law, rng)
 

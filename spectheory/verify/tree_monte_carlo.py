@@ -28,10 +28,10 @@ class TreeMonteCarlo(SinglePath):
     Source: Hu and Huang, ICML 2024 (PMLR 235:19216), and the code of its authors.
     """
 
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath.path_law."""
+        """See SinglePath._path_outcome."""
         on_path = p[0].sum() * 0 + 1
         exits, next_token = [], []
         for node, token in enumerate(tokens):

@@ -16,7 +16,7 @@ from spectheory.verify.outcome import Outcome
 class Verifier(ABC):
     """A law: it maps a draft and the target's laws at its nodes to where the draft is left and what follows.
 
-    `outcome` and `sample` check what they are given; `law_of` and `drawn` are the bodies behind them.
+    `outcome` and `sample` check their arguments once, then call `_outcome` and `_sample`.
     """
 
     @property
@@ -25,7 +25,7 @@ class Verifier(ABC):
         """The draw rules that it is lossless for."""
 
     @abstractmethod
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """`outcome`, unchecked."""
 
     @final
@@ -37,17 +37,17 @@ class Verifier(ABC):
                 the verifier is not lossless for the rule by which the draft was drawn.
         """
         self._check(draft, p)
-        return self.law_of(draft, p)
+        return self._outcome(draft, p)
 
     @final
     def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token); raises as `outcome` does."""
         self._check(draft, p)
-        return self.drawn(draft, p, rng)
+        return self._sample(draft, p, rng)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """`sample`, unchecked."""
-        return self.law_of(draft, p).sample(rng)
+        return self._outcome(draft, p).sample(rng)
 
     def _check(self, draft: Draft, p: Any) -> None:
         if draft.rule not in self.rules:

@@ -128,7 +128,7 @@ def trunk_read_k_times(emit: Emit) -> Any:
 
 def _emit(solver: Solver) -> Emit:
     """A node solver as code that draws."""
-    return lambda p, q, drafts, rng: draw(solver.branching(p, q, drafts), rng)
+    return lambda p, q, drafts, rng: draw(solver._distribution(p, q, drafts), rng)
 
 
 @dataclass(frozen=True)
@@ -137,8 +137,8 @@ class SpecInferAsPrinted(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law; a_0, which the algorithm leaves undefined, is read as a_1."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution; a_0, which the algorithm leaves undefined, is read as a_1."""
         stages, ratios = [p], []
         for _ in drafts:
             ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
@@ -157,7 +157,7 @@ class SpecInferAsPrinted(Solver):
 
         return below(tuple(drafts)) * 1
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """Not defined: the branching probabilities are no law of a verifier."""
         raise NotImplementedError
 
@@ -168,8 +168,8 @@ class NaiveBranchingOfWinnerOnly(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
         law = residual(p, q) * (1 - accepted)
@@ -178,7 +178,7 @@ class NaiveBranchingOfWinnerOnly(Solver):
         law[first] += accepted
         return law
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """Not defined: the branching probabilities do not sum to 1."""
         raise NotImplementedError
 
