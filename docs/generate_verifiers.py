@@ -39,7 +39,8 @@ HEAD = """# The verifiers
 Written by `python docs/generate_verifiers.py` from the docstrings of `spectheory.otlp` and `spectheory.verify` and from
 the certifier; a test keeps it so. Rules of a node are lifted to trees by `st.verify.TopDown(solver)`.
 
-`p` is the target's law, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw rules:
+`p` is the target's distribution, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw
+rules:
 
 {rules}
 
@@ -49,7 +50,7 @@ behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInf
 each node only 39/32. `tests/test_orderings.py` holds both.
 
 Worlds are those of `spectheory.certify.strategies`, at least two for each shape, draw rule and vocabulary size. Left
-out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a law by design.
+out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a distribution by design.
 """
 
 

@@ -50,9 +50,9 @@ from tests.faulty import FAULTS, Fault, Overheard, Shared
 from tests.remembered import remembered
 
 WORDS, PROMPT = ("n", "-", " is", "#"), [0, 1, 2, 3, 2, 0]
-"""Their laws lean on the token before the last, so that a wrong row of the cache is seen."""
+"""Their distributions lean on the token before the last, so that a wrong row of the cache is seen."""
 LENGTH = 4
-"""Tokens whose joint law is compared, enough for a second cycle on what the first one kept."""
+"""Tokens whose joint distribution is compared, enough for a second cycle on what the first one kept."""
 SAMPLINGS = (Sampling(1.0), Sampling(0.6), Sampling(1.0, top_k=3), Sampling(0.6, top_p=0.9))
 LONG = int(os.environ.get("SPECTHEORY_RUNS", "0"))
 RUNS = LONG or 400
@@ -144,17 +144,17 @@ def logits_of_target() -> dict[Context, np.ndarray]:
 
 
 def target(sampling: Sampling) -> Callable[[Context], np.ndarray]:
-    """The target's law as transformers' own processors make it."""
+    """The target's distribution as transformers' own processors make it."""
     warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 4)]
     warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
 
-    def law(context: Context) -> np.ndarray:
+    def distribution(context: Context) -> np.ndarray:
         scores = logits_of_target()[context][None]
         for warper in warpers:
             scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]
         return scores[0].double().softmax(-1).numpy()
 
-    return law
+    return distribution
 
 
 def certified(step: Step, sampling: Sampling, subject: str, seed: int = 0, runs: int = RUNS) -> StepCertificate:
@@ -176,7 +176,7 @@ def decoding(pair: Pair, drafter: Drafter, verifier: Verifier, sampling: Samplin
 
 
 @pytest.mark.parametrize("turn", range(len(SAMPLINGS)), ids=[str(sampling) for sampling in SAMPLINGS])
-def test_texts_have_the_targets_law(turn: int) -> None:
+def test_texts_have_the_targets_distribution(turn: int) -> None:
     sampling, texts, wrong = SAMPLINGS[turn], list[list[list[int]]](), list[str]()
     for combination in IN_TURN[turn]:
         number = len(SAMPLINGS) * COMBINATIONS.index(combination) + turn  # no two share a stream: all are pooled below

@@ -16,7 +16,7 @@ from spectheory.core.arrays import excess
 from spectheory.core.chance import branches, draw
 from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
 from spectheory.otlp.rrs import _accepted_of_two
-from tests.enumeration import enumerated, random_law, random_pairs, sequences
+from tests.enumeration import enumerated, random_distribution, random_pairs, sequences
 
 CASES = 510
 SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), RRS(), GreedyTopK(), SpecHub()]
@@ -88,11 +88,11 @@ def test_three_number_systems_agree(solver: Solver) -> None:
         systems += [(torch.tensor(systems[0][0]), torch.tensor(systems[0][1]))]
         same, accepted = fixed(solver, p, q, k), solver.acceptance(p, q, k)
         drafts = solver.rule.children(q, k, rng)
-        law = same._distribution(p, q, drafts).astype(float)
+        distribution = same._distribution(p, q, drafts).astype(float)
         for target, draft in systems:
             found = same.distribution(target, draft, drafts)
             assert type(found) is type(target)
-            np.testing.assert_allclose(found, law, atol=1e-12)
+            np.testing.assert_allclose(found, distribution, atol=1e-12)
             assert abs(float(same.acceptance(target, draft, k)) - accepted) < 1e-12
             # the factor may be one step of the bracket off: (k - 1) / 2^32
             assert abs(float(solver.acceptance(target, draft, k)) - accepted) < 1e-8
@@ -100,11 +100,11 @@ def test_three_number_systems_agree(solver: Solver) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_law_is_a_new_array_and_whole_numbers_will_do(solver: Solver) -> None:
+def test_the_distribution_is_a_new_array_and_whole_numbers_will_do(solver: Solver) -> None:
     p, q = np.array([0, 1, 0]), np.array([0, 0, 1])
-    law = solver.distribution(p, q, [2])
-    np.testing.assert_array_equal(law, p)
-    law[:] = 7
+    distribution = solver.distribution(p, q, [2])
+    np.testing.assert_array_equal(distribution, p)
+    distribution[:] = 7
     np.testing.assert_array_equal(p, [0, 1, 0])
     assert solver.acceptance(p, q, 1) == 0
     half = torch.tensor([0.5, 0.5])
@@ -206,16 +206,16 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
         (SpecHub(), through_the_hub),
     ],
 )
-def test_the_law_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
+def test_the_distribution_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
     rng = np.random.default_rng(5)
     for i, (p, q, k) in enumerate(cases(CASES, solver, seed=5, sizes=(2, 3))):
         rule = solver.rules[i % len(solver.rules)]
         drafts = rule.children(q, min(k, 2) if rule is DrawRule.HUB else k, rng)
         for draws in (procedure, solver._sample):
-            law = p * 0
+            distribution = p * 0
             for token, chance in branches(lambda coins, p=p, q=q, x=drafts, draws=draws: draws(p, q, x, coins)):
-                law[token] += chance
-            assert (law == solver._distribution(p, q, drafts)).all(), (p, q, drafts)
+                distribution[token] += chance
+            assert (distribution == solver._distribution(p, q, drafts)).all(), (p, q, drafts)
 
 
 def test_named_examples() -> None:
@@ -236,7 +236,7 @@ def test_named_examples() -> None:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("k", [1, 2])
-def test_equal_laws_and_disjoint_supports(solver: Solver, k: int) -> None:
+def test_equal_distributions_and_disjoint_supports(solver: Solver, k: int) -> None:
     p, q = np.array([0.2, 0.5, 0.3, 0, 0]), np.array([0, 0, 0, 0.6, 0.4])
     drafts = {1: [3], 2: [3, 4]}[k]
     np.testing.assert_allclose(solver.distribution(p, q, drafts), p, atol=1e-12)
@@ -261,7 +261,7 @@ def test_more_drafts_than_tokens() -> None:
 def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
     rng = np.random.default_rng(6)
     for _ in range(4):
-        p, q = random_law(rng, 5), random_law(rng, 5)
+        p, q = random_distribution(rng, 5), random_distribution(rng, 5)
         assert enumerated(RRS(), p, q, 4, DrawRule.NO_REPLACEMENT)[1] == RRS().acceptance(p, q, 4)
     p, q = rng.dirichlet(np.full(300, 0.1)), rng.dirichlet(np.full(300, 0.1))
     later = [
@@ -289,12 +289,12 @@ def test_the_estimate_refuses_a_single_sample() -> None:
 
 
 BAD = [
-    (np.array([0.5, 0.4, 0.2]), "p must be a law"),
-    (np.array([-0.1, 0.5, 0.6]), "p must be a law"),
-    (np.array([np.nan, 0.5, 0.5]), "p must be a law"),
-    (np.full((1, 3), 1 / 3), r"p must be one law of shape \(V,\), got shape \(1, 3\)"),
-    (np.array([]), "p must be one law"),
-    ([0.5, 0.25, 0.25], "p must be one law"),
+    (np.array([0.5, 0.4, 0.2]), "p must be a distribution"),
+    (np.array([-0.1, 0.5, 0.6]), "p must be a distribution"),
+    (np.array([np.nan, 0.5, 0.5]), "p must be a distribution"),
+    (np.full((1, 3), 1 / 3), r"p must be one distribution of shape \(V,\), got shape \(1, 3\)"),
+    (np.array([]), "p must be one distribution"),
+    ([0.5, 0.25, 0.25], "p must be one distribution"),
     (np.array([0.5, 0.5]), "one vocabulary, got 2 and 3 tokens"),
 ]
 
@@ -348,8 +348,10 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
 
 
 @pytest.mark.parametrize("peak", [20.0, 30.0, 36.0, 37.0, 60.0])
-def test_two_rounds_without_replacement_from_a_law_with_one_tall_peak(peak: float) -> None:
-    """Where one token has all but 1e-16 of q, 1 - q would cancel; the law of the drafts is the other path to it."""
+def test_two_rounds_without_replacement_from_a_distribution_with_one_tall_peak(peak: float) -> None:
+    """Where one token has all but 1e-16 of q, 1 - q would cancel; the distribution of the drafts is the other path to
+    it.
+    """
     p, logits = np.array([0.4, 0.3, 0.2, 0.1]), np.array([peak, 0.0, 0.0, 0.0])
     q = np.exp(logits - peak) / np.exp(logits - peak).sum()
     others = q[1:].sum()

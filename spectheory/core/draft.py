@@ -1,4 +1,4 @@
-"""A draft: a tree with tokens, the draft's laws, and how and in which order its children were drawn."""
+"""A draft: a tree with tokens, the draft's distributions, and how and in which order its children were drawn."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectheory.core.tree import Tree
 
 
 class DrawRule(Enum):
-    """How the children of a node were drawn from the draft's law q there."""
+    """How the children of a node were drawn from the draft's distribution q there."""
 
     IID = "independent draws; those that coincide share a node"
     IID_APART = "independent draws, each a node of its own"
@@ -74,7 +74,7 @@ class Draft:
     Attributes:
         tree: its shape, with n drafted nodes.
         tokens: (n + 1,) token at each node; the root's is the last committed token.
-        q: (n + 1, V) law from which the children of each node were drawn; rows of leaves are not read.
+        q: (n + 1, V) distribution from which the children of each node were drawn; rows of leaves are not read.
         draws: draws[u] lists the child nodes of u in draw order, repeats included.
         rule: how they were drawn.
 

@@ -1,4 +1,6 @@
-"""Node solvers: from the target's law, the draft's law and the drafted tokens to the law of the emitted token."""
+"""Node solvers: from the target's distribution, the draft's distribution and the drafted tokens to the distribution of
+the emitted token.
+"""
 
 from spectheory.otlp.argmax import ArgMax
 from spectheory.otlp.estimate import estimated_acceptance

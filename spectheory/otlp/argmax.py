@@ -24,9 +24,9 @@ class ArgMax(Solver):
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""
-        law = p * 0
-        law[int(p.argmax())] += 1
-        return law
+        distribution = p * 0
+        distribution[int(p.argmax())] += 1
+        return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

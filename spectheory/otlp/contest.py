@@ -1,4 +1,4 @@
-"""A contest between two drafts: which of two tokens wins, and the law of the winner."""
+"""A contest between two drafts: which of two tokens wins, and the distribution of the winner."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spectheory.otlp.flow import max_flow
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """The contest between a draw from the law `first` and one from `second`.
+    """The contest between a draw from the distribution `first` and one from `second`.
 
     Attributes:
-        first: (V,) law of one.
-        second: (V,) law of the other.
+        first: (V,) distribution of one.
+        second: (V,) distribution of the other.
         order: (V,) tokens, the strongest first.
         free: how many of them meet by chances of their own.
         chances: (i, j) -> probability that i wins, for tokens i before j of the free ones that can meet; of all other
             pairs the stronger wins.
-        law: (V,) of the winner.
+        distribution: (V,) of the winner.
     """
 
     first: Vector
@@ -33,22 +33,24 @@ class Contest:
     order: np.ndarray
     free: int
     chances: dict[tuple[int, int], Any]
-    law: Vector
+    distribution: Vector
 
     @classmethod
     def between(cls, p: Vector, first: Vector, second: Vector, truncation: int) -> Contest:
-        """The contest whose winner's law fits under p as well as `truncation` free tokens allow.
+        """The contest whose winner's distribution fits under p as well as `truncation` free tokens allow.
 
         The strongest has the highest p - first * second, of equal ones the lowest token.
         """
         order = np.argsort(-np.array((p - first * second).tolist()), kind="stable")
         free = order[:truncation].tolist()
-        law = _ordered(first, second, order, len(free))
-        a, b, room = (dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - law)))
+        distribution = _ordered(first, second, order, len(free))
+        a, b, room = (
+            dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - distribution))
+        )
         masses = {(i, j): a[i] * b[j] + a[j] * b[i] for i, j in combinations(free, 2)}
         masses = {pair: mass for pair, mass in masses.items() if mass > 0}
         chances = _fitted(masses, room)
-        return cls(first, second, order, len(free), chances, _shared(law, masses, chances))
+        return cls(first, second, order, len(free), chances, _shared(distribution, masses, chances))
 
     def chance(self, token: int, other: int) -> Any:
         """Probability that `token` wins against `other`."""
@@ -108,12 +110,12 @@ def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vec
     return first * second + first * _weaker(second, order, free) + second * _weaker(first, order, free)
 
 
-def _shared(law: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
-    """`law` with the masses of the pairs shared out, in place."""
+def _shared(distribution: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
+    """`distribution` with the masses of the pairs shared out, in place."""
     for (i, j), mass in masses.items():
-        law[i] += mass * chances[i, j]
-        law[j] += mass * (1 - chances[i, j])
-    return law
+        distribution[i] += mass * chances[i, j]
+        distribution[j] += mass * (1 - chances[i, j])
+    return distribution
 
 
 def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tuple[int, int], Any]:

@@ -1,4 +1,4 @@
-"""The law of the set of drafts: all that the optimal acceptance depends on."""
+"""The distribution of the set of drafts: all that the optimal acceptance depends on."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
 def _drawn(
     sets: dict[frozenset[int], Any], weights: dict[int, Any], draws: int, repeats: bool
 ) -> dict[frozenset[int], Any]:
-    """The law of the set after further draws, one by one: the next set depends on the last alone."""
+    """The distribution of the set after further draws, one by one: the next set depends on the last alone."""
     for _ in range(draws):
         grown: dict[frozenset[int], Any] = {}
         for chosen, chance in sets.items():

@@ -18,10 +18,10 @@ class GreedyTopK(Solver):
 
     T are the tokens drafted outright and q' is q restricted to the others. Lossless because this is rejection sampling
     of p by a draw from q'; and since q' = 0 on T, a rejection hits T with all of p there. Where q has at most k tokens,
-    the last of them is drawn with certainty, which is the same law.
+    the last of them is drawn with certainty, which is the same distribution.
 
     Acceptance: p(T) + sum min(p, q'), the most that any solver reaches on these drafts.
-    Cost: O(V) for the law, O(kV) for the acceptance.
+    Cost: O(V) for the distribution, O(kV) for the acceptance.
     Source: arXiv 2502.18779, Section 5.
     """
 

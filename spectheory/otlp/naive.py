@@ -16,8 +16,8 @@ from spectheory.otlp.solver import Solver
 class Naive(Solver):
     """Accept the first draft x with probability min(1, p(x) / q(x)), else emit a token of N((p - q)+).
 
-    Lossless whenever the first draft is a draw from q, whatever the others are: the emitted law given x averages
-    to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
+    Lossless whenever the first draft is a draw from q, whatever the others are: the emitted distribution given x
+    averages to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
 
     Acceptance: 1 - sum_t (p - q)+(t) (1 - q(t))^(k - 1), which is sum min(p, q) for one draft.
     Cost: O(V).
@@ -30,10 +30,10 @@ class Naive(Solver):
         """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
-        law = residual(p, q)
-        law *= 1 - accepted
-        law[first] += accepted
-        return law
+        distribution = residual(p, q)
+        distribution *= 1 - accepted
+        distribution[first] += accepted
+        return distribution
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """See Solver.sample."""

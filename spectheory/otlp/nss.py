@@ -1,4 +1,4 @@
-"""NSS, sample and match: a token of the target's law, whatever was drafted."""
+"""NSS, sample and match: a token of the target's distribution, whatever was drafted."""
 
 from __future__ import annotations
 

@@ -24,14 +24,14 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     and for NO_REPLACEMENT less than 1e-12 beside it.
 
     Args:
-        p: (V,) the target's law.
-        q: (V,) the draft's law.
+        p: (V,) the target's distribution.
+        q: (V,) the draft's distribution.
         k: drafts at the node; 1 or 2 for HUB.
         rule: how they are drawn.
 
     Raises:
-        InputError: p or q is no law, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions, drawn
-            without replacement, on so large a vocabulary that their sums cannot be listed.
+        InputError: p or q is not a distribution, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions,
+            drawn without replacement, on so large a vocabulary that their sums cannot be listed.
 
     Cost: O(V log V); for NO_REPLACEMENT some hundred passes of O(k V), in Fractions O(V^k).
     Source: arXiv 2502.18779 (Hu et al.), the dual of optimal transport and its scans; Dynamic Delayed Tree Expansion,
@@ -85,5 +85,5 @@ def _kept_without_replacement(q: Vector, k: int) -> Vector:
     return last.cumsum()
 
 
-def _on_host(law: Vector) -> np.ndarray:
-    return np.array(law.tolist(), dtype=object if law.dtype == object else np.float64)
+def _on_host(distribution: Vector) -> np.ndarray:
+    return np.array(distribution.tolist(), dtype=object if distribution.dtype == object else np.float64)

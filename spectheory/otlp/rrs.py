@@ -1,4 +1,4 @@
-"""RRS, recursive rejection sampling without replacement: each draft against the law it was drawn from."""
+"""RRS, recursive rejection sampling without replacement: each draft against the distribution it was drawn from."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
-from spectheory.otlp.tries import law_of_tries
+from spectheory.otlp.tries import distribution_of_tries
 
 MOST_EVALUATIONS = 1_000_000
 """Tokens to the power k - 1 up to which the exact acceptance of k > 2 drafts is summed."""
@@ -29,7 +29,7 @@ class RRS(Solver):
 
     Acceptance: a_k(p, q) = sum min(p, q) + sum_x (q - p)+(x) a_(k-1)(N((p - q)+), q without x), a_0 = 0. A rejected
         token has no mass in any later residual, so that only an accepted draft counts.
-    Cost: O(kV) for the law; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
+    Cost: O(kV) for the distribution; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
     Source: arXiv 2402.14160 and 2402.12374 (Sequoia).
     """
 
@@ -42,7 +42,7 @@ class RRS(Solver):
             tries.append((token, accept_ratio(left[token], rest[token] * mass)))
             left, mass = after_rejection(left, rest, mass)
             rest = without(rest, token)
-        return law_of_tries(tries, normalised(left, otherwise=p))
+        return distribution_of_tries(tries, normalised(left, otherwise=p))
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """See Solver.sample."""

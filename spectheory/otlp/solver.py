@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, final
 
-from spectheory.core.arrays import Vector, check_law, check_tokens
+from spectheory.core.arrays import Vector, check_distribution, check_tokens
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -87,7 +87,7 @@ def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> list[int]:
 
 
 def _check_pair(p: Vector, q: Vector) -> None:
-    check_law("p", p)
-    check_law("q", q)
+    check_distribution("p", p)
+    check_distribution("q", q)
     if len(p) != len(q):
-        raise InputError(f"p and q must be laws on one vocabulary, got {len(p)} and {len(q)} tokens")
+        raise InputError(f"p and q must be distributions on one vocabulary, got {len(p)} and {len(q)} tokens")

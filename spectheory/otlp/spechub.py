@@ -23,7 +23,7 @@ class SpecHub(Solver):
     more than its p, and what a pair cannot place goes to N(what is left of p). One draft is Naive's.
 
     Acceptance: p(hub) + sum_(x not hub) min(p(x), q(x) / (1 - q(hub))), that of GreedyTopK for two drafts: the sets of
-        drafts have the same law, and both reach the most for it. sum min(p, q) for one draft.
+        drafts have the same distribution, and both reach the most for it. sum min(p, q) for one draft.
     Cost: O(V).
     Source: arXiv 2411.05289.
     """
@@ -57,11 +57,11 @@ class SpecHub(Solver):
             accept, accept_hub = accept_ratio(p[x], straight[x]), accept_ratio(hub_left, unplaced)
         left = excess(left, reverse)
         left[hub] = _positive(hub_left - unplaced)
-        law = normalised(left, otherwise=p)
-        law *= (1 - accept) * (1 - accept_hub)
-        law[x] += accept
-        law[hub] += (1 - accept) * accept_hub
-        return law
+        distribution = normalised(left, otherwise=p)
+        distribution *= (1 - accept) * (1 - accept_hub)
+        distribution[x] += accept
+        distribution[hub] += (1 - accept) * accept_hub
+        return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.

@@ -1,4 +1,4 @@
-"""Verifiers: the law of where a draft is left and of the token that follows."""
+"""Verifiers: the distribution of where a draft is left and of the token that follows."""
 
 from spectheory.verify.block import Block
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock

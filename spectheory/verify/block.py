@@ -36,9 +36,9 @@ class Block(SinglePath):
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath._path_outcome."""
         left, stop, next_token = p[0].sum() * 0 + 1, [], []
-        for _, chance, law in _judged(tokens, p, q):
+        for _, chance, distribution in _judged(tokens, p, q):
             stop.append(left * chance)
-            next_token.append(law)
+            next_token.append(distribution)
             left = left * (1 - chance)
         return stop[::-1], next_token[::-1]
 
@@ -50,16 +50,20 @@ class Block(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector], rng: np.random.Generator
     ) -> tuple[int, int]:
         """Draw (accepted tokens, next token) along a path; see SinglePath._path_outcome."""
-        node, law = next((node, law) for node, chance, law in _judged(tokens, p, q) if rng.random() < chance)
-        return node, draw(law, rng)
+        node, distribution = next(
+            (node, distribution) for node, chance, distribution in _judged(tokens, p, q) if rng.random() < chance
+        )
+        return node, draw(distribution, rng)
 
 
 def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to keep what ends there given that nothing longer was, law of the next token), far end first."""
+    """(node, chance to keep what ends there given that nothing longer was, distribution of the next token), far end
+    first.
+    """
     weights = [p[0].sum() * 0 + 1]
     for node, token in enumerate(tokens):
         weights.append(accept_ratio(weights[-1] * p[node][token], q[node][token]))
     yield len(tokens), weights[-1], p[len(tokens)]
     for node in reversed(range(len(tokens))):
-        lacking, law = shortfall(weights[node], p[node], q[node])
-        yield node, coin(lacking, weights[node]) if node else 1, law
+        lacking, distribution = shortfall(weights[node], p[node], q[node])
+        yield node, coin(lacking, weights[node]) if node else 1, distribution

@@ -19,12 +19,14 @@ from spectheory.verify.verifier import Verifier
 class GreedyMultiPathBlock(Verifier):
     """Of K i.i.d. paths take the lexicographically largest by rank of p / q, and verify it as Block does.
 
-    Tokens are ranked by p / q, ties by token: one strict order, the same in the choice of the path and in its law. That
-    law is autoregressive, q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at a node with A, P the
-    probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q with and without y.
+    Tokens are ranked by p / q, ties by token: one strict order, the same in the choice of the path and in its
+    distribution. That distribution is autoregressive, q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at
+    a node with A, P the probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q
+    with and without y.
 
-    Lossless: the path taken has the law q~, whatever the strict order is, and Block is lossless for any draft law.
-    Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ = q.
+    Lossless: the path taken has the distribution q~, whatever the strict order is, and Block is lossless for any draft
+    distribution. Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ =
+    q.
 
     Acceptance: sum_i E[w_i] tokens as for Block, with q~ for q; not always more than Block keeps of one path.
     Cost: O(L V (log V + K)).
@@ -38,17 +40,17 @@ class GreedyMultiPathBlock(Verifier):
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        way, tokens, laws = _best_path(draft, p)
+        way, tokens, distributions = _best_path(draft, p)
         stop, next_token = [p[0].sum() * 0] * (draft.tree.budget + 1), list(p)
-        law = Block()._path_outcome(tokens, [p[node] for node in way], laws)
-        for node, chance, following in zip(way, *law, strict=True):
+        distribution = Block()._path_outcome(tokens, [p[node] for node in way], distributions)
+        for node, chance, following in zip(way, *distribution, strict=True):
             stop[node], next_token[node] = chance, following
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """See Verifier.sample; of the path taken, nothing before its last accepted node is verified."""
-        way, tokens, laws = _best_path(draft, p)
-        accepted, following = Block()._path_sample(tokens, [p[node] for node in way], laws, rng)
+        way, tokens, distributions = _best_path(draft, p)
+        accepted, following = Block()._path_sample(tokens, [p[node] for node in way], distributions, rng)
         return way[accepted], following
 
     def _check(self, draft: Draft, p: Any) -> None:
@@ -69,13 +71,13 @@ class GreedyMultiPathBlock(Verifier):
 
 
 def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]]:
-    """The path taken: its nodes, its tokens below the root, and the law q~ of each given those before.
+    """The path taken: its nodes, its tokens below the root, and the distribution q~ of each given those before.
 
     `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
     differences of powers in q~ are divided by those of their bases, so that nothing cancels.
     """
     paths, below = 1, p[0].sum() * 0
-    way, tokens, laws = [0], [], []
+    way, tokens, distributions = [0], [], []
     while drawn := draft.draws[node := way[-1]]:
         paths, q = max(paths, len(drawn)), draft.q[node]
         order = _order(p[node] / (q + (q == 0)))
@@ -84,14 +86,14 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
         high = below + (1 - below) * q[order].cumsum(0)
         low = high * 1
         low[0], low[1:] = below, high[:-1]
-        law = q * 0
-        law[order] = q[order] * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
+        distribution = q * 0
+        distribution[order] = q[order] * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
         if paths > 1:
             below = low[place[best]] / high[place[best]]
         way.append(best)
         tokens.append(int(draft.tokens[best]))
-        laws.append(law)
-    return way, tokens, laws
+        distributions.append(distribution)
+    return way, tokens, distributions
 
 
 def _order(ratio: Vector) -> Vector:

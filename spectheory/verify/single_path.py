@@ -31,10 +31,11 @@ class SinglePath(Verifier):
     def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """Law along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
+        """Distribution along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
 
         Returns:
-            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) laws of the next token there.
+            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) distributions of the next
+            token there.
         """
 
     @final

@@ -48,7 +48,7 @@ class TopDown(Verifier):
         return self.solver.rules
 
     def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
-        """(V,) law of the token emitted at a node; p at a leaf. The result is the caller's to change."""
+        """(V,) distribution of the token emitted at a node; p at a leaf. The result is the caller's to change."""
         drafts = draft.drafted(node)
         return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else p[node] * 1
 
@@ -57,13 +57,13 @@ class TopDown(Verifier):
         one = p[0].sum() * 0 + 1
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
-            law = self._emitted(draft, p, node)
+            distribution = self._emitted(draft, p, node)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
-                reach[child] = reach[node] * law[token]
-                law[token] = law[token] * 0
-            stop.append(reach[node] * law.sum())
-            next_token.append(normalised(law, otherwise=p[node]))
+                reach[child] = reach[node] * distribution[token]
+                distribution[token] = distribution[token] * 0
+            stop.append(reach[node] * distribution.sum())
+            next_token.append(normalised(distribution, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:

@@ -42,19 +42,23 @@ class Traversal(Verifier):
         """See Verifier.outcome."""
         left = p[0].sum() * 0 + 1
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        for node, accepted, law in _judged(draft, p):
-            stop[node], next_token[node] = left * accepted, law
+        for node, accepted, distribution in _judged(draft, p):
+            stop[node], next_token[node] = left * accepted, distribution
             left = left * (1 - accepted)
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """See Verifier.sample; nothing behind the accepted node is evaluated."""
-        node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
-        return node, draw(law, rng)
+        node, distribution = next(
+            (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
+        )
+        return node, draw(distribution, rng)
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to accept it given that none before was, law of the token behind it) in order of judgement."""
+    """(node, chance to accept it given that none before was, distribution of the token behind it) in order of
+    judgement.
+    """
     apart = draft.rule is DrawRule.IID_APART
     way = [_Visit(draft, 0, p[0].sum() * 0 + 1, p[0])]
     while way:

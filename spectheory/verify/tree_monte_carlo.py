@@ -21,7 +21,8 @@ class TreeMonteCarlo(SinglePath):
     D = 1 - a + sum (a p - q)+.
 
     Lossless: t averages to 1 over x ~ q, so exits keep their mass on average while the path grows, and a p is split
-    into min(a p, q), which goes on, and (a p - q)+, which leaves. Its law given the path is that of Block: a_i is w_i.
+    into min(a p, q), which goes on, and (a p - q)+, which leaves. Its distribution given the path is that of Block: a_i
+    is w_i.
 
     Acceptance: sum_i a_i tokens over paths, a_i the mass on the path after i of its tokens.
     Cost: O(L^2 + L V).
@@ -35,11 +36,11 @@ class TreeMonteCarlo(SinglePath):
         on_path = p[0].sum() * 0 + 1
         exits, next_token = [], []
         for node, token in enumerate(tokens):
-            leaving, law = shortfall(on_path, p[node], q[node])
+            leaving, distribution = shortfall(on_path, p[node], q[node])
             kept = accept_ratio(on_path * p[node][token], q[node][token])
             total = leaving + (1 - on_path)
             thinned = (1 - kept) / (total + (total == 0)) + (total == 0)
             exits = [thinned * mass for mass in exits] + [thinned * leaving]
-            next_token.append(law)
+            next_token.append(distribution)
             on_path = kept
         return [*exits, on_path], [*next_token, p[len(tokens)]]

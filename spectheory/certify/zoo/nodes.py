@@ -110,7 +110,7 @@ def match_own_sample(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
 
 
 def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any law."""
+    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any distribution."""
     for token in dict.fromkeys(drafts):
         if rng.random() < p[token]:
             return token
@@ -119,7 +119,7 @@ def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng:
 
 
 def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its law. Right."""
+    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its distribution. Right."""
     for token in top_tokens(q, len(drafts) - 1):
         q = without(q, token)
     return naive(p, q, drafts[-1:], rng)

@@ -1,4 +1,4 @@
-"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong law."""
+"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong distribution."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         node, drawn = 0, (first,)
         while drawn and rng.random() * draft.q[node][token_of(draft, drawn[0])] < p[node][token_of(draft, drawn[0])]:
             node, drawn = drawn[0], draft.draws[drawn[0]]
-        law = residual(p[node], draft.q[node]) if drawn else p[node]
-        token = draw(law, rng)
+        distribution = residual(p[node], draft.q[node]) if drawn else p[node]
+        token = draw(distribution, rng)
         if best[1] < 0 or draft.tree.depth[node] > draft.tree.depth[best[0]]:
             best = (node, token)
     return best
@@ -100,7 +100,9 @@ def token_of(draft: Draft, node: int) -> int:
 
 
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the law of the best."""
+    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the distribution of the
+    best.
+    """
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
     best = draft.draws[0][0]
@@ -148,17 +150,17 @@ class SpecInferAsPrinted(Solver):
             i = len(drafts) - len(left)
             if not left:
                 return stages[-1]
-            law = p * 0
+            distribution = p * 0
             for at, token in enumerate(left):
                 accepted = ratios[max(i - 1, 0)][token]
-                law = law + below(left[:at] + left[at + 1 :]) * (1 - accepted)
-                law[token] += accepted
-            return law / len(left)
+                distribution = distribution + below(left[:at] + left[at + 1 :]) * (1 - accepted)
+                distribution[token] += accepted
+            return distribution / len(left)
 
         return below(tuple(drafts)) * 1
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined: the branching probabilities are no law of a verifier."""
+        """Not defined: the branching probabilities are not a distribution of a verifier."""
         raise NotImplementedError
 
 
@@ -172,11 +174,11 @@ class NaiveBranchingOfWinnerOnly(Solver):
         """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
-        law = residual(p, q) * (1 - accepted)
+        distribution = residual(p, q) * (1 - accepted)
         for token in set(drafts):
-            law[token] = law[token] * 0
-        law[first] += accepted
-        return law
+            distribution[token] = distribution[token] * 0
+        distribution[first] += accepted
+        return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """Not defined: the branching probabilities do not sum to 1."""

@@ -1,4 +1,5 @@
-"""What a node's law and acceptance cost on a whole vocabulary, in passes of np.minimum(p, q).sum() in the same run.
+"""What a node's distribution and acceptance cost on a whole vocabulary, in passes of np.minimum(p, q).sum() in the same
+run.
 
 Least times are compared, since a busy machine only adds. p and q are rows of the softmax of several nodes' logits, as
 in decoding. That matters: once an array of that size was freed, the allocator keeps freed memory, and a new vector
@@ -25,7 +26,9 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 class Pass:
-    """The laws, the least seconds of one pass over them, and the lines that relate other least seconds to it."""
+    """The distributions, the least seconds of one pass over them, and the lines that relate other least seconds to
+    it.
+    """
 
     def __init__(self, report: list[str]) -> None:
         rng = np.random.default_rng(0)
@@ -64,9 +67,9 @@ def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_law(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
+def test_distribution(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
     k = 2 if isinstance(solver, SpecHub) else DRAFTS
     drafts = np.argsort(-one_pass.q)[:k].tolist()
-    law = benchmark(solver._distribution, one_pass.p, one_pass.q, drafts)
+    distribution = benchmark(solver._distribution, one_pass.p, one_pass.q, drafts)
     one_pass.report(benchmark, f"{solver}.distribution, k = {k}")
-    assert law.sum() == pytest.approx(1)
+    assert distribution.sum() == pytest.approx(1)
