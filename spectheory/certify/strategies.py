@@ -13,7 +13,7 @@ from fractions import Fraction
 import numpy as np
 from hypothesis import strategies as hs
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, zeros_like
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
@@ -35,7 +35,7 @@ def pairs(draw: hs.DrawFn, size: int) -> tuple[Vector, Vector]:
     if relation == "equal":
         return p, p
     if relation == "disjoint":
-        apart = np.where(p == 0, q, q * 0)
+        apart = np.where(p == 0, q, zeros_like(q))
         return (p, apart / apart.sum()) if apart.sum() else (p, q)
     return p, q
 

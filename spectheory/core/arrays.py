@@ -58,6 +58,31 @@ def check_tokens(drafts: Iterable[int], q: Vector) -> None:
             )
 
 
+def zeros_like(v: Any) -> Any:
+    """Zeros of the shape and number system of `v`, a vector or a number."""
+    return v * 0
+
+
+def copy_of(v: Any) -> Any:
+    """A copy of `v`, which may be changed in place."""
+    return v * 1
+
+
+def zero_of(v: Vector) -> Any:
+    """The number 0 in the number system of `v`, on its device."""
+    return v.sum() * 0
+
+
+def one_of(v: Vector) -> Any:
+    """The number 1 in the number system of `v`, on its device."""
+    return zero_of(v) + 1
+
+
+def set_zero(v: Vector, tokens: int | list[int]) -> None:
+    """Set the entry of a token, or of several, to 0 in place."""
+    v[tokens] = v[tokens] * 0
+
+
 def positive_part(v: Vector) -> Vector:
     """(v)+, entry by entry; not by clip, which puts whole numbers among Fractions, whose quotients are floats."""
     return v * (v > 0)
@@ -73,8 +98,8 @@ def excess(p: Vector, q: Vector, scale: Any = None) -> Vector:
 def power(v: Vector, exponent: int) -> Vector:
     """`v` to a power, entry by entry for a whole exponent >= 0, by squaring: a few passes where pow() takes many."""
     if exponent == 0:
-        return v * 0 + 1
-    result = v * 1
+        return zeros_like(v) + 1
+    result = copy_of(v)
     for bit in bin(exponent)[3:]:  # in place: a new vector takes longer to allocate than to fill
         result *= result
         if bit == "1":
@@ -98,8 +123,8 @@ def residual(p: Vector, q: Vector) -> Vector:
 
 def without(q: Vector, token: int) -> Vector:
     """Q restricted to the other tokens, N(q with entry `token` set to 0); all zeros where nothing else is left."""
-    rest = q * 1
-    rest[token] = rest[token] * 0
+    rest = copy_of(q)
+    set_zero(rest, token)
     return normalised(rest, otherwise=rest)
 
 

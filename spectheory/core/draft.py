@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from spectheory.core.arrays import Vector, without
+from spectheory.core.arrays import Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -51,10 +51,10 @@ class DrawRule(Enum):
 
 def top_tokens(q: Vector, k: int) -> list[int]:
     """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
-    rest, found = q * 1, []
+    rest, found = copy_of(q), []
     while len(found) < k and rest[top := int(rest.argmax())] > 0:
         found.append(top)
-        rest[top] = rest[top] * 0
+        set_zero(rest, top)
     return found
 
 

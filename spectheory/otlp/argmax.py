@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.otlp.solver import Solver
 
@@ -24,10 +24,10 @@ class ArgMax(Solver):
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""
-        distribution = p * 0
+        distribution = zeros_like(p)
         distribution[int(p.argmax())] += 1
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
-        return p.sum() * 0 + (int(p.argmax()) in top_tokens(q, k))
+        return zero_of(p) + (int(p.argmax()) in top_tokens(q, k))

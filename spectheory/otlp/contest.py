@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, positive_part, power
+from spectheory.core.arrays import Vector, copy_of, positive_part, power, zeros_like
 from spectheory.otlp.flow import max_flow
 
 
@@ -96,10 +96,10 @@ def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, res
     """
     q, refused, rest, beaten = (v[order] for v in (q, refused, rest, _weaker(q, order, 1)))
     total = 0
-    difference = q * 0  # G^n - (G - q_x)^n
+    difference = zeros_like(q)  # G^n - (G - q_x)^n
     for n in range(1, k):
         difference = (beaten + q) * difference + q * power(beaten, n - 1)
-        stronger = q * 0
+        stronger = zeros_like(q)
         stronger[1:] = (refused * difference).cumsum(0)[:-1]
         total = total - comb(k, n) * (rest * power(-q, k - n)) @ stronger
     return total
@@ -135,9 +135,9 @@ def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tu
 def _weaker(v: Vector, order: np.ndarray, free: int) -> Vector:
     """For each token the sum of v over the weaker ones, the free ones aside where it is free itself."""
     weakest_first = order[::-1].copy()
-    below = v * 0
+    below = zeros_like(v)
     below[1:] = v[weakest_first].cumsum(0)[:-1]
-    below[len(order) - free :] = below[len(order) - free] * 1
-    sums = v * 0
+    below[len(order) - free :] = copy_of(below[len(order) - free])
+    sums = zeros_like(v)
     sums[weakest_first] = below
     return sums

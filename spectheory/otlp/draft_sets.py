@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import comb
 from typing import Any
 
-from spectheory.core.arrays import Vector, without
+from spectheory.core.arrays import Vector, without, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 
@@ -23,7 +23,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     """
     if k < 1 or (rule is DrawRule.HUB and k > 2):
         raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
-    one = q.tolist()[0] * 0 + 1
+    one = zeros_like(q.tolist()[0]) + 1
     if rule is DrawRule.TOP_K:
         return {frozenset(top_tokens(q, k)): one}
     head: list[int] = []

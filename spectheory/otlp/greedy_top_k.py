@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, normalised
+from spectheory.core.arrays import Vector, copy_of, normalised, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.naive import Naive
 from spectheory.otlp.solver import Solver
@@ -30,16 +30,16 @@ class GreedyTopK(Solver):
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""
         *top, drawn = drafts
-        rest = q * 1
+        rest = copy_of(q)
         for token in top:
-            rest[token] = rest[token] * 0
+            set_zero(rest, token)
         return Naive()._distribution(p, normalised(rest, otherwise=rest), [drawn])
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
-        outright, rest = 0, q * 1
+        outright, rest = 0, copy_of(q)
         for _ in range(k - 1):
             top = rest.argmax()
             outright = outright + p[top] * (rest[top] > 0)
-            rest[top] = rest[top] * 0
+            set_zero(rest, top)
         return outright + p.clip(max=normalised(rest, otherwise=rest)).sum()

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.contest import Contest, one_order, regained_in_order
@@ -113,8 +113,8 @@ class Khisti(Solver):
 
 def _winner_without(token: int, contests: list[Contest], q: Vector) -> Vector:
     """The probability of each token to win while `token` is not drafted."""
-    left = q * 1
-    left[token] = left[token] * 0
+    left = copy_of(q)
+    set_zero(left, token)
     won = left
     for contest in contests:
         won = contest.won(won, left)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, power
+from spectheory.core.arrays import Vector, copy_of, power
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -26,7 +26,7 @@ class NSS(Solver):
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""
-        return p * 1
+        return copy_of(p)
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, copy_of, zeros_like
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
@@ -54,13 +54,13 @@ class OptimalTransport(Solver):
             InputError: there are more sets of drafts than can be listed.
         """
         if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose distribution can only be p
-            return p * 1
+            return copy_of(p)
         exact = p.dtype == object
         coupled = _coupling(tuple(p.tolist()), tuple(q.tolist()), len(drafts), self.drawn, exact)
         row = coupled.get(frozenset(drafts))
         if row is None:
-            return p * 1
-        distribution = p * 0
+            return copy_of(p)
+        distribution = zeros_like(p)
         for token, mass in row.items():
             distribution[token] += mass
         return distribution

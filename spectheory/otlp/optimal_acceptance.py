@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, normalised, positive_part, power
+from spectheory.core.arrays import Vector, copy_of, normalised, positive_part, power, set_zero, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 from spectheory.otlp.draft_sets import draft_sets
@@ -51,7 +51,7 @@ def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
         return _head_then_one(p, q, top_tokens(q, k - 1))
     if rule is DrawRule.NO_REPLACEMENT and k > 1:
         least = _least_cut(_on_host(p), _on_host(q), lambda ordered: _kept_without_replacement(ordered, k))
-        return p.sum() * 0 + least
+        return zero_of(p) + least
     return _least_cut(p, q, lambda ordered: power(ordered.cumsum(0), k))
 
 
@@ -70,8 +70,9 @@ def _least_cut(p: Vector, q: Vector, kept: Callable[[Vector], Vector]) -> Any:
 
 def _head_then_one(p: Vector, q: Vector, head: list[int]) -> Any:
     """p(head) + sum min(p, q restricted to the others), which meets the least cut at the others with p > q."""
-    others, rest = p * 1, q * 1
-    others[head], rest[head] = others[head] * 0, rest[head] * 0
+    others, rest = copy_of(p), copy_of(q)
+    set_zero(others, head)
+    set_zero(rest, head)
     return p.sum() - positive_part(others - normalised(rest, otherwise=rest)).sum()
 
 
@@ -79,7 +80,7 @@ def _kept_without_replacement(q: Vector, k: int) -> Vector:
     """(V,) probability that all of k drafts without replacement are among the first 1, 2, ... tokens."""
     if q.dtype != object:
         return kept_within(q, k)
-    last = q * 0
+    last = zeros_like(q)
     for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
         last[max(drawn)] += chance
     return last.cumsum()

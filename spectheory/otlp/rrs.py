@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, residual, without
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, residual, without, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -88,8 +88,8 @@ def _accepted_of_two(p: Vector, q: Vector) -> Any:
     """
     size, left, others, top = len(q), residual(p, q), 1 - q, q.argmax()
     others[top] = q[:top].sum() + q[top + 1 :].sum()  # 1 - q would cancel where one token has nearly all of q
-    blank = left.repeat(2) * 0  # arrays repeat each entry, tensors the whole: alike once it is all 0
-    key, shares, masses, weights, scales = blank * 1, blank * 1, blank * 1, blank * 1, blank * 1
+    blank = zeros_like(left.repeat(2))  # NumPy repeats each entry, torch the whole vector: all zeros either way
+    key, shares, masses, weights, scales = (copy_of(blank) for _ in range(5))
     key[:size], key[size:] = q / (left + (left == 0)), others
     shares[:size], masses[:size] = q * (left > 0), left
     weights[size:], scales[size:] = excess(q, p) * (others > 0), 1 / (others + (others == 0))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -43,11 +43,11 @@ class SpecHub(Solver):
             return Naive()._distribution(p, q, drafts)
         hub = min(drafts, key=lambda token: (-q[token], token))
         x = drafts[0] + drafts[1] - hub
-        straight = q * 1  # chance of (x, hub), by x
-        straight[hub] = straight[hub] * 0
+        straight = copy_of(q)  # chance of (x, hub), by x
+        set_zero(straight, hub)
         reverse = normalised(straight, otherwise=straight) * q[hub]  # chance of (hub, x), by x
         left = excess(p, straight)
-        left[hub] = left[hub] * 0
+        set_zero(left, hub)
         unplaced = excess(straight, p).sum()
         unplaced_reverse = excess(reverse, left).sum()
         hub_left = _positive(p[hub] - unplaced_reverse)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, accept_ratio
+from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
 from spectheory.verify.shortfall import coin, shortfall
@@ -35,7 +35,7 @@ class Block(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath._path_outcome."""
-        left, stop, next_token = p[0].sum() * 0 + 1, [], []
+        left, stop, next_token = one_of(p[0]), [], []
         for _, chance, distribution in _judged(tokens, p, q):
             stop.append(left * chance)
             next_token.append(distribution)
@@ -60,7 +60,7 @@ def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> 
     """(node, chance to keep what ends there given that nothing longer was, distribution of the next token), far end
     first.
     """
-    weights = [p[0].sum() * 0 + 1]
+    weights = [one_of(p[0])]
     for node, token in enumerate(tokens):
         weights.append(accept_ratio(weights[-1] * p[node][token], q[node][token]))
     yield len(tokens), weights[-1], p[len(tokens)]

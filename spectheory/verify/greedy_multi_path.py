@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, copy_of, zero_of, zeros_like
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.block import Block
@@ -41,7 +41,7 @@ class GreedyMultiPathBlock(Verifier):
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
         way, tokens, distributions = _best_path(draft, p)
-        stop, next_token = [p[0].sum() * 0] * (draft.tree.budget + 1), list(p)
+        stop, next_token = [zero_of(p[0])] * (draft.tree.budget + 1), list(p)
         distribution = Block()._path_outcome(tokens, [p[node] for node in way], distributions)
         for node, chance, following in zip(way, *distribution, strict=True):
             stop[node], next_token[node] = chance, following
@@ -76,7 +76,7 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
     `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
     differences of powers in q~ are divided by those of their bases, so that nothing cancels.
     """
-    paths, below = 1, p[0].sum() * 0
+    paths, below = 1, zero_of(p[0])
     way, tokens, distributions = [0], [], []
     while drawn := draft.draws[node := way[-1]]:
         paths, q = max(paths, len(drawn)), draft.q[node]
@@ -84,10 +84,10 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
         place = {child: int(((order == draft.tokens[child]) * 1).argmax()) for child in drawn}
         best = max(place, key=place.__getitem__)
         high = below + (1 - below) * q[order].cumsum(0)
-        low = high * 1
+        low = copy_of(high)
         low[0], low[1:] = below, high[:-1]
-        distribution = q * 0
-        distribution[order] = q[order] * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
+        distribution = zeros_like(q)
+        distribution[order] = q[order] * _quotient(high, low, paths) / _quotient(zeros_like(below) + 1, below, paths)
         if paths > 1:
             below = low[place[best]] / high[place[best]]
         way.append(best)
@@ -102,7 +102,7 @@ def _order(ratio: Vector) -> Vector:
     rising = ratio[order]
     if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
         # a stable sort by hand: its argument has one name in NumPy and another in torch
-        key = order * 1
+        key = copy_of(order)
         key[1:] += len(key) * apart.cumsum(0)
         order = order[key.argsort()]
     return order
@@ -110,7 +110,7 @@ def _order(ratio: Vector) -> Vector:
 
 def _quotient(high: Any, low: Any, exponent: int) -> Any:
     """(high^K - low^K) / (high - low) = sum_(j < K) high^j low^(K-1-j)."""
-    total = tail = high * 0 + 1
+    total = tail = zeros_like(high) + 1
     for _ in range(exponent - 1):
         tail = tail * low
         total = total * high + tail

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import normalised
+from spectheory.core.arrays import copy_of, normalised, one_of, set_zero
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.otlp import ArgMax, Solver
+from spectheory.otlp import Solver
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier
 
@@ -50,18 +50,18 @@ class TopDown(Verifier):
     def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
         """(V,) distribution of the token emitted at a node; p at a leaf. The result is the caller's to change."""
         drafts = draft.drafted(node)
-        return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else p[node] * 1
+        return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else copy_of(p[node])
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        one = p[0].sum() * 0 + 1
+        one = one_of(p[0])
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
             distribution = self._emitted(draft, p, node)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
                 reach[child] = reach[node] * distribution[token]
-                distribution[token] = distribution[token] * 0
+                set_zero(distribution, token)
             stop.append(reach[node] * distribution.sum())
             next_token.append(normalised(distribution, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
@@ -75,10 +75,3 @@ class TopDown(Verifier):
 
         path, token = walk(draft.draws, draft.tokens, emit)
         return (path or [0])[-1], token
-
-
-@dataclass(frozen=True)
-class Greedy(TopDown):
-    """Keep what greedy decoding of the target would emit."""
-
-    solver: Solver = field(default_factory=ArgMax)

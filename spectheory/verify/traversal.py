@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, accept_ratio, without
+from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.verify.outcome import Outcome
@@ -40,7 +40,7 @@ class Traversal(Verifier):
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        left = p[0].sum() * 0 + 1
+        left = one_of(p[0])
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
         for node, accepted, distribution in _judged(draft, p):
             stop[node], next_token[node] = left * accepted, distribution
@@ -60,7 +60,7 @@ def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
     judgement.
     """
     apart = draft.rule is DrawRule.IID_APART
-    way = [_Visit(draft, 0, p[0].sum() * 0 + 1, p[0])]
+    way = [_Visit(draft, 0, one_of(p[0]), p[0])]
     while way:
         here = way[-1]
         if here.waiting:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectheory.core.arrays import Vector, accept_ratio
+from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.verify.shortfall import shortfall
 from spectheory.verify.single_path import SinglePath
 
@@ -33,7 +33,7 @@ class TreeMonteCarlo(SinglePath):
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
         """See SinglePath._path_outcome."""
-        on_path = p[0].sum() * 0 + 1
+        on_path = one_of(p[0])
         exits, next_token = [], []
         for node, token in enumerate(tokens):
             leaving, distribution = shortfall(on_path, p[node], q[node])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.core.arrays import Vector, positive_part, residual, without
+from spectheory.core.arrays import Vector, positive_part, residual, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule, top_tokens
 
@@ -33,7 +33,7 @@ def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     first = drafts[0]
     if rng.random() * q[first] < p[first]:
         return first
-    p[first] = p[first] * 0
+    set_zero(p, first)
     return draw(residual(p / p.sum(), q) if p.sum() > 0 else q, rng)
 
 

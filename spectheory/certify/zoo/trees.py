@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual, without
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero, without, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Levels, Paths
@@ -110,7 +110,7 @@ def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, in
         if rank[token_of(draft, child)] > rank[token_of(draft, best)]:
             best = child
     order = sorted(range(len(q)), key=lambda t: (rank[t], t))
-    selected, below = q * 0, 0
+    selected, below = zeros_like(q), 0
     for token in order:
         selected[token] = (below + q[token]) ** len(draft.draws[0]) - below ** len(draft.draws[0])
         below = below + q[token]
@@ -150,14 +150,14 @@ class SpecInferAsPrinted(Solver):
             i = len(drafts) - len(left)
             if not left:
                 return stages[-1]
-            distribution = p * 0
+            distribution = zeros_like(p)
             for at, token in enumerate(left):
                 accepted = ratios[max(i - 1, 0)][token]
                 distribution = distribution + below(left[:at] + left[at + 1 :]) * (1 - accepted)
                 distribution[token] += accepted
             return distribution / len(left)
 
-        return below(tuple(drafts)) * 1
+        return copy_of(below(tuple(drafts)))
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """Not defined: the branching probabilities are not a distribution of a verifier."""
@@ -176,7 +176,7 @@ class NaiveBranchingOfWinnerOnly(Solver):
         accepted = accept_ratio(p[first], q[first])
         distribution = residual(p, q) * (1 - accepted)
         for token in set(drafts):
-            distribution[token] = distribution[token] * 0
+            set_zero(distribution, token)
         distribution[first] += accepted
         return distribution
 
