@@ -14,10 +14,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr
+from spectheory.otlp import ALL, Solver
 
 VOCABULARY, NODES, DRAFTS = 128_256, 16, 4
-SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), SpecTr(candidates=4), RRS(), GreedyTopK(), SpecHub()]
+SOLVERS = [one for solver in ALL if not solver.small_vocabulary_only for one in (solver, *solver.variants())]
 
 
 def softmax(logits: np.ndarray) -> np.ndarray:
@@ -59,8 +59,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
-    """RRS has an exact acceptance of 2 drafts on a vocabulary, SpecHub has 2 drafts at most."""
-    k = 2 if isinstance(solver, RRS | SpecHub) else DRAFTS
+    k = min(DRAFTS, solver.drafts_in_reach(VOCABULARY) or DRAFTS)
     accepted = benchmark(solver._acceptance, one_pass.p, one_pass.q, k)
     one_pass.report(benchmark, f"{solver}.acceptance, k = {k}")
     assert 0 < accepted <= 1
@@ -68,7 +67,7 @@ def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
 def test_distribution(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
-    k = 2 if isinstance(solver, SpecHub) else DRAFTS
+    k = min(DRAFTS, solver.most_drafts or DRAFTS)
     drafts = np.argsort(-one_pass.q)[:k].tolist()
     distribution = benchmark(solver._distribution, one_pass.p, one_pass.q, drafts)
     one_pass.report(benchmark, f"{solver}.distribution, k = {k}")

@@ -40,12 +40,10 @@ from reference.drafters import (
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from reference.streams import streams
-from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, otlp, verify
 from spectheory.certify import StepCertificate, Verdict, certify_step
 from spectheory.core.world import Context, Levels, Paths
-from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, OptimalTransport, SpecHub, SpecInfer, SpecTr
-from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from spectheory.verify.single_path import SinglePath
+from spectheory.verify import TopDown, Verifier
 from tests.faulty import FAULTS, Fault, Overheard, Shared
 from tests.remembered import remembered
 
@@ -81,10 +79,16 @@ MODEL_FREE = (
     Lookahead(2, 3, 2, prompt=True),
     Datastore(SuffixArray.build(np.random.default_rng(0).integers(4, size=(4, 60))), 6, 3, 4, 1),
 )
+
+
+def of_other_rules(solver: otlp.Solver) -> list[otlp.Solver]:
+    """Those of its settings that are for draws by other rules."""
+    return [other for other in solver.variants() if not set(other.rules) <= set(solver.rules)]
+
+
 VERIFIERS: tuple[Verifier, ...] = (
-    *(TopDown(solver()) for solver in (NSS, Naive, RRS, SpecTr, SpecInfer, Khisti, SpecHub, GreedyTopK)),
-    *(TopDown(OptimalTransport(rule)) for rule in DrawRule if rule is not DrawRule.IID_APART),
-    *(Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()),
+    *(TopDown(one) for solver in otlp.ALL for one in (solver, *of_other_rules(solver))),
+    *verify.ALL,
 )
 
 
@@ -107,7 +111,7 @@ def combinations() -> Iterator[Combination]:
         paths = chain or (isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths))
         if drafter.rule(SAMPLINGS[0]) not in verifier.rules:
             continue
-        if not (chain if isinstance(verifier, SinglePath) else paths or verifier != GreedyMultiPathBlock()):
+        if not {"chains": chain, "paths": paths, "trees": True}[verifier.takes]:
             continue
         yield Combination(drafter, verifier)
 

@@ -15,7 +15,7 @@ import torch
 import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, Tree, World, branches, expected_block_efficiency
 from spectheory.otlp import Naive
-from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import ALL, Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 from tests.random_drafts import (
     CHAINS,
     HUBS,
@@ -30,12 +30,10 @@ from tests.random_drafts import (
     random_world,
 )
 
+SHAPES: dict[str, list[Any]] = {"chains": CHAINS, "paths": PATHS, "trees": [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]}
 POLICIES: list[tuple[Verifier, list[Any]]] = [
-    (Block(), CHAINS),
-    (TreeMonteCarlo(), CHAINS),
-    (Traversal(), [*TREES, *PATHS, *OTHERS, *WIDE]),
-    (GreedyMultiPathBlock(), PATHS),
-    (TopDown(Naive()), [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]),
+    (verifier, [policy for policy in SHAPES[verifier.takes] if policy.rule in verifier.rules])
+    for verifier in (*ALL, TopDown(Naive()))
 ]
 
 
@@ -83,7 +81,7 @@ def efficiency(verifier: Verifier, p: np.ndarray, q: np.ndarray, policy: Any) ->
 def test_published_and_checked_values() -> None:
     """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q more paths can serve worse."""
     thirds, chains = (distribution(1, 2), distribution(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
-    for verifier in (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()):
+    for verifier in ALL:
         assert [efficiency(verifier, *thirds, chain) - 1 for chain in chains] == [
             Fraction(*x) for x in ((2, 3), (11, 9), (5, 3))
         ]
@@ -141,7 +139,7 @@ def test_rounding_leaves_a_distribution(number: type) -> None:
     p = (q * (1 + 5 * np.finfo(number).eps * rng.standard_normal(q.shape))).astype(number)
     tokens = [0, *(int(rng.choice(20, p=row / row.sum())) for row in q[:-1].astype(float))]
     draft = st.Draft.in_order(st.Tree.chain(300), tokens, q, DrawRule.IID)
-    for verifier in (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()):
+    for verifier in ALL:
         outcome = verifier.outcome(draft, p)
         assert min(outcome.stop) >= 0
         assert sum(outcome.stop) == pytest.approx(1, abs=1e-4)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero
@@ -58,6 +58,14 @@ class Khisti(Solver):
     def __post_init__(self) -> None:
         if self.truncation < 1:
             raise InputError(f"truncation must be at least 1 token, got {self.truncation}")
+
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants."""
+        return (replace(self, guard=not self.guard),)
+
+    def drafts_in_reach(self, vocabulary: int) -> int | None:
+        """See Solver.drafts_in_reach."""
+        return None if vocabulary <= 1000 else 2
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""

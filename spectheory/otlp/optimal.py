@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,15 @@ class OptimalTransport(Solver):
     """
 
     drawn: DrawRule = DrawRule.IID
+
+    small_vocabulary_only: ClassVar[str] = (
+        "lists all sets of drafts, too many of a real vocabulary; where it need not, for HUB and TOP_K_THEN_ONE, "
+        "SpecHub and GreedyTopK reach its acceptance"
+    )
+
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants; one for each other distribution of the set of drafts."""
+        return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]

@@ -35,6 +35,13 @@ class RRS(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.NO_REPLACEMENT, DrawRule.IID, DrawRule.IID_APART)
 
+    def drafts_in_reach(self, vocabulary: int) -> int | None:
+        """See Solver.drafts_in_reach; 2 drafts take one sort on any vocabulary."""
+        most = 2
+        while 1 < vocabulary**most <= MOST_EVALUATIONS:
+            most += 1
+        return most
+
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""
         left, rest, mass, tries = p, q, 1, []

@@ -20,6 +20,18 @@ class Solver(ABC):
     """
 
     rules: ClassVar[tuple[DrawRule, ...]]
+    most_drafts: ClassVar[int | None] = None
+    """How many drafts at a node it takes at most; None for any number."""
+    small_vocabulary_only: ClassVar[str] = ""
+    """Why it is of no use on the vocabulary of a language model; empty where it is."""
+
+    def variants(self) -> tuple[Solver, ...]:
+        """The same solver in other settings that are certified and measured with it."""
+        return ()
+
+    def drafts_in_reach(self, vocabulary: int) -> int | None:
+        """The number of drafts up to which `acceptance` takes seconds at most on so many tokens; None for any."""
+        return self.most_drafts
 
     @property
     def rule(self) -> DrawRule:

@@ -29,6 +29,7 @@ class SpecHub(Solver):
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.HUB,)
+    most_drafts: ClassVar[int | None] = 2
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution.

@@ -60,6 +60,10 @@ class SpecTr(Solver):
         if self.rho is not None and self.candidates > 1:
             raise InputError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
 
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants."""
+        return (SpecTr(candidates=9),)
+
     def factor(self, p: Vector, q: Vector, k: int) -> Any:
         """The rho used for k drafts.
 

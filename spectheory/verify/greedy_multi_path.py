@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -32,6 +32,8 @@ class GreedyMultiPathBlock(Verifier):
     Cost: O(L V (log V + K)).
     Source: arXiv 2602.16961, and the code of its authors.
     """
+
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "paths"
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:

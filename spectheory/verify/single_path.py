@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft, DrawRule
@@ -15,6 +15,8 @@ from spectheory.verify.verifier import Verifier
 
 class SinglePath(Verifier):
     """A verifier of chains: below each inner node stands one draw from q."""
+
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "chains"
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:

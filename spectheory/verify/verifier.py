@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
@@ -19,6 +19,9 @@ class Verifier(ABC):
 
     `outcome` and `sample` check their arguments once, then call `_outcome` and `_sample`.
     """
+
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "trees"
+    """Which drafts it verifies: any tree, independent paths of one length that share common beginnings, or chains."""
 
     @property
     @abstractmethod
