@@ -100,9 +100,7 @@ def token_of(draft: Draft, node: int) -> int:
 
 
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Keep the best of K drafted tokens by p / q, ties by draw order; the distribution of the best breaks ties by
-    token.
-    """
+    """Keep the best of K drafts by p / q, ties by draw order, though its distribution takes them by token."""
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
     best = draft.draws[0][0]
