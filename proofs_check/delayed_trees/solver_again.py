@@ -52,7 +52,7 @@ def refused_factor(finding: Finding) -> None:
     assert closed == case["emitted"] != p
     assert sum(closed) == 1
     try:
-        SpecTr(rho=rho).law(array(p), array(q), [0] * k)
+        SpecTr(rho=rho).distribution(array(p), array(q), [0] * k)
     except ValueError:
         assert output(SpecTr(), p, q, k) == p
         return

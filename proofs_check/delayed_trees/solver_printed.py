@@ -175,7 +175,7 @@ def tournaments(tokens: int) -> list[Tournament]:
 def emission(rule: Rule, p: Law, q: Law, drafts: Tokens) -> Law:
     """The distribution of the emitted token given the drafts: by playing every coin, or by spectheory."""
     if isinstance(rule, Solver):
-        return tuple(rule.law(array(p), array(q), drafts))
+        return tuple(rule.distribution(array(p), array(q), drafts))
     emitted = runs(lambda pick: rule(pick, p, q, drafts))
     return tuple(emitted.get(token, ZERO) for token in range(len(p)))
 

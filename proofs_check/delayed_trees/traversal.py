@@ -198,6 +198,6 @@ def _orders(size: int) -> list[Path]:
 def _(finding: Finding) -> None:
     case = finding.case
     p, q, child = case["p"], case["q"], "ABCD".index(case["drafted"])
-    nss = list(st.otlp.NSS().law(array(p), array(q), [child]))
+    nss = list(st.otlp.NSS().distribution(array(p), array(q), [child]))
     for solver in (st.otlp.Naive(), st.otlp.SpecInfer(), st.otlp.RRS(), st.otlp.GreedyTopK()):
-        assert list(solver.law(array(p), array(q), [child])) == nss == list(p) == list(case["emitted"])
+        assert list(solver.distribution(array(p), array(q), [child])) == nss == list(p) == list(case["emitted"])

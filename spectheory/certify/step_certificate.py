@@ -1,4 +1,4 @@
-"""What the sequential test of a decoding step found."""
+"""The certificate of the sequential test of a decoding step, as a record."""
 
 from __future__ import annotations
 
@@ -28,26 +28,27 @@ class Cell:
 class StepCertificate:
     """The answer of `certify_step`, with the evidence.
 
-    A step that keeps the target's law is called LOSSY with probability at most `alpha`; a step whose total variation
-    from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
+    A step that keeps the target's distribution is called LOSSY with probability at most `alpha`; a step whose total
+    variation from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
 
     Attributes:
         subject: what was tested.
         verdict: LOSSY, WITHIN or UNDECIDED.
         alpha: level of either error.
         tv: the total variation below which a step is passed.
-        length: tokens whose joint law was compared.
+        length: tokens whose joint distribution was compared.
         samples: runs of the step.
         log_wealth: natural log of the wealth won against the claim that the step is right; LOSSY from -log(alpha) on.
         tv_bound: the total variation is below this in every context, at level alpha; 1 before the first look.
-        tv_seen: largest total variation of the observed law in a context; above the truth by chance on average.
-        worst: the cell that speaks loudest against the step, None before the first run.
+        tv_seen: largest total variation of the observed distribution in a context; above the truth by chance on
+            average.
+        worst: the cell with the strongest evidence against the step, None before the first run.
         path: (samples, log wealth) at each look.
         counts: runs in each context.
-        seed: of the generator handed to the step.
+        seed: of the generator that the step draws from.
         needed: about how many samples would bring the bound below `tv`, were the step right; None where one was found
             wrong or passed, or nothing was seen.
-        failure: what the step did wrong that is no token at all, or which token does not exist.
+        failure: what the step did wrong other than its choice of tokens, or which token does not exist.
     """
 
     subject: str
@@ -83,7 +84,7 @@ class StepCertificate:
         found += [self.failure] if self.failure else []
         if not self.samples:
             return found
-        found.append(f"{self.runs} in {contexts}, joint law of the first {self.length} tokens")
+        found.append(f"{self.runs} in {contexts}, joint distribution of the first {self.length} tokens")
         won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
         needed = f"10^{-math.log10(self.alpha):.3g}"
         found.append(

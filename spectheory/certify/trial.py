@@ -1,4 +1,4 @@
-"""One context of the test of a decoding step: the runs in it, and what they say."""
+"""One context of the test of a decoding step: its runs, the bets on them, and its worst cell."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Trial:
         self.drawn.clear()
 
     def variation(self) -> float:
-        """Total variation of the mean extended law seen so far from the target's."""
+        """Total variation of the mean extended distribution seen so far from the target's."""
         if not self.wager.runs:
             return 1.0
         seen = self.joint.extended(self.wager.ended)[-1] / self.wager.runs

@@ -1,7 +1,7 @@
 """Random choices of a program: drawn from a generator, or played over every branch with exact probabilities.
 
-`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. The `rng` it hands
-over is a `Replay`, which has the methods of `numpy.random.Generator` whose outcomes can be counted; a uniform number
+`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. The `rng` it passes
+is a `Replay`, which has the methods of `numpy.random.Generator` whose outcomes can be counted; a uniform number
 is a symbol that is settled only as far as the comparisons it takes part in.
 """
 
@@ -25,7 +25,7 @@ COMPILED = np.dtype(np.float32), np.dtype(np.float64)
 NUMPY_TOLERANCE = 1.5e-8
 """How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
 MOST_OUTCOMES = 10_000
-"""Outcomes of one draw; a seed for another generator has more, and what comes of it cannot be enumerated."""
+"""Outcomes of one draw; a seed for another generator has more, and its results cannot be enumerated."""
 MOST_DRAWS = 10_000
 """Draws of one branch: a loop that may reject any number of times would have a branch without end."""
 
@@ -38,50 +38,55 @@ class ReplayError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
-def draw(law: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
-    """A token of `law` (V,), or of (law - less)+, which need not be normalised; of `otherwise` where that is 0.
+def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
+    """Draw a token from `distribution` (V,), or from (distribution - less)+; from `otherwise` where that is all 0.
+
+    They need not be normalised.
 
     From a `numpy.random.Generator` or a `Replay`. A uniform number is at most 1 - 2**-53, so that its product with the
-    sum of the law rounds to less than that sum, unless that is subnormal.
+    sum of the distribution rounds to less than that sum, unless that is subnormal.
 
     Raises:
         InputError: no token is probable, and there is nothing else to draw from.
     """
-    if less is not None and (isinstance(rng, Replay) or not _compilable(law, less)):
-        law, less = excess(law, less), None
+    if less is not None and (isinstance(rng, Replay) or not _compilable(distribution, less)):
+        distribution, less = excess(distribution, less), None
     if isinstance(rng, Replay):
-        possible = [token for token, weight in enumerate(law) if weight > 0]
-        token = possible[rng.fork([law[token] for token in possible])] if possible else -1
+        possible = [token for token, weight in enumerate(distribution) if weight > 0]
+        token = possible[rng.fork([distribution[token] for token in possible])] if possible else -1
     else:
-        if not _compilable(law):
-            law = _fetched(law)
-        token = compiled()(law, law[:0] if less is None else less, rng.random())
+        if not _compilable(distribution):
+            distribution = _fetched(distribution)
+        token = compiled()(distribution, distribution[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
     if otherwise is None:
-        raise InputError("law is 0 throughout, or no number, so that no token can be drawn")
+        raise InputError("distribution is 0 throughout, or no number, so that no token can be drawn")
     return draw(otherwise, rng)
 
 
-def _fetched(law: Any) -> np.ndarray:
-    """On the host in float64. The numbers of a list may each lie on a device."""
-    if isinstance(law, np.ndarray):
-        return law.astype(np.float64)
-    return np.asarray(law.cpu() if hasattr(law, "cpu") else [*map(float, law)], np.float64)
+def _fetched(distribution: Any) -> np.ndarray:
+    """The distribution on the host, in float64; a list may hold numbers that are each on a device."""
+    if isinstance(distribution, np.ndarray):
+        return distribution.astype(np.float64)
+    return np.asarray(distribution.cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)], np.float64)
 
 
-def _compilable(*laws: Vector) -> bool:
+def _compilable(*distributions: Vector) -> bool:
     return all(
-        isinstance(law, np.ndarray) and law.dtype in COMPILED and law.ndim == 1 and len(law) == len(laws[0])
-        for law in laws
+        isinstance(distribution, np.ndarray)
+        and distribution.dtype in COMPILED
+        and distribution.ndim == 1
+        and len(distribution) == len(distributions[0])
+        for distribution in distributions
     )
 
 
-def invert(law: np.ndarray, less: np.ndarray, uniform: float) -> int:
+def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
     """The body of `draw`, compiled: a token at a uniform number, -1 where none is probable. Nothing is less: (0,)."""
-    rest = np.empty(len(law))
-    for token in range(len(law)):
-        rest[token] = max(law[token] - less[token], 0) if len(less) else law[token]
+    rest = np.empty(len(distribution))
+    for token in range(len(distribution)):
+        rest[token] = max(distribution[token] - less[token], 0) if len(less) else distribution[token]
     point, edge, found = uniform * rest.sum(), 0.0, -1
     for token, weight in enumerate(rest):
         if weight > 0 and point >= 0:
@@ -106,7 +111,7 @@ def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> I
     point numbers does return 0.
 
     Raises:
-        ReplayError: the program has more than `most` branches, decides otherwise on the same draws, or uses a draw
+        ReplayError: the program has more than `most` branches, returns another result on the same draws, or uses a draw
             that `Replay` does not offer.
     """
     script: list[Fork] = []
@@ -141,7 +146,9 @@ class Replay:
             raise ReplayError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
-            raise ReplayError("the program decides otherwise on the same draws: it has a random source of its own")
+            raise ReplayError(
+                "the program returned another result on the same draws: it has a random source of its own"
+            )
         self.trail.append((chosen, possible))
         self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
         return chosen

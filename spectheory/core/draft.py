@@ -1,4 +1,4 @@
-"""A draft: a tree with tokens, the draft's laws, and how and in which order its children were drawn."""
+"""A draft: a tree with tokens, the draft's distributions, and how and in which order children were drawn."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from spectheory.core.arrays import Vector, without
+from spectheory.core.arrays import Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
 
 class DrawRule(Enum):
-    """How the children of a node were drawn from the draft's law q there."""
+    """How the children of a node were drawn from the draft's distribution q there."""
 
     IID = "independent draws; those that coincide share a node"
     IID_APART = "independent draws, each a node of its own"
     NO_REPLACEMENT = "draws without replacement, in draw order"
     TOP_K = "the k tokens of highest probability, in that order"
     TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
-    HUB = "one draw; beside it the most probable token, or one draw from the others where it was that"
+    HUB = "one draw and the most probable token; where the draw was that token, one draw from the others instead"
 
     def __repr__(self) -> str:
         return str(self)
@@ -51,10 +51,10 @@ class DrawRule(Enum):
 
 def top_tokens(q: Vector, k: int) -> list[int]:
     """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
-    rest, found = q * 1, []
+    rest, found = copy_of(q), []
     while len(found) < k and rest[top := int(rest.argmax())] > 0:
         found.append(top)
-        rest[top] = rest[top] * 0
+        set_zero(rest, top)
     return found
 
 
@@ -74,13 +74,13 @@ class Draft:
     Attributes:
         tree: its shape, with n drafted nodes.
         tokens: (n + 1,) token at each node; the root's is the last committed token.
-        q: (n + 1, V) law from which the children of each node were drawn; rows of leaves are not read.
+        q: (n + 1, V) distribution from which the children of each node were drawn; rows of leaves are not read.
         draws: draws[u] lists the child nodes of u in draw order, repeats included.
         rule: how they were drawn.
 
     Raises:
-        InputError: shapes disagree, `draws` does not name exactly the children of each node, or siblings of one token
-            that the rule puts into one node are two.
+        InputError: shapes disagree, `draws` does not name exactly the children of each node, or two siblings have
+            one token where the rule puts equal tokens into one node.
     """
 
     tree: Tree
@@ -110,11 +110,11 @@ class Draft:
                     "repeated in draws (or use DrawRule.IID_APART)"
                 )
         if self.rule is not DrawRule.IID and any(len(set(drawn)) < len(drawn) for drawn in self.draws):
-            raise InputError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
+            raise InputError(f"draws repeat a child, which {self.rule} never does: use DrawRule.IID")
 
     @classmethod
-    def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
-        """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
+    def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+        """`Draft(...)`, unchecked, for code that builds drafts by the thousand and cannot build wrong ones."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
         return draft
@@ -129,7 +129,7 @@ class Draft:
         return [int(self.tokens[child]) for child in self.draws[node]]
 
     def context(self, node: int) -> tuple[int, ...]:
-        """The drafted tokens on the way from the root to `node`, both ends as they are: () for the root."""
+        """The drafted tokens on the path to `node`, its own included; () for the root."""
         path: list[int] = []
         while node:
             path.append(int(self.tokens[node]))

@@ -1,9 +1,11 @@
-"""Maximum flow, by Dinic's algorithm, in whatever numbers the capacities are: exact for int and Fraction."""
+"""Maximum flow by Dinic's algorithm, in the number system of the capacities: exact for int and Fraction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from spectheory.core.arrays import zeros_like
 
 Edge = tuple[int, int, Any]
 """(tail, head, capacity >= 0)."""
@@ -23,14 +25,14 @@ def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
         leaving[tail].append(len(heads))
         leaving[head].append(len(heads) + 1)
         heads += [head, tail]
-        room += [capacity, capacity * 0]
+        room += [capacity, zeros_like(capacity)]
     while (levels := _levels(heads, room, leaving, source))[sink] is not None:
         _block(heads, room, leaving, levels, source, sink)
     return room[1::2]
 
 
 def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int | None]:
-    """Distance of each node from the source along edges with room; None where there is no way."""
+    """Distance of each node from the source along edges with room; None where there is no path."""
     levels: list[int | None] = [None] * len(leaving)
     levels[source], front, distance = 0, [source], 0
     while front:
@@ -46,7 +48,7 @@ def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source:
 def _block(
     heads: list[int], room: list[Any], leaving: list[list[int]], levels: Sequence[int | None], source: int, sink: int
 ) -> None:
-    """Send flow along shortest ways until each has a saturated edge. Edge e ^ 1 is e reversed."""
+    """Send flow along shortest paths until each has a saturated edge. Edge e ^ 1 is e reversed."""
     tried = [0] * len(leaving)
     node, path = source, []
     while True:

@@ -1,10 +1,10 @@
-"""How likely k draws without replacement all fall on the first n tokens, for every n at once, in floating point.
+"""The probability that k draws without replacement all fall on the first n tokens, for every n, in floating point.
 
-Give token i a clock that rings at a time with exponential law of rate q_i: the order of ringing is the order of draws.
-With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the integral of
-d e^(-d t) P(N(t) < k): the first of the others rings while fewer than k of the first n did. P(N(t) < k) is e^(-sum q t)
-times the elementary symmetric polynomials of e^(q_i t) - 1 up to degree k - 1, whose prefixes are k - 1 cumulative sums
-of positive numbers, so nothing cancels.
+Give token i a clock that rings at a time with exponential distribution of rate q_i: the order of ringing is the order
+of draws. With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the
+integral of d e^(-d t) P(N(t) < k): the first of the others rings while fewer than k of the first n did. P(N(t) < k) is
+e^(-sum q t) times the elementary symmetric polynomials of e^(q_i t) - 1 up to degree k - 1, whose prefixes are k - 1
+cumulative sums of positive numbers, so nothing cancels.
 
 In x = ln t the integrand is entire, and the trapezoid rule of step h errs by less than
 2 cos(y)^-k / (e^(2 pi y / h) - 1) for every y in (0, pi / 2): |d t e^(-d t)| integrates to 1 / cos(y) on the line
@@ -31,7 +31,7 @@ FIRST = 1e-5
 def kept_within(q: np.ndarray, k: int) -> np.ndarray:
     """(V,) probability that all of k >= 2 draws without replacement are among the first 1, 2, ... V tokens.
 
-    Where q has fewer than k tokens, it is drawn until no token is left. Error below 1e-12 beside rounding.
+    Where q has fewer than k tokens, it is drawn until no token is left. The error is below 1e-12, apart from rounding.
     """
     k = min(k, int(np.count_nonzero(q)))
     if k == 1:
@@ -66,7 +66,7 @@ def _runs(exponents: np.ndarray) -> list[slice]:
 def _rung(q: np.ndarray, others: np.ndarray, t: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sum of t e^(-others t) P(N(t) < k) over the times (T, 1) after each token of a run, (n,).
 
-    And the law of N(t), (k, T, 1), after the run, from the one before it.
+    And the distribution of N(t), (k, T, 1), after the run, from the one before it.
     """
     if len(q) == 1:
         rings = -np.expm1(-q * t)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, accept_ratio, without
+from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.verify.outcome import Outcome
@@ -23,7 +23,7 @@ class Traversal(Verifier):
     A node carries (a, p, q). A child x is visited with a_x = min(1, a p(x) / q(x)); each child rejected with all that
     is below it turns the node's state into a' = S / (S + 1 - a) with S = sum (a p - q)+, p' = N((a p - q)+), and
     q' = N(q without x), or q' = q where coinciding draws are nodes of their own. After its last child the node is
-    accepted with probability a (the root surely), and the next token has its p of that time.
+    accepted with probability a (the root with certainty), and the next token is drawn from its current p.
 
     Lossless: given the rejections so far the next distinct child is a draw from the q of that time, and the state
     carries exactly the mass that the target still lacks there. Merging draws and leaving q as it is would be lossy.
@@ -35,28 +35,30 @@ class Traversal(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """Those under which the next distinct child is a draw from what is left of q."""
+        """The rules under which the next distinct child is a draw from the rest of q."""
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        left = p[0].sum() * 0 + 1
+        left = one_of(p[0])
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        for node, accepted, law in _judged(draft, p):
-            stop[node], next_token[node] = left * accepted, law
+        for node, accepted, distribution in _judged(draft, p):
+            stop[node], next_token[node] = left * accepted, distribution
             left = left * (1 - accepted)
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; nothing behind the accepted node is evaluated."""
-        node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
-        return node, draw(law, rng)
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing after the accepted node is evaluated."""
+        node, distribution = next(
+            (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
+        )
+        return node, draw(distribution, rng)
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to accept it given that none before was, law of the token behind it) in order of judgement."""
+    """(node, chance to accept it given that none before was, next-token distribution), in order of judgement."""
     apart = draft.rule is DrawRule.IID_APART
-    way = [_Visit(draft, 0, p[0].sum() * 0 + 1, p[0])]
+    way = [_Visit(draft, 0, one_of(p[0]), p[0])]
     while way:
         here = way[-1]
         if here.waiting:

@@ -1,4 +1,4 @@
-"""Verifiers of one drafted path, as engines write them: they draw."""
+"""Verifiers of one drafted path as functions that draw, the way engines write them: wrong ones and right ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Coin = Callable[[Any, Any], Any]
 
 
 def _block(draft: Draft, p: Any, rng: Any, coin: Coin, weighted: bool = True, q_known: bool = True) -> tuple[int, int]:
-    """Block verification, arXiv 2403.10444, Algorithm 2, with the parts that are got wrong as arguments."""
+    """Block verification, arXiv 2403.10444, Algorithm 2, with the parts that ports get wrong as arguments."""
     weights: list[Any] = [1]
     for node in range(1, draft.tree.budget + 1):
         token, drawn_from = int(draft.tokens[node]), draft.q[node - 1]
@@ -75,7 +75,7 @@ def token_by_token(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     return _token_by_token(draft, p, rng)
 
 
-def stale_draft_law(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+def stale_draft_distribution(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """The buffer of q still holds the row before. Seen in SGLang 12561."""
     return _token_by_token(draft, p, rng, q_row=1)
 
@@ -98,7 +98,7 @@ PATHS = (
     _wrong("block-keeps-with-weight", block_stopping_with_weight),
     _wrong("block-plain-residual", block_with_plain_residual),
     _wrong("block-q-one", block_with_q_one),
-    _wrong("stale-q", stale_draft_law),
+    _wrong("stale-q", stale_draft_distribution),
     _wrong("p-row-off-by-one", target_row_off_by_one),
     _wrong("bonus-row-off-by-one", bonus_row_off_by_one),
     Specimen("block", block.__doc__ or "", block, True, CHAINS),
