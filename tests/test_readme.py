@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/certify.md", "docs/decoder.md", "docs/drafter.md"]
+PAGES = ["README.md", "docs/certify.md", "docs/choosing.md", "docs/decoder.md", "docs/drafter.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:
