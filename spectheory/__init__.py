@@ -24,7 +24,7 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record, RecordError, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
-from spectheory.engines import export, read_report
+from spectheory.engines import Engine, export, read_report
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig
@@ -71,6 +71,7 @@ __all__ = [
     "DrawPolicy",
     "DrawRule",
     "Eagle2",
+    "Engine",
     "Estimate",
     "Gpu",
     "InputError",
