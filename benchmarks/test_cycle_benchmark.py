@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import reference.drafters.dynamic
 import reference.drafters.static
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Decoder, Decoding, Generation
 from reference.drafters import Drafter, PlannedTree, Searched
 from reference.drafters.dynamic import SearchedDrafting

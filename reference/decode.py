@@ -15,7 +15,7 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.drafters import Drafter
 from reference.fit import unfit
 from reference.handed import Handed, handed

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.logits import settle

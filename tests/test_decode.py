@@ -11,7 +11,7 @@ from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, PlannedTree, Searched

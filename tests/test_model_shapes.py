@@ -28,7 +28,7 @@ from transformers import (
     Qwen3Config,
 )
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Cycle, Decoder
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.models import Pair, PairError, load_pair

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.drafters.drafter import Drafting
 from reference.logits import Peaks
 from reference.models import Pair
