@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from zlib import crc32
 
+from reference.compatibility import unfit
 from reference.drafters import (
     Datastore,
     Drafter,
@@ -19,7 +20,6 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
-from reference.fit import unfit
 from reference.predictions import Shape
 from reference.sampling import Sampling
 from spectheory import Acceptance, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree

@@ -16,8 +16,8 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
+from reference.compatibility import unfit
 from reference.drafters import Drafter
-from reference.fit import unfit
 from reference.handed import Handed, handed
 from reference.logits import fetch, settle
 from reference.models import Pair

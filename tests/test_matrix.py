@@ -15,8 +15,8 @@ import pytest
 import spectheory.verify as verifying
 from reference import combinations as data
 from reference.combinations import Combination
+from reference.compatibility import unfit
 from reference.decode import Cycle, Decoder
-from reference.fit import unfit
 from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
 from reference.models import Pair
 from reference.parts import ForeignFolderError
