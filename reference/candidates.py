@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from reference import host
-from reference.handed import Handed, joined
+from reference.host_arrays import Handed, joined
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
 from spectheory.core.errors import InputError

@@ -18,7 +18,7 @@ from torch import Generator, Tensor
 from reference.cached_model import CachedModel
 from reference.compatibility import unfit
 from reference.drafters import Drafter
-from reference.handed import Handed, handed
+from reference.host_arrays import Handed, handed
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.sampling import Sampling

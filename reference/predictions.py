@@ -11,7 +11,7 @@ from scipy.stats import t
 
 from reference import trace
 from reference.decode import Cycle
-from reference.handed import fetched
+from reference.host_arrays import fetched
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 

@@ -22,7 +22,7 @@ from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
 from reference.candidates import candidates
-from reference.handed import handed
+from reference.host_arrays import handed
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part

@@ -16,7 +16,7 @@ from reference.candidates import candidates
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.drafters.dynamic import Search
-from reference.handed import handed
+from reference.host_arrays import handed
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.streams import streams

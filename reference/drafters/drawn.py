@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from reference.candidates import candidates
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting
-from reference.handed import handed
+from reference.host_arrays import handed
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms

@@ -11,7 +11,7 @@ import numpy as np
 from reference.candidates import largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting, TokenPath
-from reference.handed import fetched, handed
+from reference.host_arrays import fetched, handed
 from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling

@@ -12,7 +12,7 @@ from torch import Tensor
 from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import ModelDrafting
-from reference.handed import Handed, handed
+from reference.host_arrays import Handed, handed
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
