@@ -16,6 +16,7 @@ import torch
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
+from reference.divergence import parting
 from reference.drafters import (
     Datastore,
     Drafter,
@@ -30,7 +31,6 @@ from reference.drafters import (
 from reference.measure import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
-from reference.parting import parting
 from reference.parts import differences
 from reference.sampling import Sampling
 from reference.streams import streams

@@ -24,9 +24,9 @@ import pyarrow as pa
 from reference import trace
 from reference.combinations import LEFT_OUT, Combination, Drafted, best, combinations
 from reference.decode import Cycle, Decoder
+from reference.divergence import parting
 from reference.drafters import PlannedTree, SuffixArray
 from reference.models import Pair
-from reference.parting import parting
 from reference.parts import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.sampling import Sampling

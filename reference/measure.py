@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from reference.decode import Decoder, Generation
+from reference.divergence import Parting, parting
 from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
-from reference.parting import Parting, parting
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Provenance, Tally, Tree

@@ -30,9 +30,9 @@ from transformers import (
 
 from reference.cached_model import CachedModel
 from reference.decode import Cycle, Decoder
+from reference.divergence import parting
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.models import Pair, PairError, load_pair
-from reference.parting import parting
 from reference.sampling import Sampling
 from reference.streams import streams
 from spectheory import Eagle2, SpecExec, Tree

@@ -9,9 +9,9 @@ import pytest
 import torch
 
 from reference.decode import Decoder
+from reference.divergence import parting
 from reference.drafters import PlannedTree
 from reference.models import SHIPPED, Pair, load_pair
-from reference.parting import parting
 from reference.prompts import encode_prompts, load_prompts
 from spectheory import Acceptance, Tree, best_tree
 from tests.conftest import generated
