@@ -31,7 +31,7 @@ from reference.drafters import (
 from reference.measure import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
-from reference.parts import differences
+from reference.part_files import differences
 from reference.sampling import Sampling
 from reference.streams import streams
 from reference.train.corpus import standard_library

@@ -27,7 +27,7 @@ from reference.decode import Cycle, Decoder
 from reference.divergence import parting
 from reference.drafters import PlannedTree, SuffixArray
 from reference.models import Pair
-from reference.parts import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.sampling import Sampling
 from reference.streams import streams

@@ -25,7 +25,7 @@ from reference.candidates import candidates
 from reference.host_arrays import handed
 from reference.logits import Peaks, settle
 from reference.models import Pair
-from reference.parts import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree

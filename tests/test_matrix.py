@@ -19,7 +19,7 @@ from reference.compatibility import unfit
 from reference.decode import Cycle, Decoder
 from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
 from reference.models import Pair
-from reference.parts import ForeignFolderError
+from reference.part_files import ForeignFolderError
 from reference.predictions import conditional
 from reference.streams import streams
 from reference.train.corpus import standard_library

@@ -70,7 +70,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     """Trace on some held-out prompts, plan, decode others, simulate."""
     import simulate
     from reference import trace
-    from reference.parts import ForeignFolderError
+    from reference.part_files import ForeignFolderError
     from spectheory.report.page import Run
 
     prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
