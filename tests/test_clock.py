@@ -17,7 +17,7 @@ from reference.clock import ClockSettings, clock, entrants
 from reference.drafters import SuffixArray
 from reference.meter import Meter
 from reference.models import Pair
-from reference.planned import measured_plan
+from reference.planning_loop import measured_plan
 from reference.sampling import Sampling
 from spectheory.core.record import RecordError
 from spectheory.report.wallclock import clock_rows, clock_words

@@ -86,7 +86,7 @@ def _clocked(
     """The record after each prompt, going on from what `record` holds."""
     from reference.clock import ClockSettings, entrants
     from reference.clock import clock as run
-    from reference.planned import measured_plan
+    from reference.planning_loop import measured_plan
 
     traced, decoded = _prompts(pair, work, sizes)
     settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)

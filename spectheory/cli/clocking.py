@@ -88,7 +88,7 @@ def clock(
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:
-    from reference.planned import measured_plan
+    from reference.planning_loop import measured_plan
 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a --plan"
