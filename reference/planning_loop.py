@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from reference import trace
 from reference.models import Pair
-from reference.profile import TOKENS, profile
+from reference.profiling import TOKENS, profile
 from spectheory import Plan
 from spectheory.planning.planner import plan
 

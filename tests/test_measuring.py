@@ -19,7 +19,7 @@ from reference.drafters import PlannedTree
 from reference.measure import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
-from reference.profile import profile
+from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reference import trace
 from reference.models import Pair, load_pair
-from reference.profile import profile
+from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train.recipe import Recipe
 from spectheory import Acceptance

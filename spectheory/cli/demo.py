@@ -58,7 +58,7 @@ def demo(
 
 
 def _profile(pair: Pair, out: Path, seed: int) -> Latency:
-    from reference.profile import profile
+    from reference.profiling import profile
 
     with progress("profile") as done:
         latency = profile(pair, seed=seed, done=done)
@@ -104,7 +104,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
 
 def _at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int) -> Latency:
     """The same forwards with the overheads of that temperature."""
-    from reference.profile import overheads
+    from reference.profiling import overheads
     from reference.sampling import Sampling
 
     cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))

@@ -157,7 +157,7 @@ def profile(
     as_json: Json = False,
 ) -> None:
     """Measure seconds per forward of 1, 2, 4, ... tokens for both models on this machine."""
-    from reference.profile import profile as measure_latency
+    from reference.profiling import profile as measure_latency
     from spectheory.report.terminal import latency_table
 
     require_free([], Output(out, "latency"))

@@ -22,7 +22,7 @@ from reference.logits import LogitsError, Peaks, fetch, settle
 from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.measure import measure
 from reference.models import Pair, load_pair
-from reference.profile import profile
+from reference.profiling import profile
 from reference.sampling import Sampling
 from reference.streams import streams
 from reference.trace import TraceSettings, record
