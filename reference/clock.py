@@ -28,7 +28,7 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
-from reference.measure import require_cycle
+from reference.measuring import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import differences

@@ -16,7 +16,7 @@ from safetensors.torch import load_file, save_file
 from reference import trace
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.measure import measure
+from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
 from reference.profiling import profile

@@ -71,7 +71,7 @@ def compare(
     assert out is not None
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
-    from reference.measure import require_cycle
+    from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
 

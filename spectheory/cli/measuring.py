@@ -221,7 +221,7 @@ def decode(
     if text is not None:
         print(_continue(load(target, draft, device, dtype, attention), planned, text, new_tokens, temperature, seed))
         return
-    from reference.measure import require_cycle
+    from reference.measuring import require_cycle
 
     require_cycle(new_tokens)
     pair = load(target, draft, device, dtype, attention)
@@ -237,7 +237,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 
     `skip` is the number of the first prompt in its file, from 0.
     """
-    from reference.measure import measure
+    from reference.measuring import measure
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
@@ -261,7 +261,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
     from reference.decode import Decoder
     from reference.drafters import PlannedTree
-    from reference.measure import verifier_at
+    from reference.measuring import verifier_at
     from reference.sampling import Sampling
     from reference.streams import streams
 

@@ -20,7 +20,7 @@ from reference.decode import Decoder
 from reference.drafters import Checked, Drafter, Drawn, Goose, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.logits import LogitsError, Peaks, fetch, settle
 from reference.matrix import Matrix, MatrixSettings, Texts
-from reference.measure import measure
+from reference.measuring import measure
 from reference.models import Pair, load_pair
 from reference.profiling import profile
 from reference.sampling import Sampling
