@@ -7,7 +7,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.logits import Peaks
-from reference.rows import RowCache
+from reference.row_cache import RowCache
 from reference.tree_rows import TreeRows
 
 

@@ -21,7 +21,7 @@ from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, PlannedTree
 from reference.drafters.checked import Wrapped
 from reference.models import Pair
-from reference.rows import RowCache
+from reference.row_cache import RowCache
 from reference.sampling import Sampling
 from reference.tree_rows import TreeRows
 from reference.uniforms import Uniforms
