@@ -24,8 +24,8 @@ from reference.drafters.static import StaticDrafting
 from reference.meter import Meter
 from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from reference.tree_rows import TreeRows
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.otlp import NSS, Naive

@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Tree
 from spectheory.certify import certify_step
 from spectheory.otlp import RRS

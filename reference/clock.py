@@ -32,8 +32,8 @@ from reference.measuring import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import differences
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from reference.train.corpus import standard_library
 from spectheory import DrawRule, Eagle2, OptTree, Plan, Provenance, Salf, SpecExec, Tree
 from spectheory.core.errors import InputError

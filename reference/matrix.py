@@ -29,8 +29,8 @@ from reference.drafters import PlannedTree, SuffixArray
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.results.calibration import Calibrated, Calibration

@@ -11,8 +11,8 @@ from reference.divergence import Parting, parting
 from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive

@@ -14,8 +14,8 @@ from reference.drafters import PlannedTree
 from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
 

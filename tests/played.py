@@ -150,7 +150,7 @@ def gpu_played() -> Iterator[None]:
             "torch.cuda.synchronize": lambda device=None: None,
             "torch.cuda.get_rng_state": lambda device="cuda": torch.get_rng_state(),
             "torch.cuda.set_rng_state": lambda state, device="cuda": torch.set_rng_state(state),
-            "reference.streams.Generator": PlayedGenerator,
+            "reference.random_streams.Generator": PlayedGenerator,
             "reference.trace.Generator": PlayedGenerator,
         }.items():
             stack.enter_context(mock.patch(name, played))

@@ -11,7 +11,7 @@ from scipy.stats import chi2
 
 from reference.decode import Decoder
 from reference.models import Pair
-from reference.streams import streams
+from reference.random_streams import streams
 from reference.train.pair import new_model
 from tests.conftest import TINY, restless
 

@@ -38,8 +38,8 @@ from reference.drafters import (
     TokenRecycling,
 )
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, otlp, verify
 from spectheory.certify import StepCertificate, Verdict, certify_step
 from spectheory.core.world import Context, Levels, Paths

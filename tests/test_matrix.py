@@ -21,7 +21,7 @@ from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.predictions import conditional
-from reference.streams import streams
+from reference.random_streams import streams
 from reference.train.corpus import standard_library
 from spectheory import otlp
 from spectheory.cli import app

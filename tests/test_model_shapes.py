@@ -33,8 +33,8 @@ from reference.decode import Cycle, Decoder
 from reference.divergence import parting
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.models import Pair, PairError, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive

@@ -11,8 +11,8 @@ from reference.combinations import Combination, combinations, full
 from reference.decode import Decoder
 from reference.drafters import SuffixArray
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from tests.played import gpu
 from tests.test_cli import Run, pair, records, run
 

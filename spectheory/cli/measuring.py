@@ -262,8 +262,8 @@ def _continue(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: f
     from reference.decode import Decoder
     from reference.drafters import PlannedTree
     from reference.measuring import verifier_at
+    from reference.random_streams import streams
     from reference.sampling import Sampling
-    from reference.streams import streams
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
     drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature)

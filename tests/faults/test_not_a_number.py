@@ -23,8 +23,8 @@ from reference.matrix import Matrix, MatrixSettings, Texts
 from reference.measuring import measure
 from reference.models import Pair, load_pair
 from reference.profiling import profile
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from reference.trace import TraceSettings, record
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels
