@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reference import trace
+from reference import tracing
 from reference.combinations import LEFT_OUT, Combination, Drafted, best, combinations
 from reference.decode import Cycle, Decoder
 from reference.divergence import parting
@@ -153,13 +153,13 @@ class Matrix:
     def _traced(self, sampling: Sampling) -> Positional:
         """The traced prompts at a temperature."""
         folder = self.folder / f"trace-{sampling.temperature:g}"
-        settings = trace.TraceSettings(
+        settings = tracing.TraceSettings(
             dataset=self.settings.dataset,
             temperature=sampling.temperature,
             new_tokens=self.settings.new_tokens,
             seed=self.settings.seed,
         )
-        trace.record(self.pair, self.texts.traced, settings, folder)
+        tracing.record_trace(self.pair, self.texts.traced, settings, folder)
         return Positional(folder)
 
     def _decoded(self, combination: Combination, request: int) -> dict[str, Any]:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from reference import trace
+from reference import tracing
 from reference.models import Pair
 from reference.profiling import TOKENS, profile
 from spectheory import Plan
@@ -30,12 +30,12 @@ def measured_plan(
     Rates are counted from where cycles of a first plan start, as every cycle's do. `done` is told the finished
     prompts, then the finished rounds of the profile.
     """
-    settings = trace.TraceSettings(
+    settings = tracing.TraceSettings(
         dataset="prompts before those clocked", temperature=temperature, new_tokens=new_tokens, seed=seed
     )
     with TemporaryDirectory() as name:
         folder = Path(name)
-        trace.record(pair, prompts, settings, folder, done)
+        tracing.record_trace(pair, prompts, settings, folder, done)
         length = len(prompts[0])
         latency = profile(
             pair,
@@ -47,6 +47,6 @@ def measured_plan(
             done=done,
         ).smoothed()
         context = length + new_tokens // 2
-        first = plan(trace.acceptance(folder).smoothed(), latency, max_budget=MAX_BUDGET, context=context)
-        rates = trace.acceptance(folder, policy=first.tree).smoothed()
+        first = plan(tracing.acceptance(folder).smoothed(), latency, max_budget=MAX_BUDGET, context=context)
+        rates = tracing.acceptance(folder, policy=first.tree).smoothed()
         return plan(rates, latency, max_budget=MAX_BUDGET, context=context)

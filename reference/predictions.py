@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 from scipy.stats import t
 
-from reference import trace
+from reference import tracing
 from reference.decode import Cycle
 from reference.host_arrays import fetched
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
@@ -46,7 +46,7 @@ class Positional:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen_by = cache(self._count)
-        self._texts = cache(lambda top: trace.ranks(folder, top=top))
+        self._texts = cache(lambda top: tracing.ranks(folder, top=top))
         self._known: dict[tuple[Shape, DrawRule], tuple[float, float, float]] = {}
 
     def settled(self, shape: Shape, rule: DrawRule) -> tuple[Tree, Acceptance]:
@@ -80,4 +80,4 @@ class Positional:
         return max(1.0, tau - half), tau + half
 
     def _count(self, tree: Tree | None, top: bool) -> Acceptance:
-        return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()
+        return tracing.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()

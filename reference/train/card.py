@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference import trace
+from reference import tracing
 from reference.models import Pair, load_pair
 from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
@@ -71,7 +71,7 @@ def on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, fl
 def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperature: float) -> Acceptance:
     """Rates by rank on the target's continuations of all held-out prompts."""
     prompts = encode_prompts(pair, load_prompts(folder / "held_out.jsonl"), min(PROMPT_TOKENS, recipe.length // 2))
-    settings = trace.TraceSettings(
+    settings = tracing.TraceSettings(
         dataset="held-out prompts",
         temperature=temperature,
         new_tokens=min(NEW_TOKENS, recipe.length // 2),
@@ -79,8 +79,8 @@ def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperatu
         seed=recipe.seed,
     )
     record = work / f"trace-{temperature:g}"
-    trace.record(pair, prompts, settings, record)
-    return trace.acceptance(record)
+    tracing.record_trace(pair, prompts, settings, record)
+    return tracing.acceptance(record)
 
 
 _TEXT = """# The shipped pair

@@ -69,12 +69,12 @@ def _profile(pair: Pair, out: Path, seed: int) -> Latency:
 def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
     """Trace on some held-out prompts, plan, decode others, simulate."""
     import simulate
-    from reference import trace
+    from reference import tracing
     from reference.part_files import ForeignFolderError
     from spectheory.report.page import Run
 
     prompts = prompts_of(pair, None, 0, TRACED + DECODED, PROMPT_TOKENS)
-    traced = trace.TraceSettings(
+    traced = tracing.TraceSettings(
         dataset="shipped held-out prompts",
         temperature=temperature,
         new_tokens=NEW_TOKENS,
@@ -82,15 +82,15 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     )
     with progress("trace") as done:
         try:
-            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
+            tracing.record_trace(pair, prompts[:TRACED], traced, folder / "trace", done)
         except ForeignFolderError:  # an earlier demo, with other models or another seed
             shutil.rmtree(folder / "trace")
-            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
+            tracing.record_trace(pair, prompts[:TRACED], traced, folder / "trace", done)
     latency = _at_temperature(pair, latency, temperature, seed).smoothed()
-    acceptance = trace.acceptance(folder / "trace")
+    acceptance = tracing.acceptance(folder / "trace")
     context = PROMPT_TOKENS + NEW_TOKENS // 2
     first = plan(acceptance.smoothed(), latency, context=context)
-    acceptance = trace.acceptance(folder / "trace", policy=first.tree)
+    acceptance = tracing.acceptance(folder / "trace", policy=first.tree)
     acceptance.save(folder / "acceptance.json")
     chosen = plan(acceptance.smoothed(), latency, context=context)
     chosen.save(folder / "plan.json")

@@ -119,7 +119,7 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Record the rank of the target's token among the draft's candidates, and reduce it to acceptance rates."""
-    from reference import trace as tracing
+    from reference import tracing
     from spectheory.report.terminal import acceptance_table
 
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
@@ -136,7 +136,7 @@ def trace(
             seed=seed,
         )
         with progress("trace") as done:
-            tracing.record(pair, rows, settings, out, done)
+            tracing.record_trace(pair, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")

@@ -25,7 +25,7 @@ from reference.models import Pair, load_pair
 from reference.profiling import profile
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.trace import TraceSettings, record
+from reference.tracing import TraceSettings, record
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS, Naive

@@ -74,7 +74,7 @@ class TraceSettings:
         return {**pair.stamp, **own, "settings": settings}
 
 
-def record(
+def record_trace(
     pair: Pair,
     prompts: list[list[int]],
     settings: TraceSettings,
