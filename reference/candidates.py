@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference import host
+from reference import host_draws
 from reference.host_arrays import Handed, joined
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
@@ -45,7 +45,7 @@ def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Hande
 def largest(values: Handed, k: int) -> tuple[Handed, Handed]:
     """The k <= V largest of each row of (P, V), falling, equal ones by token: tokens (P, k), and values."""
     if isinstance(values, np.ndarray):
-        return host.largest(values, k)
+        return host_draws.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
     return tokens[:, :k], found[:, :k]
 
@@ -69,7 +69,7 @@ def draw_into(tokens: Handed, q: Handed, rng: Uniforms | None, *, apart: bool) -
     """
     assert rng is not None, "drawn drafts need random numbers"
     if isinstance(q, np.ndarray):
-        host.drawn(q, rng.take(tokens.size), apart, tokens)
+        host_draws.drawn(q, rng.take(tokens.size), apart, tokens)
     else:
         tokens[:] = (_apart if apart else _independent)(q, tokens.shape[1], rng)
 

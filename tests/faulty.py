@@ -16,7 +16,7 @@ from torch import Generator
 
 import reference.decode
 import reference.drafters.static
-from reference import host
+from reference import host_draws
 from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, PlannedTree
 from reference.drafters.checked import Wrapped
@@ -198,7 +198,7 @@ def most_probable_drafts() -> Iterator[None]:
     """Drafts are the most probable tokens, verified as draws."""
 
     def top(tokens: np.ndarray, law: np.ndarray, *_: Any, **__: Any) -> None:
-        tokens[:] = host.largest(law, tokens.shape[1])[0]
+        tokens[:] = host_draws.largest(law, tokens.shape[1])[0]
 
     with mock.patch.object(reference.drafters.static, "draw_into", top):
         yield
