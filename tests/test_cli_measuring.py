@@ -13,12 +13,12 @@ import pytest
 import reference.measuring
 import simulate
 import spectheory as st
-from reference import clock as clocking
-from reference.clock import entrants
+from reference import wall_clock as clocking
 from reference.decode import Decoder
 from reference.measuring import measure
 from reference.models import Pair
 from reference.prompts import load_prompts
+from reference.wall_clock import entrants
 from tests.test_cli import Run, pair, records, run
 from tests.test_clock import CORPUS
 

@@ -11,14 +11,14 @@ import pytest
 import torch
 
 import spectheory as st
-from reference import clock as clocking
 from reference import hugging_face
-from reference.clock import ClockSettings, clock, entrants
+from reference import wall_clock as clocking
 from reference.drafters import SuffixArray
 from reference.meter import Meter
 from reference.models import Pair
 from reference.planning_loop import measured_plan
 from reference.sampling import Sampling
+from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory.core.record import RecordError
 from spectheory.report.wallclock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock

@@ -84,9 +84,9 @@ def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
     """The record after each prompt, going on from what `record` holds."""
-    from reference.clock import ClockSettings, entrants
-    from reference.clock import clock as run
     from reference.planning_loop import measured_plan
+    from reference.wall_clock import ClockSettings, entrants
+    from reference.wall_clock import clock as run
 
     traced, decoded = _prompts(pair, work, sizes)
     settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)

@@ -30,8 +30,8 @@ from spectheory.planning.planner import Plan
 from spectheory.results.wall_clock import WallClock
 
 if TYPE_CHECKING:
-    from reference.clock import ClockSettings
     from reference.models import Pair
+    from reference.wall_clock import ClockSettings
 
 
 def clock(
@@ -57,8 +57,8 @@ def clock(
     as_json: Json = False,
 ) -> None:
     """Clock every decoder beside transformers' own on the same prompts; threads are those of OMP_NUM_THREADS."""
-    from reference.clock import ClockSettings, entrants, library
-    from reference.clock import clock as run
+    from reference.wall_clock import ClockSettings, entrants, library
+    from reference.wall_clock import clock as run
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches

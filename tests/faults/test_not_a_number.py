@@ -15,7 +15,6 @@ from torch import Tensor
 
 import spectheory as st
 from reference import hugging_face
-from reference.clock import ClockSettings, clock, entrants
 from reference.decode import Decoder
 from reference.drafters import Checked, Drafter, Drawn, Goose, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.logits import LogitsError, Peaks, fetch, settle
@@ -26,6 +25,7 @@ from reference.profiling import profile
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record
+from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS, Naive
