@@ -72,8 +72,8 @@ def test_decode(
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
     "laws and draws": [
-        (Sampling, "law"),
-        (Sampling, "draft_law"),
+        (Sampling, "distribution"),
+        (Sampling, "draft_distribution"),
         (reference.drafters.static, "draw_into"),
         (reference.drafters.static, "largest"),
         (reference.drafters.dynamic, "largest"),

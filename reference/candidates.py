@@ -7,13 +7,13 @@ import torch
 from torch import Tensor
 
 from reference import host_draws
-from reference.host_arrays import Handed, joined
+from reference.host_arrays import Array, concatenated
 from reference.uniforms import Uniforms
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
 
 
-def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Handed:
+def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Array:
     """(P, k) tokens below P nodes with laws q (P, V), in draw order, as `DrawRule.children` has them.
 
     A law may have fewer tokens than draws: -1 stands at the end of its row then. Tokens lie where the laws do.
@@ -26,8 +26,8 @@ def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Hande
     if rule is DrawRule.HUB and k > 2:
         raise InputError(f"k must be at most 2 for HUB, got {k}")
     if (size := q.shape[1]) < k:
-        found = candidates(q, size, rule, rng)
-        return joined([found, *[found[:, :1] * 0 - 1] * (k - size)], 1)
+        found = child_tokens(q, size, rule, rng)
+        return concatenated([found, *[found[:, :1] * 0 - 1] * (k - size)], 1)
     if rule is DrawRule.TOP_K:
         return _most_probable(q, k)
     if k == 1:
@@ -36,13 +36,13 @@ def candidates(q: Handed, k: int, rule: DrawRule, rng: Uniforms | None) -> Hande
         return _drawn(q, k, rng, apart=True)
     if rule is DrawRule.TOP_K_THEN_ONE:
         head = _most_probable(q, k - 1)
-        return joined([head, _drawn(_without(q, head), 1, rng)], 1)
+        return concatenated([head, _drawn(_without(q, head), 1, rng)], 1)
     first, hub = _drawn(q, 1, rng), largest(q, 1)[0]
     other = _drawn(_without(q, hub), 1, rng)
-    return joined([first, hub + (other - hub) * (first == hub)], 1)
+    return concatenated([first, hub + (other - hub) * (first == hub)], 1)
 
 
-def largest(values: Handed, k: int) -> tuple[Handed, Handed]:
+def largest(values: Array, k: int) -> tuple[Array, Array]:
     """The k <= V largest of each row of (P, V), falling, equal ones by token: tokens (P, k), and values."""
     if isinstance(values, np.ndarray):
         return host_draws.largest(values, k)
@@ -50,22 +50,22 @@ def largest(values: Handed, k: int) -> tuple[Handed, Handed]:
     return tokens[:, :k], found[:, :k]
 
 
-def _most_probable(q: Handed, k: int) -> Handed:
+def _most_probable(q: Array, k: int) -> Array:
     tokens, found = largest(q, k)
     return (tokens + 1) * (found > 0) - 1
 
 
-def _without(q: Handed, tokens: Handed) -> Handed:
+def _without(q: Array, tokens: Array) -> Array:
     """The laws with 0 at some tokens (P, k) of each. A -1 hits the last token, of a law of which nothing is left."""
     rest = q * 1
     rest[np.arange(len(q))[:, None], tokens] = 0
     return rest
 
 
-def draw_into(tokens: Handed, q: Handed, rng: Uniforms | None, *, apart: bool) -> None:
+def draw_into(tokens: Array, q: Array, rng: Uniforms | None, *, apart: bool) -> None:
     """Fill `tokens` (P, k) with draws from laws q (P, V), independent ones or, `apart`, without replacement.
 
-    They lie where the laws do; -1 as in `candidates`, but k <= V.
+    They lie where the laws do; -1 as in `child_tokens`, but k <= V.
     """
     assert rng is not None, "drawn drafts need random numbers"
     if isinstance(q, np.ndarray):
@@ -74,7 +74,7 @@ def draw_into(tokens: Handed, q: Handed, rng: Uniforms | None, *, apart: bool) -
         tokens[:] = (_apart if apart else _independent)(q, tokens.shape[1], rng)
 
 
-def _drawn(q: Handed, k: int, rng: Uniforms | None, *, apart: bool = False) -> Handed:
+def _drawn(q: Array, k: int, rng: Uniforms | None, *, apart: bool = False) -> Array:
     tokens = np.empty((len(q), k), np.int64) if isinstance(q, np.ndarray) else q.new_empty(len(q), k, dtype=torch.int64)
     draw_into(tokens, q, rng, apart=apart)
     return tokens

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from itertools import product
 from zlib import crc32
 
-from reference.compatibility import unfit
+from reference.compatibility import incompatibility
 from reference.drafters import (
     Datastore,
     Drafter,
@@ -20,7 +20,7 @@ from reference.drafters import (
     SuffixArray,
     TokenRecycling,
 )
-from reference.predictions import Shape
+from reference.predictions import TreeFromRates
 from reference.sampling import Sampling
 from spectheory import Acceptance, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.world import Levels, Paths
@@ -54,7 +54,7 @@ class Drafted:
     name: str
     family: str
     drafter: Drafter
-    shape: Shape | None = None
+    shape: TreeFromRates | None = None
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def policies(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> list[Dra
     return [*_static(planned), *_drawn(sampling), *_searches(), *alone]
 
 
-def combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> Iterator[Combination]:
+def lossless_combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> Iterator[Combination]:
     """Every policy with every verifier that is lossless for it."""
     for policy in policies(sampling, planned, corpus):
         for verifier in (Greedy(),) if sampling.greedy else VERIFIERS:
-            if unfit(policy.drafter, verifier, sampling) is None:
+            if incompatibility(policy.drafter, verifier, sampling) is None:
                 yield Combination(policy, verifier, sampling)
 
 

@@ -7,7 +7,7 @@ from reference.sampling import Sampling
 from spectheory.verify import Verifier
 
 
-def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
+def incompatibility(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
     """Why these do not go together; None where they do."""
     rule = drafter.rule(sampling)
     if rule not in verifier.rules:

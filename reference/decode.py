@@ -16,9 +16,9 @@ import torch
 from torch import Generator, Tensor
 
 from reference.cached_model import CachedModel
-from reference.compatibility import unfit
+from reference.compatibility import incompatibility
 from reference.drafters import Drafter
-from reference.host_arrays import Handed, handed
+from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -67,7 +67,7 @@ class Decoder:
     def __post_init__(self) -> None:
         if isinstance(self.verifier, Solver):
             raise InputError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
-        if not self.sampling.greedy and (why := unfit(self.drafter, self.verifier, self.sampling)):
+        if not self.sampling.greedy and (why := incompatibility(self.drafter, self.verifier, self.sampling)):
             raise InputError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
 
     @torch.inference_mode()
@@ -119,26 +119,26 @@ class Cycle(NamedTuple):
     """
 
     draft: Draft
-    p: Laws | None
+    p: TargetDistributions | None
     path: list[int]
     emitted: list[int]
 
 
-class Laws:
+class TargetDistributions:
     """The target's law at each node, computed for the nodes that are asked for."""
 
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
         self.sampling = sampling
-        self.known: dict[int, Handed] = {}
+        self.known: dict[int, Array] = {}
 
     def __len__(self) -> int:
         return len(self.logits)
 
-    def __getitem__(self, node: int) -> Handed:
+    def __getitem__(self, node: int) -> Array:
         """(V,) float32; IndexError behind the last node, so that it can be listed."""
         if node not in self.known:
-            self.known[node] = handed(self.sampling.law(self.logits[node]))
+            self.known[node] = numpy_on_host(self.sampling.distribution(self.logits[node]))
         return self.known[node]
 
 
@@ -160,7 +160,7 @@ class Decoding:
         self.drafting.read(prompt, logits)
         self.peaks = [self.target.peaks, *self.drafting.peaks()]
         settle(*self.peaks)
-        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
+        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.distribution(logits[-1]), rng)
         self.drafting.commit([], [first])
         self.tokens = [first]
         self.ended = first in self.stop_tokens
@@ -184,13 +184,15 @@ class Decoding:
         self.ended = not self.stop_tokens.isdisjoint(emitted)
         return Cycle(draft, p, path, emitted)
 
-    def _verify(self, draft: Draft, tokens: Tensor, logits: Tensor) -> tuple[Draft, Laws | None, list[int], int]:
+    def _verify(
+        self, draft: Draft, tokens: Tensor, logits: Tensor
+    ) -> tuple[Draft, TargetDistributions | None, list[int], int]:
         """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
         if self.sampling.greedy:
-            best = handed(logits).argmax(-1).tolist()
+            best = numpy_on_host(logits).argmax(-1).tolist()
             draft = _on_host(draft, fetch(tokens, self.peaks))
             return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
-        draft, p = _on_host(draft, fetch(tokens, self.peaks)), Laws(logits, self.sampling)
+        draft, p = _on_host(draft, fetch(tokens, self.peaks)), TargetDistributions(logits, self.sampling)
         node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
         path, parent = [], draft.tree.parent
         while node:

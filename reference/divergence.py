@@ -10,7 +10,7 @@ from reference.models import Pair
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """The first position at which two texts differ, and the target's logits of both tokens there."""
 
     position: int
@@ -24,17 +24,17 @@ class Parting:
 
     def __str__(self) -> str:
         return (
-            f"texts part at token {self.position}: {self.tokens[0]} (logit {self.logits[0]:.6f}) and "
+            f"texts diverge at token {self.position}: {self.tokens[0]} (logit {self.logits[0]:.6f}) and "
             f"{self.tokens[1]} (logit {self.logits[1]:.6f}), {self.margin:.1e} apart"
         )
 
 
 @torch.inference_mode()
-def parting(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Parting | None:
+def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
     """Where `one` and `other` part; None where one is the beginning of the other."""
     position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
     if position is None:
         return None
     logits = pair.target(torch.tensor([prompt + one[:position]], device=pair.device)).logits[0, -1].float()
     tokens = (one[position], other[position])
-    return Parting(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))
+    return Divergence(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))

@@ -12,20 +12,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-Handed = Any
-"""`np.ndarray | Tensor`: what `handed` gives, and what is computed of it."""
+Array = Any
+"""`np.ndarray | Tensor`: what `numpy_on_host` gives, and what is computed of it."""
 
 
-def handed(values: Tensor) -> Handed:
+def numpy_on_host(values: Tensor) -> Array:
     """As verifiers take them: on a device as they are, on the host as a NumPy array that shares their memory."""
     return values.numpy() if values.is_cpu else values
 
 
-def fetched(values: Handed) -> np.ndarray:
+def to_host(values: Array) -> np.ndarray:
     """Brought to the host, if they lie elsewhere."""
     return values if isinstance(values, np.ndarray) else values.numpy(force=True)
 
 
-def joined(parts: Sequence[Handed], axis: int = 0) -> Handed:
+def concatenated(parts: Sequence[Array], axis: int = 0) -> Array:
     """One after another along `axis`."""
     return np.concatenate(parts, axis) if isinstance(parts[0], np.ndarray) else torch.cat([*parts], axis)

@@ -22,9 +22,9 @@ import numpy as np
 import pyarrow as pa
 
 from reference import tracing
-from reference.combinations import LEFT_OUT, Combination, Drafted, best, combinations
+from reference.combinations import LEFT_OUT, Combination, Drafted, best, lossless_combinations
 from reference.decode import Cycle, Decoder
-from reference.divergence import parting
+from reference.divergence import first_divergence
 from reference.drafters import PlannedTree, SuffixArray
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
@@ -113,7 +113,9 @@ class Matrix:
         """Every combination at these temperatures, which are traced for it; `done` as for `run`, by temperatures."""
         found, corpus = [], SuffixArray.build(self.texts.stored)
         for i, sampling in enumerate((Sampling(float(t)) for t in temperatures), start=1):
-            found += combinations(sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus)
+            found += lossless_combinations(
+                sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus
+            )
             done(i, len(temperatures))
         return found
 
@@ -177,7 +179,7 @@ class Matrix:
         rngs = streams(pair, self.settings.seed, combination.key, request)
         row["tokens"] = decoder.generate(prompt, self.settings.new_tokens, *rngs, watch=look).tokens
         if combination.sampling.greedy and combination is not PLAIN:
-            where = parting(pair, prompt, self._plain[request], row["tokens"])
+            where = first_divergence(pair, prompt, self._plain[request], row["tokens"])
             row |= {"identical": row["tokens"] == self._plain[request], "margin": where and where.margin}
         return row
 

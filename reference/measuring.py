@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from reference.decode import Decoder, Generation
-from reference.divergence import Parting, parting
+from reference.divergence import Divergence, first_divergence
 from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
@@ -43,11 +43,11 @@ def measure(
     new_tokens: int = 128,
     temperature: float = 0.0,
     seed: int = 0,
-    parted: Callable[[int, Parting], None] = lambda request, parting: None,
+    diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
 ) -> Iterator[Tally]:
     """Decode each prompt with the tree and plainly, in turns, and yield one tally a prompt: add them up.
 
-    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
+    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `diverged` is told
     where they differ and by how little; above it only the clocks are compared. The provenance names the tree, the
     verifier and the number of all requests, by which a sum of some of them is known for a part.
 
@@ -77,8 +77,8 @@ def measure(
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
-        if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
-            parted(request, where)
+        if temperature == 0 and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
+            diverged(request, where)
         yield _tally(reference, text, meter, tree, stamp, greedy=temperature == 0)
 
 

@@ -11,14 +11,14 @@ from scipy.stats import t
 
 from reference import tracing
 from reference.decode import Cycle
-from reference.host_arrays import fetched
+from reference.host_arrays import to_host
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 
 LEAST_TRIALS = 30
 """Visits that a depth of a trace needs, to have rates of its own."""
 
-Shape = Callable[[Acceptance], Tree]
+TreeFromRates = Callable[[Acceptance], Tree]
 """The tree of ranks that a policy drafts where the rates are these."""
 
 
@@ -30,8 +30,8 @@ def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
     if cycle.p is None:
         return float(len(cycle.emitted)), 0.0
     draft = cycle.draft
-    p = [fetched(law).astype(np.float64) for law in cycle.p]
-    q = [None if law is None else fetched(law).astype(np.float64) for law in draft.q]
+    p = [to_host(law).astype(np.float64) for law in cycle.p]
+    q = [None if law is None else to_host(law).astype(np.float64) for law in draft.q]
     exact = Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
     outcome = verifier._outcome(exact, p)
     return float(outcome.block_efficiency), float(outcome.variance)
@@ -47,15 +47,15 @@ class Positional:
         self.folder = folder
         self._seen_by = cache(self._count)
         self._texts = cache(lambda top: tracing.ranks(folder, top=top))
-        self._known: dict[tuple[Shape, DrawRule], tuple[float, float, float]] = {}
+        self._known: dict[tuple[TreeFromRates, DrawRule], tuple[float, float, float]] = {}
 
-    def settled(self, shape: Shape, rule: DrawRule) -> tuple[Tree, Acceptance]:
+    def settled(self, shape: TreeFromRates, rule: DrawRule) -> tuple[Tree, Acceptance]:
         """The tree by the rates at every position, then once more by those that this tree sees, and these rates."""
         top = rule is DrawRule.TOP_K
         seen = self._seen_by(shape(self._seen_by(None, top)), top)
         return shape(seen), seen
 
-    def tau(self, shape: Shape, rule: DrawRule) -> tuple[float, float, float]:
+    def tau(self, shape: TreeFromRates, rule: DrawRule) -> tuple[float, float, float]:
         """Predicted tau and its 95% limits, for children that are drawn by `rule`.
 
         The limits are those of the delete-one jackknife over requests, of this tree: positions of one text are no

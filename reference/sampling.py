@@ -44,7 +44,7 @@ class Sampling:
         """Whether the text is the target's most probable token, one after another."""
         return self.temperature == 0
 
-    def law(self, logits: Tensor) -> Tensor:
+    def distribution(self, logits: Tensor) -> Tensor:
         """(..., V) law of the next token for float32 logits (..., V); not for greedy decoding, which draws nothing."""
         scores = logits if self.temperature == 1 else logits / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
@@ -57,6 +57,6 @@ class Sampling:
         law = torch.zeros_like(law).scatter(-1, order, falling)
         return law / law.sum(-1, keepdim=True)
 
-    def draft_law(self, logits: Tensor) -> Tensor:
+    def draft_distribution(self, logits: Tensor) -> Tensor:
         """(..., V) the draft's law: `law`, or where the text is greedy the plain softmax, which ranks the drafts."""
-        return torch.softmax(logits, dim=-1) if self.greedy else self.law(logits)
+        return torch.softmax(logits, dim=-1) if self.greedy else self.distribution(logits)

@@ -21,8 +21,8 @@ import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from reference.candidates import candidates
-from reference.host_arrays import handed
+from reference.candidates import child_tokens
+from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
@@ -125,9 +125,9 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
         settle(target.peaks, draft.peaks)
-        q = sampling.draft_law(offered)
-        offers = torch.as_tensor(candidates(handed(q), settings.top_k, rule, uniforms))
-        emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
+        q = sampling.draft_distribution(offered)
+        offers = torch.as_tensor(child_tokens(numpy_on_host(q), settings.top_k, rule, uniforms))
+        emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.distribution(wanted), q, offers, rng)
         columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:
             place = {"request_id": first + row, "pos": step, "ctx_len": len(prompts[row]) + step}

@@ -16,7 +16,7 @@ import torch
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
-from reference.divergence import parting
+from reference.divergence import first_divergence
 from reference.drafters import (
     Datastore,
     Drafter,
@@ -236,7 +236,7 @@ def _row(
 
 def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], greedy: bool) -> dict[str, float]:
     text = run.text
-    where = parting(pair, prompt, baseline, text.tokens) if greedy else None
+    where = first_divergence(pair, prompt, baseline, text.tokens) if greedy else None
     fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
     return {
         "tokens": len(text.tokens),

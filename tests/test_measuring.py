@@ -23,7 +23,7 @@ from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
-from reference.train.recipe import Shape
+from reference.train.recipe import LayerSizes
 from spectheory import DrawRule, Tally, Tree, block_efficiency
 from tests.conftest import TINY
 
@@ -238,11 +238,11 @@ def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(torch.optim.AdamW, "step", cut)
     monkeypatch.setattr(loop, "CHECKPOINT_EVERY", 2)
     with pytest.raises(KeyboardInterrupt):
-        loop.fit(model, loss, loop.Schedule(10), tmp_path / "model.pt", "test")
+        loop.fit(model, loss, loop.LearningRates(10), tmp_path / "model.pt", "test")
     assert torch.load(tmp_path / "model.pt")["step"] == 2
 
 
-SMALL = replace(TINY, target=Shape(1, 32, 32), draft=Shape(1, 32, 32), rows=2, length=32, prompts=16)
+SMALL = replace(TINY, target=LayerSizes(1, 32, 32), draft=LayerSizes(1, 32, 32), rows=2, length=32, prompts=16)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ from transformers import (
 
 from reference.cached_model import CachedModel
 from reference.decode import Cycle, Decoder
-from reference.divergence import parting
+from reference.divergence import first_divergence
 from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.models import Pair, PairError, load_pair
 from reference.random_streams import streams
@@ -187,7 +187,7 @@ def test_greedy_texts_part_at_ties_only(
         for drafter in GREEDY:
             text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS).tokens
             assert len(text) == NEW_TOKENS
-            where = parting(pair, prompt, wanted, text)
+            where = first_divergence(pair, prompt, wanted, text)
             texts, identical = texts + 1, identical + (where is None)
             if where is not None:
                 print(f"{drafter!r:.40}: {where}")

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from reference.decode import Decoder
-from reference.divergence import parting
+from reference.divergence import first_divergence
 from reference.drafters import PlannedTree
 from reference.models import SHIPPED, Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
@@ -53,7 +53,7 @@ def test_greedy_text_is_generates(
     for prompt, wanted in zip(prompts, expected, strict=True):
         text = decoder.generate(prompt, NEW_TOKENS).tokens
         assert len(text) == NEW_TOKENS
-        where = parting(pair, prompt, wanted, text)
+        where = first_divergence(pair, prompt, wanted, text)
         if where is not None:
             print(where)
             record_property("tie", str(where))

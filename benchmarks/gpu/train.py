@@ -18,15 +18,15 @@ from reference.models import Pair, load_pair
 from reference.train.card import on_text
 from reference.train.corpus import SourceFile, source_files, standard_library
 from reference.train.pair import train_pair
-from reference.train.recipe import Recipe, Shape
+from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.files import write_whole
 
 RECIPE = Recipe(
     vocab_size=8192,
     length=1024,
     rows=32,
-    target=Shape(layers=12, width=768, hidden=2304),
-    draft=Shape(layers=2, width=384, hidden=1536),
+    target=LayerSizes(layers=12, width=768, hidden=2304),
+    draft=LayerSizes(layers=2, width=384, hidden=1536),
     target_steps=1500,
     draft_steps=2000,
 )
@@ -35,8 +35,8 @@ DRY_RECIPE = Recipe(
     vocab_size=300,
     length=256,
     rows=2,
-    target=Shape(2, 64, 128),
-    draft=Shape(1, 32, 64),
+    target=LayerSizes(2, 64, 128),
+    draft=LayerSizes(1, 32, 64),
     target_steps=12,
     draft_steps=1,
     prompts=8,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from reference.candidates import candidates
+from reference.candidates import child_tokens
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting
-from reference.host_arrays import handed
+from reference.host_arrays import numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -63,10 +63,10 @@ class _DrawnDrafting(PathDrafting):
             if not counts:
                 break
             rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
-            laws = handed(self.sampling.law(self.logits(list(rows))))
+            laws = numpy_on_host(self.sampling.distribution(self.logits(list(rows))))
             if len(rows) < len(counts):
                 laws = laws[[rows[growth.contexts[node]] for node in counts]]
-            drawn = candidates(laws, max(counts.values()), self.policy.rule, rng).tolist()
+            drawn = child_tokens(laws, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
             for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
                 level += growth.hang(node, law, [token for token in tokens[:count] if token >= 0])

@@ -11,7 +11,7 @@ import numpy as np
 from reference.candidates import largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import PathDrafting, TokenPath
-from reference.host_arrays import fetched, handed
+from reference.host_arrays import numpy_on_host, to_host
 from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -63,8 +63,8 @@ class SearchedDrafting(PathDrafting):
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
         """See spectheory.search.DraftModel.expand; below the last node that fits the context nothing is probable."""
-        law = handed(self.sampling.draft_law(self.logits(paths)))
-        tokens, probabilities = map(fetched, largest(law, min(self.search.budget, law.shape[1])))
+        law = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
+        tokens, probabilities = map(to_host, largest(law, min(self.search.budget, law.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
             settle(self.model.peaks)
         if max(map(len, paths)) >= self.room:

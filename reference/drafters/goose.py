@@ -39,7 +39,7 @@ class Rates:
     branch: float = 0.5
 
 
-class Allocation(Protocol):
+class BranchWidths(Protocol):
     """How many branches each spine node gets."""
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
@@ -52,7 +52,7 @@ _harmonic_widths = cache(harmonic_widths)
 
 
 @dataclass(frozen=True)
-class Harmonic(Allocation):
+class Harmonic(BranchWidths):
     """`root_share` of the branches at the root, the others in shares of 1, 1/2, 1/3, ... down the spine.
 
     Source: Goose, Algorithm 1, steps 2 and 3.
@@ -61,20 +61,20 @@ class Harmonic(Allocation):
     root_share: float = 0.5
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See Allocation.widths."""
+        """See BranchWidths.widths."""
         at_root = int(self.root_share * branches) if spine else branches
         return [at_root, *_harmonic_widths(spine, branches - at_root)]
 
 
 @dataclass(frozen=True)
-class Optimal(Allocation):
+class Optimal(BranchWidths):
     """The integer optimum of Eq. 1 for the rates so far. The last spine node counts as if a spine token stood below it.
 
     Source: Goose, Proposition 2, as `spectheory.goose.allocate` repairs it.
     """
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See Allocation.widths."""
+        """See BranchWidths.widths."""
         return allocate(rates.spine, rates.branch, spine + 1, branches).widths
 
 
@@ -128,7 +128,7 @@ class Goose(Drafter):
     top_k: int = 10
     branch_depth: int = 6
     min_score: float = 0.01
-    allocation: Allocation = field(default_factory=Harmonic)
+    allocation: BranchWidths = field(default_factory=Harmonic)
     smoothing: float = 0.3
     ratio_steps: tuple[float, ...] = (0.2, 0.4)
     ratios: tuple[float, ...] = (0.15, 0.3, 0.5)

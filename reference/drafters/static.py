@@ -12,7 +12,7 @@ from torch import Tensor
 from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter
 from reference.drafters.model import ModelDrafting
-from reference.host_arrays import Handed, handed
+from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -68,7 +68,7 @@ class _Level:
     first: int
     plain: bool
     gaps: bool
-    found: Handed
+    found: Array
 
 
 def _laid_out(
@@ -93,7 +93,7 @@ def _laid_out(
             first=first - 1,
             plain=bool(ancestors[np.ix_(nodes, inner[: first + len(nodes)])].all()),
             gaps=rule is DrawRule.NO_REPLACEMENT and depth > 0 and widths[depth - 1] > 1,
-            found=handed(parts[depth + 1].view(len(nodes), width)),
+            found=numpy_on_host(parts[depth + 1].view(len(nodes), width)),
         )
         levels.append(level)
         below = np.flatnonzero(tree.depth == depth + 1)
@@ -118,7 +118,7 @@ class StaticDrafting(ModelDrafting):
         self.rule = rule
         inner = np.unique(self.tree.parent[1:])
         self.memory, self.levels, self.places = _laid_out(self.tree, inner, rule, self.model.device)
-        self.root = handed(self.memory[:1])
+        self.root = numpy_on_host(self.memory[:1])
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
         self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
@@ -148,9 +148,9 @@ class StaticDrafting(ModelDrafting):
         for level in self.levels[:room]:
             logits = self._logits(level)
             if self.sampling.greedy:
-                level.found[:] = largest(handed(logits), level.found.shape[1])[0]
+                level.found[:] = largest(numpy_on_host(logits), level.found.shape[1])[0]
             else:
-                law = handed(self.sampling.law(logits))
+                law = numpy_on_host(self.sampling.distribution(logits))
                 draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
                 if self.rule is DrawRule.IID and not logits.is_cpu:
                     level.found.clamp_min_(0)

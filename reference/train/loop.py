@@ -17,7 +17,7 @@ CHECKPOINT_EVERY = 100
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LearningRates:
     """Steps and learning rates; the rate rises over `warmup`, holds, and falls to zero over the last `decay` share."""
 
     steps: int
@@ -33,7 +33,7 @@ class Schedule:
         return min(1.0, rise, fall)
 
 
-def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
+def _optimizers(model: nn.Module, schedule: LearningRates) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings and norms."""
     if not hasattr(torch.optim, "Muon"):
         raise InputError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
@@ -49,7 +49,7 @@ def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimi
 def fit(
     model: nn.Module,
     loss: Callable[[int], Tensor],
-    schedule: Schedule,
+    schedule: LearningRates,
     checkpoint: Path,
     label: str,
 ) -> None:

@@ -23,8 +23,8 @@ from reference.train.corpus import (
     standard_library,
     train_tokenizer,
 )
-from reference.train.loop import Schedule, fit
-from reference.train.recipe import Recipe, Shape
+from reference.train.loop import LearningRates, fit
+from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
@@ -65,7 +65,7 @@ def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Co
     )
 
 
-def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
+def new_model(shape: LayerSizes, recipe: Recipe) -> LlamaForCausalLM:
     """A Llama model with fresh weights."""
     heads = max(1, shape.width // 32)
     return LlamaForCausalLM(
@@ -105,7 +105,7 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu"
         predicted = logits(model, tokens)[:, :-1].flatten(0, 1)
         return torch.nn.functional.cross_entropy(predicted, tokens[:, 1:].flatten())
 
-    fit(model, loss, Schedule(recipe.target_steps), work / "target.pt", "target")
+    fit(model, loss, LearningRates(recipe.target_steps), work / "target.pt", "target")
     return model
 
 
@@ -131,7 +131,7 @@ def train_draft(
         share = max(0.0, 1 - 2 * step / recipe.draft_steps)
         return 1 - overlap(p, q.exp()) - share * (p * q).sum(-1).mean()
 
-    fit(model, loss, Schedule(recipe.draft_steps), work / "draft.pt", "draft")
+    fit(model, loss, LearningRates(recipe.draft_steps), work / "draft.pt", "draft")
     return model
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Shape:
+class LayerSizes:
     """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
 
     layers: int
@@ -21,8 +21,8 @@ class Recipe:
     vocab_size: int = 2048
     length: int = 1024
     rows: int = 4
-    target: Shape = Shape(layers=18, width=160, hidden=320)
-    draft: Shape = Shape(layers=1, width=160, hidden=768)
+    target: LayerSizes = LayerSizes(layers=18, width=160, hidden=320)
+    draft: LayerSizes = LayerSizes(layers=1, width=160, hidden=768)
     target_steps: int = 1500
     draft_steps: int = 6000
     prompts: int = 160

@@ -244,7 +244,7 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 
     total: Tally | None = None
     with progress("decode") as done:
-        for tally in measure(pair, plan.tree, prompts, **settings, parted=say):
+        for tally in measure(pair, plan.tree, prompts, **settings, diverged=say):
             if total is None:
                 total = replace(
                     tally, provenance=tally.provenance.replace(settings=tally.provenance.settings | {"skip": skip})
