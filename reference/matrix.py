@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 
 from reference import tracing
-from reference.combinations import LEFT_OUT, Combination, Drafted, best, lossless_combinations
+from reference.combinations import LEFT_OUT, Combination, best, lossless_combinations
 from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
-from reference.drafters import PlannedTree, SuffixArray
+from reference.drafters import PlannedTree, SuffixArray, Variant
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
@@ -52,7 +52,7 @@ COLUMNS = pa.schema(
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
 MATRIX = "matrix.parquet"
-PLAIN = Combination(Drafted("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
+PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
@@ -11,15 +10,13 @@ from scipy.stats import t
 
 from reference import tracing
 from reference.decode import Cycle
+from reference.drafters.kind import TreeFromRates
 from reference.host_arrays import to_host
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 
 LEAST_TRIALS = 30
 """Visits that a depth of a trace needs, to have rates of its own."""
-
-TreeFromRates = Callable[[Acceptance], Tree]
-"""The tree of ranks that a policy drafts where the rates are these."""
 
 
 def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:

@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -17,17 +16,8 @@ import torch
 from reference import hugging_face
 from reference.decode import Decoder, Generation
 from reference.divergence import first_divergence
-from reference.drafters import (
-    Datastore,
-    Drafter,
-    Goose,
-    Lookahead,
-    PlannedTree,
-    PromptLookup,
-    Searched,
-    SuffixArray,
-    TokenRecycling,
-)
+from reference.drafters import SuffixArray, Variant, drafters
+from reference.drafters.kind import best_chain
 from reference.measuring import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
@@ -35,15 +25,13 @@ from reference.part_files import differences
 from reference.random_streams import streams
 from reference.sampling import Sampling
 from reference.train.corpus import standard_library
-from spectheory import DrawRule, Eagle2, OptTree, Plan, Provenance, Salf, SpecExec, Tree
+from spectheory import DrawRule, Plan, Provenance
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
 from spectheory.results.wall_clock import SAME, WallClock
 from spectheory.verify import TopDown
 
 WARM_UP_TOKENS = 32
-MODEL_FREE: tuple[Drafter, ...] = (PromptLookup(), TokenRecycling(), Goose(), Lookahead())
-"""Drafters without a draft model, with their default settings; a datastore comes with its corpus."""
 
 
 @dataclass(frozen=True)
@@ -96,7 +84,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
         corpus: of the datastore drafter.
     """
     sampling = Sampling(settings.temperature)
-    chain = max(1, int(np.argmax(plan.by_budget.chain_speedup)))
+    chain = best_chain(plan)
 
     def theirs(name: str, **options: int) -> Entrant:
         def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
@@ -105,50 +93,25 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
         return Entrant(name, "HF", str(options), decode)
 
-    ours = partial(_ours, pair, sampling, settings.seed)
-    found = [
+    ours = [variant for kind in drafters() for variant in kind.clock(plan, corpus)]
+    return [
         theirs("HF plain"),
         theirs(f"HF assisted, {chain}", chain=chain),
         theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
-        ours("plain", "plain", PlannedTree(Tree.chain(0))),
-        ours(f"chain of {chain}", "chain", PlannedTree(Tree.chain(chain)), float(plan.by_budget.chain_speedup[chain])),
+        *(_entrant(pair, sampling, settings.seed, variant) for variant in ours),
     ]
-    if plan.answer == "tree":
-        found.append(ours(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), plan.speedup))
-    found += [ours(name, "dynamic tree", Searched(search)) for name, search in _searches(plan, chain).items()]
-    return found + [ours(type(drafter).__name__, "model-free", drafter) for drafter in (*MODEL_FREE, Datastore(corpus))]
 
 
-def _searches(plan: Plan, chain: int) -> dict[str, Eagle2 | OptTree | SpecExec | Salf]:
-    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
-    tree = plan.tree if plan.tree.budget else Tree.chain(chain)
-    budget, widest = tree.budget, int(tree.rank.max()) + 1
-    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
-    return {
-        "EAGLE-2": Eagle2(top_k=widest, depth=tree.max_depth, budget=budget),
-        "OPT-Tree": OptTree(budget, worth),
-        "SpecExec": SpecExec(budget, batch=budget),
-        "SALF": Salf(budget, worth, batch=widest),
-    }
-
-
-def _ours(
-    pair: Pair,
-    sampling: Sampling,
-    seed: int,
-    name: str,
-    family: str,
-    drafter: Drafter,
-    predicted: float | None = None,
-) -> Entrant:
+def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
     """With a verifier that suits the drafter: sample and match where nothing is drawn, else the one of the traces."""
+    drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
     decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
 
     def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
         return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))
 
-    return Entrant(name, family, f"{drafter} {decoder.verifier}", decode, predicted)
+    return Entrant(variant.name, variant.family, f"{drafter} {decoder.verifier}", decode, variant.predicted)
 
 
 def stamp(

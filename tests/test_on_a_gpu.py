@@ -7,9 +7,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference.combinations import Combination, full, lossless_combinations
+from reference.combinations import Combination, lossless_combinations
 from reference.decode import Decoder
 from reference.drafters import SuffixArray
+from reference.drafters.static import full_tree
 from reference.models import Pair, load_pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -23,7 +24,7 @@ PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
 COMBINATIONS = [
     combination
     for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
-    for combination in lossless_combinations(sampling, full((3, 2, 1)), SuffixArray.build(PROMPTS))
+    for combination in lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))
 ]
 
 

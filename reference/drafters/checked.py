@@ -26,6 +26,11 @@ class Wrapped(Drafter):
         return self.drafter.rule(sampling)
 
     @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return self.drafter.family
+
+    @property
     def chains(self) -> bool:
         """See Drafter.chains."""
         return self.drafter.chains

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind, Variant
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -204,3 +205,15 @@ class DatastoreDrafting(Drafting):
         entries = found.start + np.arange(few) * len(found) // max(few, 1)
         offsets = length + np.arange(min(settings.depth, room))
         return corpus.tokens.take(corpus.order[entries, None].astype(np.int64) + offsets, mode="clip")
+
+
+def _random_corpus(vocab_size: int, texts: int, length: int) -> SuffixArray:
+    return SuffixArray.build(np.random.default_rng(0).integers(vocab_size, size=(texts, length)))
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: [Variant("datastore", "model-free", Datastore(corpus))],
+    clock=lambda plan, corpus: [Variant("Datastore", "model-free", Datastore(corpus))],
+    greedy=lambda: [Datastore(_random_corpus(300, 10, 500), 16, shortest=1)],
+    small=lambda: [Datastore(_random_corpus(4, 4, 60), 6, 3, 4, 1)],
+)

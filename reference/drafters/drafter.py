@@ -44,6 +44,11 @@ class Drafter(ABC):
         """How the children of a node are drawn: what a verifier must be lossless for."""
 
     @property
+    def family(self) -> str:
+        """What its results are grouped with in tables and figures; override it where a draft model is run."""
+        return "model-free"
+
+    @property
     def chains(self) -> bool:
         """Whether every draft is a chain."""
         return False

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from reference.candidates import child_tokens
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.model import PathDrafting
+from reference.drafters.static import PlannedTree, full_tree
 from reference.host_arrays import numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -28,6 +31,11 @@ class Drawn(Drafter):
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         return self.policy.rule
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "drawn tree" if isinstance(self.policy, Levels) else "paths"
 
     @property
     def chains(self) -> bool:
@@ -71,3 +79,32 @@ class _DrawnDrafting(PathDrafting):
             for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
                 level += growth.hang(node, law, [token for token in tokens[:count] if token >= 0])
         return growth.draft()
+
+
+def _in_matrix(sampling: Sampling) -> Iterator[Variant]:
+    """Greedy decoding draws nothing: paths are then planned trees of the same shape."""
+    for name, policy in (
+        ("3 paths of 4", Paths(3, 4)),
+        ("delayed (3, 2, 2)", Paths(3, 2, trunk=2)),
+        ("hub 2x2x2", Levels((2, 2, 2), DrawRule.HUB)),
+        ("top and one 3x2x1", Levels((3, 2, 1), DrawRule.TOP_K_THEN_ONE)),
+    ):
+        counts = policy.counts if isinstance(policy, Levels) else _child_counts(policy)
+        drawn, tree = Drawn(policy), full_tree(counts)
+        if not sampling.greedy:
+            yield Variant(name, drawn.family, drawn, lambda rates, tree=tree: tree)
+        elif isinstance(policy, Paths):
+            yield Variant(name, drawn.family, PlannedTree(tree), lambda rates, tree=tree: tree)
+
+
+def _child_counts(paths: Paths) -> tuple[int, ...]:
+    """Children by depth where no two of the paths coincide."""
+    return (1,) * paths.trunk + (paths.paths,) + (1,) * (paths.length - 1)
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(sampling),
+    clock=lambda plan, corpus: (),
+    greedy=lambda: (),
+    small=lambda: map(Drawn, (Paths(2, 2), Paths(2, 1, trunk=1), *(Levels((2, 1), rule) for rule in DrawRule))),
+)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from reference.candidates import largest
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import MATRIX_BUDGET, DrafterKind, Variant, best_chain
 from reference.drafters.model import PathDrafting, TokenPath
 from reference.host_arrays import numpy_on_host, to_host
 from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule
-from spectheory.search import Drafted, DraftModel
+from spectheory import Draft, DrawRule, Eagle2, OptTree, Plan, Salf, SpecExec, Tree
+from spectheory.search import Drafted, DraftModel, RatesDraft
 
 
 class Search(Protocol):
@@ -45,6 +46,11 @@ class Searched(Drafter):
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         return DrawRule.TOP_K
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "search"
 
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
         """See Drafter.start."""
@@ -78,3 +84,37 @@ class SearchedDrafting(PathDrafting):
         tokens = found.tokens.copy()
         tokens[0] = self.pending[-1]
         return Draft._unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)
+
+
+def _in_matrix() -> Iterator[Variant]:
+    for name, search in (
+        ("OPT-Tree", OptTree(MATRIX_BUDGET, 0.2)),
+        ("EAGLE-2", Eagle2(top_k=4, depth=4, budget=MATRIX_BUDGET)),
+        ("SpecExec", SpecExec(MATRIX_BUDGET, batch=4)),
+        ("SALF", Salf(MATRIX_BUDGET, 0.4, batch=4)),
+    ):
+        yield Variant(
+            name, "search", Searched(search), lambda rates, search=search: search.grow(RatesDraft(rates)).tree
+        )
+
+
+def _on_clock(plan: Plan) -> Iterator[Variant]:
+    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
+    tree = plan.tree if plan.tree.budget else Tree.chain(best_chain(plan))
+    budget, widest = tree.budget, int(tree.rank.max()) + 1
+    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
+    for name, search in (
+        ("EAGLE-2", Eagle2(top_k=widest, depth=tree.max_depth, budget=budget)),
+        ("OPT-Tree", OptTree(budget, worth)),
+        ("SpecExec", SpecExec(budget, batch=budget)),
+        ("SALF", Salf(budget, worth, batch=widest)),
+    ):
+        yield Variant(name, "dynamic tree", Searched(search))
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(),
+    clock=lambda plan, corpus: _on_clock(plan),
+    greedy=lambda: map(Searched, (Eagle2(4, 5, 20), SpecExec(1))),
+    small=lambda: map(Searched, (OptTree(4, 0.2), Eagle2(2, 2, 4), SpecExec(4, 2), Salf(4, 0.4, 2))),
+)

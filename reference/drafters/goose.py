@@ -15,6 +15,7 @@ from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -288,3 +289,11 @@ def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
         share = min(width, ceil(width * score / (max(left, score) or 1) - 1e-9))  # left may be 0 by rounding
         yield max(1, share)
         width, left = width - share, left - score
+
+
+KIND = DrafterKind.of(
+    Goose(),
+    "Goose",
+    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass=False),
+    Goose(budget=6, lengths=(2, 1), max_spine=3, top_k=3, branch_depth=2),
+)

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -158,3 +159,6 @@ class _Trie:
         draws = tuple(tuple(known.values()) for known in self.children)
         tokens = torch.tensor(self.tokens, device=device)
         return Draft._unchecked(Tree(self.parent), tokens, [None] * len(draws), draws, DrawRule.TOP_K)
+
+
+KIND = DrafterKind.of(Lookahead(), "Lookahead", Lookahead(2, 3, 2, prompt=True))

@@ -9,6 +9,7 @@ from functools import cache
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -144,3 +145,6 @@ def chain(root: int, tokens: list[int]) -> Draft:
 def _shape(length: int) -> tuple[Tree, tuple[tuple[int, ...], ...]]:
     """A decoder that meets a tree again has its mask already: the same chain is the same object."""
     return Tree.chain(length), (*((node,) for node in range(1, length + 1)), ())
+
+
+KIND = DrafterKind.of(PromptLookup(), "prompt lookup", PromptLookup((2, 1), 3))

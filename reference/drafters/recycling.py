@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -108,3 +109,6 @@ class RecyclingDrafting(Drafting):
             draft, _ = pruned(draft, (tree.depth <= room).tolist())
         self.drafted = draft.tokens
         return draft
+
+
+KIND = DrafterKind.of(TokenRecycling(), "token recycling", TokenRecycling(Tree.k_ary(2, 2)))

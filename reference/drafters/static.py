@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -11,12 +12,13 @@ from torch import Tensor
 
 from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import DrafterKind, Variant, best_chain
 from reference.drafters.model import ModelDrafting
 from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, DrawRule, Plan, Tree
 from spectheory.core.errors import InputError
 
 
@@ -35,6 +37,11 @@ class PlannedTree(Drafter):
         if sampling.greedy:
             return DrawRule.TOP_K
         return DrawRule.IID if self.tree.is_chain else DrawRule.NO_REPLACEMENT
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "chain" if self.tree.is_chain else "static tree"
 
     @property
     def chains(self) -> bool:
@@ -188,3 +195,40 @@ def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
     tree = Tree([-1, *(number[parent[node]] for node in nodes[1:])])
     draws = tuple(tuple(number[child] for child in draft.draws[node] if child in number) for node in nodes)
     return Draft._unchecked(tree, draft.tokens[nodes], [draft.q[node] for node in nodes], draws, draft.rule), nodes
+
+
+def full_tree(counts: Sequence[int]) -> Tree:
+    """The tree in which every node of depth d has counts[d] children."""
+    ways = [range(count) for count in counts]
+    return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
+
+
+def _in_matrix(planned: Tree) -> Iterator[Variant]:
+    for name, family, tree in (
+        ("chain of 5", "chain", Tree.chain(5)),
+        ("binary tree 2x2x2", "static tree", full_tree((2, 2, 2))),
+        (f"planned tree of {planned.budget}", "static tree", planned),
+    ):
+        yield Variant(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
+
+
+def _on_clock(plan: Plan) -> Iterator[Variant]:
+    """Plain decoding, the plan's best chain, and its tree where it has one."""
+    chain = best_chain(plan)
+    yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
+    yield Variant(
+        f"chain of {chain}",
+        "chain",
+        PlannedTree(Tree.chain(chain)),
+        predicted=float(plan.by_budget.chain_speedup[chain]),
+    )
+    if plan.answer == "tree":
+        yield Variant(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), predicted=plan.speedup)
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(planned),
+    clock=lambda plan, corpus: _on_clock(plan),
+    greedy=lambda: map(PlannedTree, (Tree.chain(0), Tree.chain(1), Tree.chain(4), Tree.k_ary(3, 3))),
+    small=lambda: map(PlannedTree, (Tree.chain(2), Tree.k_ary(2, 2))),
+)
