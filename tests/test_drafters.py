@@ -48,7 +48,8 @@ class ToyDrafting(Drafting):
 
     def grow(self, room, rng):
         tree = Tree.chain(min(room, self.length))
-        return Draft(tree, [self.last] * (tree.budget + 1), [None] * (tree.budget + 1), tree.child_lists, DrawRule.TOP_K)
+        tokens, q = [self.last] * (tree.budget + 1), [None] * (tree.budget + 1)
+        return Draft(tree, tokens, q, tree.child_lists, DrawRule.TOP_K)
 
 longer = ToyDrafter(3)
 '''

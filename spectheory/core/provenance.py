@@ -99,7 +99,11 @@ class Provenance:
     def to_dict(self) -> dict[str, Any]:
         """Plain JSON values; fields that say nothing are left out."""
         values = {name: getattr(self, name) for name in _HINTS}
-        return {name: value for name, value in values.items() if value not in (None, "", (), {}, False)}
+        return {
+            name: value
+            for name, value in values.items()
+            if not (value is None or value is False or value in ("", (), {}))
+        }
 
     def replace(self, **fields: Any) -> Self:
         """The same provenance with other values of these fields."""
