@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -111,6 +112,12 @@ def _forwards(
             model.keep(context, [])
     settle(*(model.peaks for model in models))
     return meter.since(0)
+
+
+def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
+    """The same seconds of forwards, with the overheads of another temperature, measured now."""
+    cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
+    return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)
 
 
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
-from reference.train.corpus import standard_library
 from spectheory.core.errors import InputError
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
@@ -72,7 +72,11 @@ def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) ->
     return rows
 
 
-def training_texts(pair: Pair) -> list[list[int]]:
-    """What the shipped pair was trained on, file by file, as tokens of `pair`: the corpus of a datastore."""
-    files = [file.text for file in standard_library() if not file.is_held_out]
-    return [list(row) for row in pair.tokenizer(files, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
+def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
+    """The files that the shipped pair was trained on, as tokens of `pair`: the corpus of a datastore.
+
+    `folder` leaves out files of other folders of the standard library, as in `email/`.
+    """
+    files = [file for file in standard_library() if not file.is_held_out and file.name.startswith(folder)]
+    texts = [file.text for file in files]
+    return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]  # type: ignore[arg-type]

@@ -22,9 +22,9 @@ from reference.measuring import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import differences
+from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.train.corpus import standard_library
 from spectheory import DrawRule, Plan, Provenance
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
@@ -70,8 +70,7 @@ class ClockSettings:
 
 def library(pair: Pair) -> SuffixArray:
     """The standard library's source without its held-out files, which the shipped pair has learned from as well."""
-    texts = [file.text for file in standard_library() if not file.is_held_out]
-    return SuffixArray.build(pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"])
+    return SuffixArray.build(training_texts(pair))
 
 
 def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:

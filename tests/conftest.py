@@ -7,8 +7,9 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
-from reference.train.corpus import standard_library, train_tokenizer
+from reference.train.corpus import train_tokenizer
 from reference.train.pair import export, new_model
 from reference.train.recipe import LayerSizes, Recipe
 from tests.command_line import plan, run

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from reference.train.corpus import standard_library
+from reference.library_sources import standard_library
 from spectheory.cli import app
 
 Run = Callable[..., tuple[int, str, str]]

@@ -17,12 +17,12 @@ from reference import combinations as data
 from reference.combinations import Combination
 from reference.compatibility import incompatibility
 from reference.decode import Cycle, Decoder
+from reference.library_sources import standard_library
 from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.predictions import conditional
 from reference.random_streams import streams
-from reference.train.corpus import standard_library
 from spectheory import otlp
 from spectheory.cli import app
 from spectheory.otlp import Solver

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,6 +26,7 @@ from reference.train import loop
 from reference.train import pair as training
 from reference.train.recipe import LayerSizes
 from spectheory import DrawRule, Tally, Tree, block_efficiency
+from tests.command_line import Run, refused
 from tests.conftest import TINY
 
 SETTINGS = tracing.TraceSettings(dataset="numbers", top_k=4, new_tokens=40, batch=2)
@@ -248,12 +250,20 @@ SMALL = replace(TINY, target=LayerSizes(1, 32, 32), draft=LayerSizes(1, 32, 32),
 @pytest.fixture
 def little_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """The json package and three held-out files instead of the whole standard library."""
-    from reference.train.corpus import standard_library
+    from reference.library_sources import standard_library
 
     everything = standard_library()
     files = [file for file in everything if file.name.startswith("json/")]
     files += [file for file in everything if file.is_held_out][:3]
     monkeypatch.setattr(training, "standard_library", lambda: files)
+
+
+def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("reference.train")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "reference.train", None)
+    found = run("train", "--out", "pair", "--work", "work")
+    refused(found, "training is not part of the installed package: run `make pair` in a checkout")
 
 
 @pytest.mark.usefixtures("little_corpus")

@@ -31,6 +31,7 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
     }
     assert {f"reference/pair/{role}/model.safetensors" for role in ("target", "draft")} <= names
     assert {"reference/pair/held_out.jsonl", "spectheory/py.typed"} <= names
+    assert not [name for name in names if name.startswith("reference/train")]
 
 
 def test_versions_and_names_agree() -> None:

@@ -15,8 +15,7 @@ from benchmarks.gpu.place import Place
 from benchmarks.gpu.train import DRY_PACKAGE, larger_pair
 from reference.drafters import SuffixArray
 from reference.models import Pair
-from reference.prompts import encode_prompts, load_prompts
-from reference.train.corpus import standard_library
+from reference.prompts import encode_prompts, load_prompts, training_texts
 from spectheory.core.files import write_whole
 from spectheory.results.wall_clock import WallClock
 
@@ -48,7 +47,9 @@ def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float
     pair = larger_pair(work, place, torch.float32)
     traced, decoded = _prompts(pair, work, sizes)
     settings = MatrixSettings("held-out prompts of the larger pair", sizes.new_tokens, seed)
-    matrix = Matrix(work / "matrix", pair, Texts(traced, decoded, _stored(pair, place)), settings)
+    matrix = Matrix(
+        work / "matrix", pair, Texts(traced, decoded, training_texts(pair, DRY_PACKAGE if place.dry else "")), settings
+    )
     every = matrix.combinations(sizes.temperatures)[:: sizes.stride]
     finished: list[Any] = []
     for combination in sorted(every, key=lambda one: one.key):
@@ -67,7 +68,7 @@ def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, 
     """Tokens per second of every decoder, greedy and at temperature 1, in bfloat16; `clock-<temperature>.json`."""
     ends, sizes = time.perf_counter() + seconds, DRY_SIZES if place.dry else Sizes()
     pair = larger_pair(work, place, torch.float32 if place.dry else torch.bfloat16)
-    corpus = SuffixArray.build(_stored(pair, place))
+    corpus = SuffixArray.build(training_texts(pair, DRY_PACKAGE if place.dry else ""))
     for temperature in (0.0, 1.0):
         record = work / f"clock-{temperature:g}.json"
         for longer in _clocked(pair, work, record, sizes, temperature, seed, corpus):
@@ -100,13 +101,6 @@ def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], lis
     texts = load_prompts(work / "pair" / "held_out.jsonl", sizes.traced + sizes.decoded)
     rows = encode_prompts(pair, texts, sizes.prompt_tokens)
     return rows[: sizes.traced], rows[sizes.traced :]
-
-
-def _stored(pair: Pair, place: Place) -> list[list[int]]:
-    """What a datastore drafts from: the part of the standard library that the pair was trained on."""
-    beginning = DRY_PACKAGE if place.dry else ""
-    texts = [file.text for file in standard_library() if not file.is_held_out and file.name.startswith(beginning)]
-    return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -13,16 +13,9 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from reference.library_sources import SourceFile, standard_library
 from reference.train.card import model_card
-from reference.train.corpus import (
-    SEPARATOR,
-    SourceFile,
-    batch,
-    encode,
-    held_out_prompts,
-    standard_library,
-    train_tokenizer,
-)
+from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, train_tokenizer
 from reference.train.loop import LearningRates, fit
 from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.errors import InputError

@@ -276,6 +276,10 @@ def train(
     work: Annotated[Path, typer.Option("--work", help="Folder for checkpoints; an interrupted run continues.")],
 ) -> None:
     """Train the shipped pair from nothing on the standard library's source (about an hour and a half)."""
-    from reference.train.pair import build_pair
-
+    try:
+        from reference.train.pair import build_pair
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("reference.train"):
+            raise
+        raise InputError("training is not part of the installed package: run `make pair` in a checkout") from error
     build_pair(out, work)
