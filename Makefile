@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test lint bench pair claims clean
+.PHONY: setup demo test test-deep lint bench pair claims clean
 
 setup: $(READY)
 
@@ -23,6 +23,9 @@ lint: setup
 
 test: lint
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto
+
+test-deep: lint
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto -m ''
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q

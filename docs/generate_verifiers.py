@@ -27,16 +27,16 @@ rules:
 
 Per node and independent drafts, acceptance never falls along NSS, Naive, SpecInfer, SpecTr, the optimum. Whole trees do
 not inherit the order: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0), q = (1/2, 1/2, 0)
-behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
+after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
 each node only 39/32. `tests/test_orderings.py` holds both.
 
 Worlds are those of `spectheory.certify.strategies`, at least two for each shape, draw rule and vocabulary size. Left
-out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a distribution by design.
+out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy by design.
 """
 
 
 def fields(rule: Any) -> dict[str, str]:
-    """What a docstring says behind `Acceptance:`, `Cost:` and `Source:`."""
+    """What a docstring has after `Acceptance:`, `Cost:` and `Source:`."""
     text = inspect.getdoc(type(rule)) or ""
     found = re.findall(r"^(Acceptance|Cost|Source): (.*?)(?=^\w+:|^$|\Z)", text, re.MULTILINE | re.DOTALL)
     return {name: " ".join(said.split()) for name, said in found}
@@ -51,7 +51,7 @@ def row(rule: Any, cases: int) -> str:
 
 
 def section(rule: Any) -> str:
-    """What its docstring says of one rule."""
+    """Acceptance and source of one rule, from its docstring."""
     said = fields(rule)
     return f"### {type(rule).__name__}\n\n- Acceptance: {said['Acceptance']}\n- Source: {said['Source']}\n"
 

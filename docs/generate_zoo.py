@@ -1,4 +1,4 @@
-"""Write docs/zoo.md: every rule of the zoo, and what the certifier needed to tell it wrong or right.
+"""Write docs/zoo.md: every rule of the zoo, its verdict, and how many drafts or runs the certifier needed.
 
 python docs/generate_zoo.py
 """
@@ -15,12 +15,12 @@ from spectheory.core.files import write_whole
 PAGE = Path(__file__).parent / "zoo.md"
 HEAD = """# The zoo
 
-Rules that a certifier must tell apart, wrong ones as seen in engines and papers, right ones that look wrong. Written by
-`python docs/generate_zoo.py`; the code is in `spectheory/certify/zoo`, and the tests demand every verdict.
+Rules that a certifier must judge correctly: wrong ones as seen in engines and papers, right ones that look wrong.
+Written by `python docs/generate_zoo.py`; the code is in `spectheory/certify/zoo`, and the tests demand every verdict.
 
 ## By enumeration
 
-Worlds and drafts until the smallest counterexample was found, or until all shapes were looked at (80 worlds asked for).
+Worlds and drafts until the smallest counterexample was found, or until all shapes were covered (80 worlds requested).
 A total variation of 0 is a token of probability 0, emitted when a coin is exactly 0.
 
 | rule | what it does | verdict | worlds | drafts | total variation |

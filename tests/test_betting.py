@@ -75,20 +75,21 @@ def richest(joints: list[Joint], emitted: list[np.ndarray], most: int, rng: np.r
     return highest
 
 
-def test_false_alarms_stay_below_alpha() -> None:
-    """1,000 tests of right steps, looked at up to 2,000 runs in each context, and read at three levels.
+@pytest.mark.parametrize("tests", [200, pytest.param(1000, marks=pytest.mark.deep)])
+def test_false_alarms_stay_below_alpha(tests: int) -> None:
+    """Tests of right steps, looked at up to 2,000 runs in each context, and read at three levels.
 
-    More alarms than the bound have probability at most 1e-4 where the level holds (Binomial(1000, alpha)).
+    More alarms than the bound have probability at most 1e-4 where the level holds (Binomial(tests, alpha)).
     """
     rng, highest = np.random.default_rng(5), []
     for joints, emitted in right_rules(rng):
         for joint, distribution in zip(joints, emitted, strict=True):
             np.testing.assert_allclose(joint.extended(distribution)[-1], joint.levels[-1], atol=1e-14)  # right indeed
-        highest += [richest(joints, emitted, 2_000, rng) for _ in range(100)]
+        highest += [richest(joints, emitted, 2_000, rng) for _ in range(tests // 10)]
     alarms = {alpha: int((np.array(highest) >= -math.log(alpha)).sum()) for alpha in (0.01, 0.1, 0.5)}
     print("alarms", alarms)
-    assert len(highest) == 1000
-    assert all(count <= binom.ppf(1 - 1e-4, 1000, alpha) for alpha, count in alarms.items())
+    assert len(highest) == tests
+    assert all(count <= binom.ppf(1 - 1e-4, tests, alpha) for alpha, count in alarms.items())
     assert alarms[0.5] > 0  # wealth does move
 
 

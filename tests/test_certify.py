@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import random
 import re
-import time
+from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import given, settings
 from typer.testing import CliRunner
 
@@ -21,16 +18,43 @@ from spectheory.certify import Verdict, strategies
 from spectheory.certify.testing import assert_lossless
 from spectheory.certify.zoo import SPECIMENS, STEPS, Specimen, StepSpecimen
 from spectheory.cli import app
-from spectheory.core.arrays import residual
 from spectheory.verify import TopDown
+from tests.certified import (
+    casts,
+    draws_forever,
+    invents_a_token,
+    late_step,
+    leaves_the_tree,
+    loops,
+    naive,
+    noisy,
+    own_draws,
+    raises,
+    rarely_wrong,
+    returns_late,
+    spoils_the_draft,
+    torch_draws,
+    wrong_on_one_shape_only,
+)
 
 WRONG = [s for s in SPECIMENS if not s.is_lossless]
 RIGHT = [s for s in SPECIMENS if s.is_lossless]
 
 
+COUNTS = [pytest.param(6, id="small shapes"), pytest.param(None, id="all shapes", marks=pytest.mark.deep)]
+"""How many shapes of each draw rule are grown, the simplest first."""
+
+
+def policies(specimen: Specimen, count: int | None) -> Sequence[st.DrawPolicy]:
+    """Those that the specimen is meant for, or so many shapes of its rules."""
+    rules = getattr(specimen.given, "rules", (st.DrawRule.IID,))
+    return specimen.policies or [shape for rule in rules for shape in strategies.shapes(rule)[:count]]
+
+
+@pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("specimen", WRONG, ids=lambda s: s.name)
-def test_every_wrong_verifier_is_condemned(specimen: Specimen) -> None:
-    certificate = st.certify_verifier(specimen.given, policies=specimen.policies)
+def test_every_wrong_verifier_is_condemned(specimen: Specimen, count: int | None) -> None:
+    certificate = st.certify_verifier(specimen.given, policies=policies(specimen, count))
     assert certificate.verdict is Verdict.LOSSY, certificate.lines()
     found = certificate.counterexample
     assert found
@@ -38,9 +62,10 @@ def test_every_wrong_verifier_is_condemned(specimen: Specimen) -> None:
     assert specimen.about
 
 
+@pytest.mark.parametrize("count", COUNTS)
 @pytest.mark.parametrize("specimen", RIGHT, ids=lambda s: s.name)
-def test_every_right_verifier_is_passed(specimen: Specimen) -> None:
-    certificate = st.certify_verifier(specimen.given, policies=specimen.policies, cases=80)
+def test_every_right_verifier_is_passed(specimen: Specimen, count: int | None) -> None:
+    certificate = st.certify_verifier(specimen.given, policies=policies(specimen, count), cases=80)
     assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
     assert certificate.cases >= 40
 
@@ -66,15 +91,6 @@ def test_the_smallest_counterexample_is_printed_whole() -> None:
     assert again.lines() == certificate.lines()
 
 
-def naive(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right on a single draft, written with functions of NumPy that need float64."""
-    child = draft.draws[0][0]
-    token = draft.tokens[child]
-    if rng.random() < np.exp(np.log(p[0][token]) - np.log(draft.q[0][token])):
-        return child, rng.choice(len(p[child]), p=p[child])
-    return 0, rng.choice(len(p[0]), p=residual(p[0], draft.q[0]))
-
-
 def test_code_that_needs_floats_is_replayed_in_floats() -> None:
     with np.errstate(divide="ignore"):
         certificate = st.certify_verifier(naive, policies=[st.Levels((1,))], cases=60)
@@ -82,37 +98,10 @@ def test_code_that_needs_floats_is_replayed_in_floats() -> None:
     assert certificate.method.endswith("in floating point, to 1e-6")
 
 
-def casts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, in float32 behind the caller's back."""
-    distribution = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
-    return 0, rng.choice(len(distribution), p=distribution.double() / distribution.double().sum())
-
-
-def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, by a rejection loop that may take any number of rounds."""
-    while True:
-        token = rng.integers(len(p[0]))
-        if rng.random() < p[0][token]:
-            return 0, token
-
-
-def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and careless with the draft that it was lent."""
-    draft.q[0][:] = 0
-    return 0, rng.choice(len(p[0]), p=p[0])
-
-
 @pytest.mark.parametrize("verify", [casts, spoils_the_draft])
 def test_right_code_with_habits_is_passed(verify: Any) -> None:
     certificate = st.certify_verifier(verify, cases=60)
     assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
-
-
-def wrong_on_one_shape_only(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Emits token 0 wherever three paths of two tokens were drafted."""
-    if len(draft.draws[0]) == 3 and draft.tree.max_depth == 2:
-        return 0, 0
-    return 0, rng.choice(len(p[0]), p=p[0])
 
 
 def test_every_shape_that_is_called_covered_was_looked_at() -> None:
@@ -124,62 +113,10 @@ def test_every_shape_that_is_called_covered_was_looked_at() -> None:
     assert all(policy.name in covered for policy in strategies.shapes(st.DrawRule.IID))
 
 
-def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    raise KeyError("lost")
-
-
-def returns_late(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    start = time.process_time()
-    while time.process_time() <= start + 2:
-        pass
-    return 0, 0
-
-
-def draws_forever(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Has a branch without end, in which every coin is tails."""
-    while rng.random() < 0.5:
-        pass
-    return 0, 0
-
-
-def no_target(_: Any) -> Any:
-    raise KeyError("no target")
-
-
-BROKEN_STEP = SimpleNamespace(step=lambda *_: [0], target=no_target, vocab_size=2)
-
-
-def leaves_the_tree(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    return 77, 0
-
-
-def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    return 0, len(p[0])
-
-
-def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and drawn from torch's global generator."""
-    return 0, int(torch.multinomial(torch.tensor([float(x) for x in p[0]]), 1))
-
-
-def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and drawn from a generator of its own."""
-    return 0, int(np.random.default_rng().choice(len(p[0]), p=[float(x) for x in p[0]]))
-
-
-def rarely_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Wrong once in ten thousand times, by a coin that no replay sees."""
-    return 0, 0 if random.random() < 1e-4 else rng.choice(len(p[0]), p=p[0])
-
-
-def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    return 0, int(np.argmax(np.asarray(p[0], float) / rng.exponential(size=len(p[0]))))
-
-
 @pytest.mark.parametrize(
     ("verify", "verdict", "message"),
     [
-        (raises, Verdict.UNDECIDED, "raised KeyError in raises, test_certify.py line"),
+        (raises, Verdict.UNDECIDED, "raised KeyError in raises, certified.py line"),
         (returns_late, Verdict.UNDECIDED, "did not return within 2 seconds of processor time"),
         (draws_forever, Verdict.UNDECIDED, "draws more than 10,000 times in one branch"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, not one of the 2 there are"),
@@ -255,25 +192,25 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
     [
         (["spectheory.otlp:Naive", "--cases", "20", "--rule", "iid"], 0, "LOSSLESS"),
         (["spectheory.certify.zoo.nodes:corrects_nothing"], 2, ""),
-        (["tests.test_certify:invents_a_token", "--shape", "1"], 1, "LOSSY"),
-        (["tests.test_certify:raises", "--shape", "1"], 2, "UNDECIDED"),
-        (["tests.test_certify:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
-        (["tests.test_certify:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
+        (["tests.certified:invents_a_token", "--shape", "1"], 1, "LOSSY"),
+        (["tests.certified:raises", "--shape", "1"], 2, "UNDECIDED"),
+        (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
+        (["tests.certified:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
         (
-            ["tests.test_certify:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"],
+            ["tests.certified:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"],
             0,
             "Levels((1,)) by IID",
         ),
         (["spectheory.verify:Block", "--black-box", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED", "--exact"], 2, ""),
-        (["tests.test_certify:naive", "--seconds", "-1"], 2, ""),
-        (["tests.test_certify:BROKEN_STEP"], 2, ""),
+        (["tests.certified:naive", "--seconds", "-1"], 2, ""),
+        (["tests.certified:BROKEN_STEP"], 2, ""),
         (["nonsense"], 2, ""),
-        (["tests.test_certify.py:noisy"], 2, ""),
-        (["tests.test_certify:noisy", "--shape", "0"], 2, ""),
-        (["tests.test_certify:noisy", "--shape", "9,9,9"], 2, ""),
-        (["tests.test_certify:noisy", "--black-box", "--shape", "1", "--shape", "1,1"], 2, ""),
+        (["tests.certified.py:noisy"], 2, ""),
+        (["tests.certified:noisy", "--shape", "0"], 2, ""),
+        (["tests.certified:noisy", "--shape", "9,9,9"], 2, ""),
+        (["tests.certified:noisy", "--black-box", "--shape", "1", "--shape", "1,1"], 2, ""),
     ],
 )
 def test_the_command(arguments: list[str], status: int, said: str, tmp_path: Path) -> None:
@@ -295,13 +232,6 @@ def test_whole_steps_are_told_apart(specimen: StepSpecimen) -> None:
     )
     assert certificate.verdict is (Verdict.WITHIN if specimen.is_lossless else Verdict.LOSSY), certificate.lines()
     assert certificate.samples > 0
-
-
-def late_step(context: Any, rng: Any) -> list[int]:
-    start = time.process_time()
-    while time.process_time() <= start + 0.2:
-        pass
-    return [0]
 
 
 def test_a_step_that_returns_late_is_reported() -> None:

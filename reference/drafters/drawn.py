@@ -77,7 +77,7 @@ class _DrawnDrafting(PathDrafting):
             drawn = child_tokens(laws, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
             for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
-                level += growth.hang(node, law, [token for token in tokens[:count] if token >= 0])
+                level += growth.add(node, law, [token for token in tokens[:count] if token >= 0])
         return growth.draft()
 
 

@@ -1,4 +1,4 @@
-"""Certificates that a verifier, or a whole decoding step, keeps the target's distribution."""
+"""Certificates: whether a verifier, or a whole decoding step, keeps the target's distribution."""
 
 from spectheory.certify.as_step import as_step, markov_world
 from spectheory.certify.certificate import Certificate

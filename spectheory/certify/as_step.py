@@ -14,12 +14,12 @@ from spectheory.verify import TopDown, Verifier
 
 
 def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
-    """`step(context, rng)` for `certify_step`: grow a draft behind the context, verify it, return what is emitted.
+    """`step(context, rng)` for `certify_step`: grow a draft after the context, verify it, return the emitted tokens.
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
         policy: how drafts grow.
-        world: its target is the distribution to hold the step to.
+        world: its target is the distribution that the step must keep.
     """
     draw(np.ones(1), np.random.default_rng())  # compiled here, outside every time limit of a step
     verifier = TopDown(given) if isinstance(given, Solver) else given
@@ -35,7 +35,7 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
 
 
 def markov_world(size: int, seed: int = 0) -> World:
-    """A world of `size` tokens whose distributions, drawn from a flat Dirichlet distribution, depend on the last token
+    """A world of `size` tokens whose distributions are drawn from a flat Dirichlet and depend on the last token
     only.
     """
     rng = np.random.default_rng(seed)

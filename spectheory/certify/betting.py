@@ -1,4 +1,4 @@
-"""Bets against the claim that a decoding step keeps the target's distribution: what is won is evidence, at any time.
+"""Bets against the claim that a decoding step keeps the target's distribution: the wealth won is evidence at any time.
 
 Under the claim the emitted tokens, extended by the target up to `length`, have the target's joint distribution J. A
 payoff f >= 0 on the joint cells with E_J f = 1 is a fair bet; its expectation over the target's extension of what was
@@ -8,7 +8,7 @@ step.
 
 Each bettor starts with 1 and puts all it has on such a payoff, chosen from earlier runs only, so that its wealth is a
 nonnegative martingale from 1; so is an average of bettors. By Ville's inequality a nonnegative martingale from 1 ever
-reaches 1 / alpha with probability at most alpha, whatever the rule for stopping.
+reaches 1 / alpha with probability at most alpha, for any rule for stopping.
 Source: Ville 1939; Ramdas, Grunwald, Vovk, Shafer in arXiv 2210.01948.
 """
 
@@ -79,7 +79,7 @@ class Wager:
         """Log wealth of the bets on single cells: the prefixes of each level, the tokens at each position.
 
         With A a cell, h = P(A | emitted) and a factor r on the odds, a run pays (1 + (r - 1) h) / (1 + (r - 1) J(A)),
-        of mean 1 as E h = J(A). Nothing is learned, so that the counts so far say all.
+        of mean 1 as E h = J(A). Nothing is learned, so that the counts so far determine the wealth.
         """
         size, ends, begun = self.joint.vocab_size, self.joint.by_level(self.ended), self.joint.begun(self.ended)
         for level in range(1, self.joint.length + 1):
@@ -108,9 +108,10 @@ class _Cells:
         self.logs = np.outer(np.log(ODDS), begun) - runs * np.log1p(np.outer(ODDS - 1, distribution))
 
     def extend(self, chances: np.ndarray, counts: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Add the runs that ended too early to tell: `counts` of them have the `chances` (., cells) to hit.
+        """Add the runs that ended before the cells were decided: `counts` of them hit each cell with `chances` (.,
+        cells).
 
-        With `rows`, each row of chances speaks of the cells below one prefix alone.
+        With `rows`, each row of chances is about the cells below one prefix only.
         """
         gain = counts[:, None] * np.log1p((ODDS - 1)[:, None, None] * chances)
         if rows is None:
@@ -124,8 +125,9 @@ class _Cells:
 
 
 def _bold(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Likelihood ratio of the distribution seen so far, with half a run for each possible cell spread by the
-    distribution itself.
+    """Likelihood ratio of the distribution seen so far, smoothed by half a run for each possible cell.
+
+    The half runs are spread over the cells by `distribution` itself.
     """
     spread = np.count_nonzero(distribution) / 2
     return _fair(distribution, (_ratio(distribution, counts) + spread) / (counts.sum() + spread))

@@ -1,4 +1,4 @@
-"""What the exact certifier found: what was covered, and the smallest case against it."""
+"""The exact certificate as a record: its verdict, what was covered, and the smallest counterexample."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Case:
         return max(map(len, self.distributions)) + 1
 
     def lines(self) -> list[str]:
-        """The policy, and p and q in each context; contexts that share both stand in one line."""
+        """The policy, and p and q in each context; contexts that share both are on one line."""
         groups: dict[tuple[str, str], list[Context]] = {}
         for context, (p, q) in self.distributions.items():
             groups.setdefault((shown(p), shown(q)), []).append(context)
@@ -54,7 +54,7 @@ class Counterexample:
     draft: Draft
 
     def lines(self) -> list[str]:
-        """Case, draft, the distribution of the output beside the target's, and their total variation."""
+        """Case, draft, the output's distribution next to the target's, and their total variation."""
         off, at = self.difference, self.draft
         drawn = "; ".join(
             f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d

@@ -1,4 +1,4 @@
-"""A bound on the total variation between the step's distribution and the target's that holds at all looks at once."""
+"""An upper bound on the total variation between a step's distribution and the target's, valid at all looks at once."""
 
 from __future__ import annotations
 
@@ -17,8 +17,9 @@ def look_times(most: int) -> list[int]:
 
 
 def variation_bound(seen: float, runs: int, looks: int, alpha: float) -> float:
-    """Upper bound on the total variation from the target's joint distribution J, wrong at any look with probability <=
-    alpha.
+    """Upper bound on the total variation from the target's joint distribution J.
+
+    The probability that it is wrong at any look is at most alpha.
 
     Theorem. Let Y_1, ..., Y_n be independent distributions on the joint cells with E Y_i = P: Y_i is the distribution
     of a run once the target has extended what it emitted. Put T = TV(mean of the Y_i, J), `seen`. T is convex in that

@@ -1,4 +1,4 @@
-"""The exact certificate: all drafts of small worlds, the joint distribution of the output, equality."""
+"""The exact certifier: it sums over all drafts of small worlds and compares with the target by equality."""
 
 from __future__ import annotations
 
@@ -27,9 +27,7 @@ from spectheory.core.world import DrawPolicy
 MOST_DRAFTS = 256
 """Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
 ROUNDED = 1e-6
-"""Total variation up to which numbers count as rounded: distributions of small fractions are off by more, or not at
-all.
-"""
+"""Total variation up to which numbers count as rounded: a lossy rule on small fractions is off by more."""
 REPEATS = 5
 """Comparisons of one world that must agree, before code that draws is believed to draw through its rng alone."""
 MOST_DRAFTS_ASKED = 20_000
@@ -157,7 +155,7 @@ class _Hunt:
         for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, self.arithmetic).output != difference.output:
                 raise ReplayError(
-                    "on the same draws it decides otherwise: it has a random source or a state of its own"
+                    "on the same draws it returned another result: it has a random source or a state of its own"
                 )
         return difference
 

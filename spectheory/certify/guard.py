@@ -1,4 +1,4 @@
-"""Calls of the code under test: a time limit, and no way to end the process that certifies it.
+"""Guarded calls of the code under test: with a time limit, and unable to end the process that certifies it.
 
 A library cannot interrupt a call: the time limit is checked when the call returns. A process that runs nothing but the
 certification, as the command starts one, can be ended: see `end_process_when_late`.
@@ -46,7 +46,7 @@ def end_process_when_late() -> None:
 
 
 def how_late(number: int, seconds: float) -> str | None:
-    """The limit that the signal `number` stands for, in words; None for any other signal."""
+    """The limit whose signal is `number`, in words; None for any other signal."""
     if number == getattr(signal, "SIGPROF", None):
         return f"{seconds:g} seconds of processor time"
     return f"{IDLE * seconds:g} seconds by the clock" if number == getattr(signal, "SIGALRM", None) else None
@@ -54,7 +54,7 @@ def how_late(number: int, seconds: float) -> str | None:
 
 @contextmanager
 def ends_are_errors() -> Iterator[None]:
-    """Whatever the code under test raises is an `Exception`: only an interruption from the keyboard passes.
+    """Turn everything that the code under test raises into an `Exception`, except an interruption from the keyboard.
 
     Raises:
         CodeEndedError: it raised SystemExit, or another exception that `except Exception` does not catch.

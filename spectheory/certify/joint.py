@@ -1,6 +1,4 @@
-"""The target's distribution of its next few tokens, over every prefix of them, and what an emitted prefix says of
-it.
-"""
+"""The joint distribution of the target's next few tokens, and expectations given an emitted prefix of them."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ class Joint:
 
     @classmethod
     def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
-        """The distribution after `context`, from the target's next-token distributions, each brought to a sum of
-        exactly 1.
+        """The joint distribution after `context`; each of the target's distributions is divided by its sum.
 
         Raises:
             InputError: what the target returns is not a distribution, or not one on `vocab_size` tokens.
@@ -62,7 +59,7 @@ class Joint:
         return self.offsets[-1]
 
     def tokens(self, node: int) -> Context:
-        """The prefix that a node stands for."""
+        """The prefix with the number `node`."""
         level = next(level for level in range(1, self.length + 1) if node < self.offsets[level + 1])
         code, found = node - self.offsets[level], []
         for _ in range(level):
@@ -71,7 +68,7 @@ class Joint:
         return tuple(reversed(found))
 
     def by_level(self, values: np.ndarray) -> list[np.ndarray]:
-        """(nodes,) values as one view a level; entry 0 stands for the empty prefix, which is no node, and is 0."""
+        """(nodes,) values as one view a level; entry 0 is that of the empty prefix, which is not a node: 0."""
         cuts = self.offsets[1:]
         return [np.zeros(1), *(values[start:stop] for start, stop in itertools.pairwise(cuts))]
 
@@ -111,9 +108,7 @@ class Joint:
         return np.concatenate(folded)
 
     def below(self, level: int, rows: np.ndarray, deeper: int) -> np.ndarray:
-        """(rows, V^(deeper - level)) distribution of the tokens up to level `deeper`, given prefixes `rows` of level
-        `level`.
-        """
+        """(rows, V^(deeper - level)) distribution of the tokens up to `deeper`, given prefixes `rows` of `level`."""
         distribution = np.ones((len(rows), 1))
         codes = rows[:, None]
         for m in range(level, deeper):

@@ -55,8 +55,7 @@ class Difference:
 def compare(
     distribution_of: DistributionOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
 ) -> Difference:
-    """Sum the distribution over all drafts of `policy` in `world`, extend it to `length` tokens, set it beside the
-    target's.
+    """The output's distribution over all drafts of `policy` in `world`, extended to `length` tokens, and the target's.
 
     `arithmetic` maps the world's distributions to the arrays that the distribution is evaluated on; probabilities of
     drafts stay exact.
@@ -101,7 +100,7 @@ def target_distribution(world: World, length: int) -> dict[Context, Any]:
 
 
 def _probability(world: World, text: Context, given: int = 0) -> Any:
-    """Target's probability of the tokens of `text` behind the first `given`."""
+    """Target's probability of the tokens of `text` after the first `given`."""
     chance: Any = 1
     for i in range(given, len(text)):
         chance = chance * world.p(text[:i])[text[i]]

@@ -1,7 +1,8 @@
-"""A process of its own for the code under test: it cannot end the command, or pass for a verdict by ending itself.
+"""The child process in which the command runs the code under test, and the messages between the two.
 
-The child hands over one JSON object a line: progress, then the answer or an error. What it does without having handed
-over one of these whole is an error, whatever the status with which it ends.
+Code that ends its process cannot end the command, nor can its exit status pass for a verdict. The child sends one JSON
+object a line: progress, then the answer or an error. A child that ends without a complete answer or error has failed,
+with any exit status.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ START = (
 )
 """The child's program. An interruption from the keyboard reaches the parent, which ends the child."""
 PATIENCE = 10
-"""Seconds that the child has to end itself once it has handed over an answer, or can do so no more."""
+"""Seconds that the child has to end after it has sent an answer, or can no longer send one."""
 
 
 def answer_of_child(request: Request, report: Report) -> dict[str, Any]:
@@ -89,7 +90,7 @@ def _without_verdict(status: int | None, seconds: float) -> str:
 
 
 def child(request: str) -> None:
-    """Carry out a request, and hand over the answer on standard output; what the code prints goes to standard error."""
+    """Carry out a request, and send the answer on standard output; what the code prints goes to standard error."""
     send = _channel()
     end_process_when_late()
     try:

@@ -1,4 +1,4 @@
-"""What the command asks for, and how it is carried out: load the object, enumerate, or sample whole steps."""
+"""The request of `spectheory certify`: load the object, then enumerate, or sample whole steps."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ CONTEXTS = ((), (1,), (2,))
 MARKOV_TOKENS = 5
 
 Report = Callable[[dict[str, Any]], None]
-"""Called with {"worlds": done} or {"runs": done} on the way, and {"note": line} where something is to be said."""
+"""Called with {"worlds": done} or {"runs": done} on the way, and with {"note": line} for a remark to the user."""
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Request:
         """The verdict's name, the lines and the JSON values of the certificate, and the page where one is wanted.
 
         Raises:
-            InputError: the object cannot be loaded, or not be certified as asked.
+            InputError: the object cannot be loaded, or cannot be certified in the requested way.
         """
         certificate = self._certificate(report)
         page = None

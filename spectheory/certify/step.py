@@ -1,4 +1,4 @@
-"""Run a decoding step as a black box until it is found wrong, or near enough to the target, or time is up."""
+"""The sequential test of a decoding step: it runs until the step is found wrong, near enough, or runs are used up."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def certify_step(
     """Whether a whole decoding step, its drafter's own chance included, emits tokens by the target's distribution.
 
     The claim tested: the first `length` tokens, those emitted extended by the target, have the target's joint
-    distribution in each context, whatever happened before. LOSSY when the wealth won by betting against it reaches 1 /
+    distribution in each context, given any past. LOSSY when the wealth won by betting against it reaches 1 /
     alpha, which it does for a right step with probability at most alpha (see `betting`); WITHIN when the total
     variation is bounded below `tv` in every context, which happens for a step that is `tv` or more away with
     probability at most alpha, its runs being independent (see `confidence`); UNDECIDED when `max_samples` do not settle
@@ -51,7 +51,7 @@ def certify_step(
     Args:
         step: (context, rng) -> the tokens that one step emits, 1 or more; those beyond `length` are not looked at. It
             may ignore `rng`, a generator for the whole test, and draw by its own means, as long as runs differ.
-        target: context -> (V,) distribution of the next token. It is asked for every prefix shorter than `length`.
+        target: context -> (V,) distribution of the next token. It is called with every prefix shorter than `length`.
         subject: how the step is called in the certificate.
         contexts: tuples of tokens to test after, in turn.
         length: number of tokens whose joint distribution is compared: one more than the drafted depth shows every bonus
@@ -132,7 +132,7 @@ class _Course:
 
     @property
     def verdict(self) -> Verdict:
-        """As things stand."""
+        """The verdict on the runs so far."""
         if self.path[-1][1] >= -math.log(self.alpha):
             return Verdict.LOSSY
         return Verdict.WITHIN if self.bound < self.tv and not self.failure else Verdict.UNDECIDED
@@ -143,7 +143,7 @@ class _Course:
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
     def worst(self) -> Cell | None:
-        """The cell that speaks loudest against the step, over all contexts."""
+        """The cell with the strongest evidence against the step, over all contexts."""
         found = [trial.worst() for trial in self.trials if trial.runs]
         return max(found, key=lambda pair: pair[0])[1] if found else None
 

@@ -1,4 +1,4 @@
-"""What the sequential test of a decoding step found."""
+"""The certificate of the sequential test of a decoding step, as a record."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class StepCertificate:
         tv_bound: the total variation is below this in every context, at level alpha; 1 before the first look.
         tv_seen: largest total variation of the observed distribution in a context; above the truth by chance on
             average.
-        worst: the cell that speaks loudest against the step, None before the first run.
+        worst: the cell with the strongest evidence against the step, None before the first run.
         path: (samples, log wealth) at each look.
         counts: runs in each context.
-        seed: of the generator handed to the step.
+        seed: of the generator that the step draws from.
         needed: about how many samples would bring the bound below `tv`, were the step right; None where one was found
             wrong or passed, or nothing was seen.
-        failure: what the step did wrong that is no token at all, or which token does not exist.
+        failure: what the step did wrong other than its choice of tokens, or which token does not exist.
     """
 
     subject: str

@@ -20,9 +20,7 @@ from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 
 
 def distributions(size: int, largest_weight: int = 4) -> hs.SearchStrategy[Vector]:
-    """Distributions on `size` tokens with weights 0..largest_weight over their sum: zeros and one-hot distributions
-    among them.
-    """
+    """Distributions on `size` tokens with weights 0..largest_weight over their sum; some have zeros or are one-hot."""
     weights = hs.lists(hs.integers(0, largest_weight), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
 
@@ -48,7 +46,7 @@ def tables(draw: hs.DrawFn, size: int, depth: int) -> dict[Context, tuple[Vector
 
 
 def worlds(size: int, depth: int) -> hs.SearchStrategy[World]:
-    """Worlds of `size` tokens whose distributions are drawn anew for each context of up to `depth` tokens."""
+    """Worlds of `size` tokens whose distributions are drawn for each context of up to `depth` tokens."""
     return tables(size, depth).map(World.table)
 
 

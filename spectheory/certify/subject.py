@@ -1,4 +1,4 @@
-"""What can be certified: a node solver, a verifier that is a distribution, or a function that draws."""
+"""Everything that can be certified as one thing: a node solver, a verifier, or a function that draws."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Subject:
         name: how it is called in reports.
         rules: the draw rules it is to be lossless for.
         distribution_of: see `DistributionOf`.
-        states_distribution: it states its distribution; otherwise its draws are replayed.
+        states_distribution: its distribution is computed; otherwise its draws are replayed.
     """
 
     name: str

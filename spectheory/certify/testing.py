@@ -1,4 +1,4 @@
-"""For the test suites of people who write verifiers."""
+"""`assert_lossless`, for the test suites of people who write verifiers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One context of the test of a decoding step: the runs in it, and what they say."""
+"""One context of the test of a decoding step: its runs, the bets on them, and its worst cell."""
 
 from __future__ import annotations
 

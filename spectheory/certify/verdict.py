@@ -1,4 +1,4 @@
-"""What a certificate can say."""
+"""The verdicts of certificates, and their exit statuses."""
 
 from __future__ import annotations
 

@@ -17,7 +17,10 @@ if TYPE_CHECKING:
     from spectheory.certify.request import Request
 
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
-_OBJECT = "A solver, a verifier, a function verify(draft, p, rng), or an object with step, target and vocab_size."
+_OBJECT = (
+    "A solver, a verifier, a function verify(draft, p, rng), or an object with step, target and vocab_size; or the "
+    "class name of a registered solver or verifier, such as Traversal."
+)
 _RULE = f"Draw rule to hold it to, one of {_RULE_NAMES}; may be repeated. Default: its own `rules`, else IID."
 _SHAPE = "Draws at each depth, such as 2,1; may be repeated. Default: all small shapes."
 

@@ -1,4 +1,4 @@
-"""The few operations on distributions that hold alike for float64 arrays, object arrays of Fraction, and torch tensors.
+"""The few operations on distributions that float64 arrays, object arrays of Fraction and torch tensors share.
 
 Each is written with arithmetic, comparisons and methods that all three share, so that no number system is named and
 nothing is read back from a device.
@@ -15,13 +15,11 @@ Vector = Any
 """A distribution on the vocabulary, shape (V,): float64, object array of Fraction, or torch tensor."""
 
 SUM_TOLERANCE = 1e-5
-"""How far the sum of a floating-point distribution may be from 1: float32 softmax over a large vocabulary stays well
-inside.
-"""
+"""How far the sum of a floating-point distribution may be from 1; float32 softmax over a large vocabulary is nearer."""
 
 
 def check_distribution(name: str, distribution: Vector) -> None:
-    """Refuse what is not a distribution on a vocabulary.
+    """Refuse an array that is not a distribution on a vocabulary.
 
     Raises:
         InputError: not one-dimensional, an entry that is negative or NaN, or a sum that is not 1 (exactly, for
@@ -42,19 +40,17 @@ def check_tokens(drafts: Iterable[int], q: Vector) -> None:
     """Refuse drafts that are empty, outside the vocabulary, or that q never draws.
 
     Raises:
-        InputError: as said, naming the token.
+        InputError: it names the token.
     """
     tokens = list(drafts)
     if not tokens:
-        raise InputError(
-            "drafts must name at least one token, got none: at a leaf the emitted token has distribution p"
-        )
+        raise InputError("drafts must name at least one token, got none: at a leaf the emitted token is drawn from p")
     for token in tokens:
         if not 0 <= token < len(q):
             raise InputError(f"drafts must be tokens between 0 and {len(q) - 1}, got {token}")
         if not q[token] > 0:
             raise InputError(
-                f"drafts contain token {token}, which q gives probability 0: q must be the distribution drawn from"
+                f"drafts contain token {token}, which q gives probability 0: q must be the distribution of the draws"
             )
 
 

@@ -1,7 +1,7 @@
 """Random choices of a program: drawn from a generator, or played over every branch with exact probabilities.
 
-`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. The `rng` it hands
-over is a `Replay`, which has the methods of `numpy.random.Generator` whose outcomes can be counted; a uniform number
+`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. The `rng` it passes
+is a `Replay`, which has the methods of `numpy.random.Generator` whose outcomes can be counted; a uniform number
 is a symbol that is settled only as far as the comparisons it takes part in.
 """
 
@@ -25,7 +25,7 @@ COMPILED = np.dtype(np.float32), np.dtype(np.float64)
 NUMPY_TOLERANCE = 1.5e-8
 """How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
 MOST_OUTCOMES = 10_000
-"""Outcomes of one draw; a seed for another generator has more, and what comes of it cannot be enumerated."""
+"""Outcomes of one draw; a seed for another generator has more, and its results cannot be enumerated."""
 MOST_DRAWS = 10_000
 """Draws of one branch: a loop that may reject any number of times would have a branch without end."""
 
@@ -39,8 +39,9 @@ class ReplayError(Exception):
 
 
 def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
-    """A token of `distribution` (V,), or of (distribution - less)+, which need not be normalised; of `otherwise` where
-    that is 0.
+    """Draw a token from `distribution` (V,), or from (distribution - less)+; from `otherwise` where that is all 0.
+
+    They need not be normalised.
 
     From a `numpy.random.Generator` or a `Replay`. A uniform number is at most 1 - 2**-53, so that its product with the
     sum of the distribution rounds to less than that sum, unless that is subnormal.
@@ -65,7 +66,7 @@ def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwis
 
 
 def _fetched(distribution: Any) -> np.ndarray:
-    """On the host in float64. The numbers of a list may each lie on a device."""
+    """The distribution on the host, in float64; a list may hold numbers that are each on a device."""
     if isinstance(distribution, np.ndarray):
         return distribution.astype(np.float64)
     return np.asarray(distribution.cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)], np.float64)
@@ -110,7 +111,7 @@ def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> I
     point numbers does return 0.
 
     Raises:
-        ReplayError: the program has more than `most` branches, decides otherwise on the same draws, or uses a draw
+        ReplayError: the program has more than `most` branches, returns another result on the same draws, or uses a draw
             that `Replay` does not offer.
     """
     script: list[Fork] = []
@@ -145,7 +146,9 @@ class Replay:
             raise ReplayError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
-            raise ReplayError("the program decides otherwise on the same draws: it has a random source of its own")
+            raise ReplayError(
+                "the program returned another result on the same draws: it has a random source of its own"
+            )
         self.trail.append((chosen, possible))
         self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
         return chosen

@@ -1,4 +1,4 @@
-"""A draft: a tree with tokens, the draft's distributions, and how and in which order its children were drawn."""
+"""A draft: a tree with tokens, the draft's distributions, and how and in which order children were drawn."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class DrawRule(Enum):
     NO_REPLACEMENT = "draws without replacement, in draw order"
     TOP_K = "the k tokens of highest probability, in that order"
     TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
-    HUB = "one draw; beside it the most probable token, or one draw from the others where it was that"
+    HUB = "one draw and the most probable token; where the draw was that token, one draw from the others instead"
 
     def __repr__(self) -> str:
         return str(self)
@@ -79,8 +79,8 @@ class Draft:
         rule: how they were drawn.
 
     Raises:
-        InputError: shapes disagree, `draws` does not name exactly the children of each node, or siblings of one token
-            that the rule puts into one node are two.
+        InputError: shapes disagree, `draws` does not name exactly the children of each node, or two siblings have
+            one token where the rule puts equal tokens into one node.
     """
 
     tree: Tree
@@ -110,11 +110,11 @@ class Draft:
                     "repeated in draws (or use DrawRule.IID_APART)"
                 )
         if self.rule is not DrawRule.IID and any(len(set(drawn)) < len(drawn) for drawn in self.draws):
-            raise InputError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
+            raise InputError(f"draws repeat a child, which {self.rule} never does: use DrawRule.IID")
 
     @classmethod
     def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
-        """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
+        """`Draft(...)`, unchecked, for code that builds drafts by the thousand and cannot build wrong ones."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
         return draft
@@ -129,7 +129,7 @@ class Draft:
         return [int(self.tokens[child]) for child in self.draws[node]]
 
     def context(self, node: int) -> tuple[int, ...]:
-        """The drafted tokens on the way from the root to `node`, both ends as they are: () for the root."""
+        """The drafted tokens on the path to `node`, its own included; () for the root."""
         path: list[int] = []
         while node:
             path.append(int(self.tokens[node]))

@@ -1,4 +1,4 @@
-"""A draft tree is one parent array; everything else is derived from it."""
+"""`Tree`, a draft tree: one parent array, from which depths, ranks, children, masks and paths are derived."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Tree:
 
     @classmethod
     def _unchecked(cls, parent: Sequence[int]) -> Tree:
-        """For code that builds trees by the thousand and cannot build wrong ones: the same, without a look at it."""
+        """`Tree(parent)`, unchecked, for code that builds trees by the thousand and cannot build wrong ones."""
         tree = object.__new__(cls)
         tree.parent = np.array(parent, np.int32)
         tree.parent.setflags(write=False)
@@ -77,7 +77,7 @@ class Tree:
         """The tree whose nodes are `paths` of child ranks, root excluded; nodes are put in order (length, path).
 
         Raises:
-            InputError: a path is empty, stands twice, lacks its prefix, or lacks the sibling of the rank before it.
+            InputError: a path is empty, is given twice, lacks its prefix, or lacks the sibling of the rank before it.
         """
         rows = sorted((tuple(int(rank) for rank in path) for path in paths), key=lambda path: (len(path), path))
         index: dict[tuple[int, ...], int] = {(): 0}
@@ -153,7 +153,7 @@ class Tree:
         return self.max_depth == self.budget
 
     def ancestor_mask(self) -> np.ndarray:
-        """(budget + 1, budget + 1) bool; [u, v] says that v is u or an ancestor of u: the tree attention mask."""
+        """(budget + 1, budget + 1) bool; [u, v] is true where v is u or an ancestor of u: the tree attention mask."""
         mask = np.eye(len(self.parent), dtype=bool)
         for node, parent in enumerate(self.parent[1:].tolist(), start=1):
             mask[node] |= mask[parent]

@@ -1,4 +1,4 @@
-"""Worlds small enough to write down, and policies that draft in them."""
+"""Worlds (target and draft given as functions of the context) and policies that draw drafts in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
 Context = tuple[int, ...]
-"""Tokens behind the last committed one, oldest first; () right after it."""
+"""Tokens after the last committed one, oldest first; () right after it."""
 
 
 @dataclass(frozen=True)
@@ -37,16 +37,14 @@ class World:
 
     @classmethod
     def markov(cls, p: Any, q: Any, start: int = 0) -> World:
-        """Distributions p[token], q[token] that depend on the last token only; `start` is the last committed one. (V,
-        V).
+        """Distributions p[token], q[token], each of shape (V, V), of the last token only; `start` is the committed
+        one.
         """
         return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
 
     @classmethod
     def table(cls, distributions: Mapping[Context, tuple[Vector, Vector]]) -> World:
-        """Distributions (p, q) written down for each context; those for () serve where a context is not in the
-        table.
-        """
+        """Distributions (p, q) listed for each context; those for () also hold for a context that is not listed."""
         return cls(
             lambda context: distributions.get(context, distributions[()])[0],
             lambda context: distributions.get(context, distributions[()])[1],
@@ -58,7 +56,7 @@ class World:
 
 
 class DrawPolicy(ABC):
-    """How a draft tree grows. Subclasses say how many draws a node of given depth and multiplicity gets."""
+    """How a draft tree grows. Subclasses return how many draws a node of given depth and multiplicity gets."""
 
     rule: DrawRule
 
@@ -77,7 +75,7 @@ class DrawPolicy(ABC):
         for node, _ in enumerate(growth.tokens):  # grows while it is read
             distribution = world.q(growth.contexts[node])
             count = self.draws(growth.depth(node), growth.hits[node])
-            growth.hang(node, distribution, self.rule.children(distribution, count, rng) if count else [])
+            growth.add(node, distribution, self.rule.children(distribution, count, rng) if count else [])
         return growth.draft()
 
 
@@ -102,7 +100,7 @@ class Growth:
         """Edges from the root to `node`."""
         return len(self.contexts[node])
 
-    def hang(self, node: int, distribution: Vector, drawn: Sequence[int]) -> list[int]:
+    def add(self, node: int, distribution: Vector, drawn: Sequence[int]) -> list[int]:
         """Put the tokens drawn from `distribution` below `node`, in draw order; the nodes that are new."""
         first = len(self.tokens)
         known: dict[int, int] = {}
@@ -123,7 +121,7 @@ class Growth:
         return list(range(first, len(self.tokens)))
 
     def draft(self) -> Draft:
-        """All of it. Leaves have the distribution that they were given, or None."""
+        """The whole draft. A leaf has the distribution that it was given, or None."""
         tree, tokens = Tree._unchecked(self._parent), np.array(self.tokens)
         return Draft._unchecked(tree, tokens, self._distributions, tuple(self._draws), self.rule)
 

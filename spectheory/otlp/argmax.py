@@ -1,4 +1,4 @@
-"""The solver of greedy decoding: the target's most probable token, whatever was drafted."""
+"""ArgMax, the solver of greedy decoding: the target's most probable token, for any drafts."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vec
 
 
 def _shared(distribution: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
-    """`distribution` with the masses of the pairs shared out, in place."""
+    """Add to each token, in place, its share of the masses of its pairs."""
     for (i, j), mass in masses.items():
         distribution[i] += mass * chances[i, j]
         distribution[j] += mass * (1 - chances[i, j])
@@ -133,7 +133,7 @@ def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tu
 
 
 def _weaker(v: Vector, order: np.ndarray, free: int) -> Vector:
-    """For each token the sum of v over the weaker ones, the free ones aside where it is free itself."""
+    """For each token the sum of v over the weaker ones, without the free ones where it is free itself."""
     weakest_first = order[::-1].copy()
     below = zeros_like(v)
     below[1:] = v[weakest_first].cumsum(0)[:-1]

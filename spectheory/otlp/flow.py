@@ -1,4 +1,4 @@
-"""Maximum flow, by Dinic's algorithm, in whatever numbers the capacities are: exact for int and Fraction."""
+"""Maximum flow by Dinic's algorithm, in the number system of the capacities: exact for int and Fraction."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
 
 
 def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int | None]:
-    """Distance of each node from the source along edges with room; None where there is no way."""
+    """Distance of each node from the source along edges with room; None where there is no path."""
     levels: list[int | None] = [None] * len(leaving)
     levels[source], front, distance = 0, [source], 0
     while front:
@@ -48,7 +48,7 @@ def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source:
 def _block(
     heads: list[int], room: list[Any], leaving: list[list[int]], levels: Sequence[int | None], source: int, sink: int
 ) -> None:
-    """Send flow along shortest ways until each has a saturated edge. Edge e ^ 1 is e reversed."""
+    """Send flow along shortest paths until each has a saturated edge. Edge e ^ 1 is e reversed."""
     tried = [0] * len(leaving)
     node, path = source, []
     while True:

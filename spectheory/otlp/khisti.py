@@ -17,14 +17,16 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class Khisti(Solver):
-    """Choose one draft by contests of two; emit it with probability min(1, p / r), r its distribution, else from N((p -
-    r)+).
+    """Choose one draft by contests of two, and apply the naive rule to it.
+
+    With r the distribution of the chosen draft, it is emitted with probability min(1, p / r), else a token of
+    N((p - r)+) is.
 
     The first two drafts meet, then the winner and the next draft, and so on. Of two tokens the one with the higher
-    p - r q wins (r, q the distributions of the two drafts), save that among the `truncation` tokens where p - r q is
+    p - r q wins (r, q the distributions of the two drafts), except that among the `truncation` tokens where p - r q is
     highest the chances are chosen so that as much as possible of the winner's distribution fits under p.
 
-    Lossless whatever the chances are: they depend on p, q and k only, so the winner is a draw from the distribution r
+    Lossless for any chances: they depend on p, q and k only, so the winner is a draw from the distribution r
     computed from those very chances, and the naive rule is lossless for one draw from r. The guard chooses between this
     and the naive rule by p, q and k only, so the distribution is p either way; and since sum min(p, r) is at most this
     solver's acceptance, its acceptance with the guard is never below the naive one.
@@ -45,7 +47,7 @@ class Khisti(Solver):
         the same contests with y left out of q. For k > 2 this takes O(k (V + s^2)) more for each y with p > r, at most
         O(k V (V + s^2)): `acceptance_bounds` is cheaper. Where one order decides all contests O(k V) is enough; but
         p - r q ranks more than some ten tokens differently in later contests, unless q is flat. Dynamic Delayed Tree
-        Expansion gives the first sum as a lower bound and says that the rate cannot be had efficiently.
+        Expansion gives the first sum as a lower bound and says that the rate cannot be computed efficiently.
     Cost: O(k (V log V + s^2)) and k - 1 maximum flows of s^2 / 2 pairs, s = truncation.
     Source: arXiv 2410.18234 (Khisti et al.); Dynamic Delayed Tree Expansion, B.5 and Algorithms 5, 10 and 15.
     """

@@ -1,4 +1,4 @@
-"""NaiveTree: rejection sampling on the first draft; the residual may still hit one of the others."""
+"""Naive: rejection sampling on the first draft; the token of the residual may still be one of the others."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectheory.otlp.solver import Solver
 class Naive(Solver):
     """Accept the first draft x with probability min(1, p(x) / q(x)), else emit a token of N((p - q)+).
 
-    Lossless whenever the first draft is a draw from q, whatever the others are: the emitted distribution given x
+    Lossless whenever the first draft is a draw from q, for any other drafts: the emitted distribution given x
     averages to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
 
     Acceptance: 1 - sum_t (p - q)+(t) (1 - q(t))^(k - 1), which is sum min(p, q) for one draft.

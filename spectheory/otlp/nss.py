@@ -1,4 +1,4 @@
-"""NSS, sample and match: a token of the target's distribution, whatever was drafted."""
+"""NSS, sample and match: a draw from the target's distribution, for any drafts."""
 
 from __future__ import annotations
 

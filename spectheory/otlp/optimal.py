@@ -21,15 +21,15 @@ APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
 
 @dataclass(frozen=True)
 class OptimalTransport(Solver):
-    """Couple the set of the drafts, of distribution P, with the emitted token so that the token is most often in the
-    set.
+    """Couple the set of the drafts with the emitted token so that the token is most often in the set.
 
+    P is the distribution of that set.
     Lossless because C is a coupling: a maximum flow C(X, t) <= P(X), p(t) along t in X, and what is left of P matched
     independently to what is left of p, sum over the sets X to p. Given drafts with set X, t is emitted with
     probability C(X, t) / P(X). Where the flow leaves part of X unmatched, every token of X is exhausted, so nothing
-    beside the flow is accepted and its value is the acceptance.
+    but the flow is accepted and its value is the acceptance.
 
-    It enumerates all sets of drafts, and refuses more than `draft_sets.MOST_SETS` of them with ValueError; its
+    It enumerates all sets of drafts, and refuses more than `draft_sets.MOST_SETS` of them with an InputError; its
     acceptance has no such limit.
 
     Attributes:
@@ -83,8 +83,9 @@ class OptimalTransport(Solver):
 def _coupling(
     p: tuple[Any, ...], q: tuple[Any, ...], k: int, drawn: DrawRule, exact: bool
 ) -> Mapping[frozenset[int], Mapping[int, Any]]:
-    """Distribution of the emitted token given each set of k drafts; `exact` keeps 1/2 and 0.5, which are equal keys,
-    apart.
+    """Distribution of the emitted token given each set of k drafts.
+
+    `exact` keeps the results for 1/2 and 0.5 apart, which are equal as keys of the cache.
     """
     chances = draft_sets(np.array(q, dtype=object if exact else np.float64), k, drawn)
     source, sink = len(p) + len(chances), len(p) + len(chances) + 1

@@ -1,4 +1,4 @@
-"""The most that any lossless solver can accept, without solving for one."""
+"""The largest acceptance of any lossless solver, computed without constructing that solver."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
 
     It is the least p(H) + 1 - Q(H) over all sets H of tokens, where Q(H) is the probability that all drafts are in H:
     a token of H is emitted with probability p(H) at most, and drafts that are not all in H have probability 1 - Q(H);
-    that the least is reached is max-flow = min-cut. Exact for Fractions; for float64 rounding is all that is lost,
-    and for NO_REPLACEMENT less than 1e-12 beside it.
+    that the least is reached is max-flow = min-cut. Exact for Fractions; for float64 rounding is the only error,
+    and for NO_REPLACEMENT another of less than 1e-12.
 
     Args:
         p: (V,) the target's distribution.
@@ -44,7 +44,7 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
 
 
 def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
-    """`optimal_acceptance`, unchecked."""
+    """See `optimal_acceptance`; unchecked."""
     if rule is DrawRule.TOP_K:
         return p[top_tokens(q, k)].sum()
     if rule is DrawRule.TOP_K_THEN_ONE or (rule is DrawRule.HUB and k == 2):

@@ -31,7 +31,7 @@ class _Open:
         return self.sure_p - self.sure_q * rho + excess(self.p, self.q, rho).sum()
 
     def within(self, low: Any, high: Any) -> _Open:
-        """The same for a narrower bracket. A device waits here, twice, for the number of tokens left.
+        """The same for a narrower bracket. On a device it waits twice, for the number of tokens that remain.
 
         Index lists, since a mask takes many times as long to read by.
         """

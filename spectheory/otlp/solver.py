@@ -1,4 +1,4 @@
-"""What every node solver offers."""
+"""`Solver`, the base class of node solvers."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ from spectheory.otlp.solver import Solver
 class SpecHub(Solver):
     """Let the pairs (x, hub) fill p(x) first, the pairs (hub, x) what they leave of it, and both then fill p(hub).
 
-    Of a pair the token x beside the hub is tried first, with ratio p(x) over the chance of the pair, then the hub,
+    Of a pair the token x that is not the hub is tried first, with ratio p(x) over the chance of the pair, then the hub,
     with ratio p(hub) over the mass that the x of all such pairs have left. Lossless because no token is ever given
     more than its p, and what a pair cannot place goes to N(what is left of p). One draft is Naive's.
 

@@ -1,4 +1,4 @@
-"""SpecInfer: the drafts are tried in random order, each against what the rejections before it have left of p."""
+"""SpecInfer: the drafts are tried in random order, each against the residual of p after the rejections before it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SpecInfer(Solver):
 
     Lossless for independent drafts: each round is rejection sampling of what is then p by a fresh draw from q, so the
     token it accepts and the residual it leaves add up to that p. A repeated token is tried again: it is rejected
-    surely, but its round still updates p, and to skip it is lossy.
+    with certainty, but its round still updates p, and to skip it is lossy.
 
     Acceptance: 1 - prod_i (1 - sum min(p_i, q)) over the k rounds. The last term of Algorithm 9 of Dynamic Delayed Tree
         Expansion, for a residual token that is a rejected draft, is always 0: p_k(t) > 0 forces p_i(t) > q(t) before.
@@ -66,7 +66,8 @@ class SpecInfer(Solver):
 
 
 def after_rejection(left: Vector, q: Vector, scale: Any) -> tuple[Vector, Any]:
-    """(left - scale q)+ and its sum: what a rejected draw from q leaves of p, times the chance of coming so far.
+    """(left - scale q)+ and its sum: the residual of p after a rejected draw from q, times the chance to reach that
+    round.
 
     Without normalisation between rounds nothing is divided by 0 where p = q, and `left` stays below p.
     """

@@ -1,4 +1,4 @@
-"""What trying drafts one after another comes to."""
+"""The distribution of the emitted token when drafts are tried one after another."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ from spectheory.core.arrays import Vector
 
 
 def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
-    """The distribution of the emitted token when each (token, chance to accept it) is tried in turn, then `after` drawn
-    from.
+    """Try each (token, chance to accept it) in turn; draw from `after` if none is accepted.
 
     `after` is changed in place and returned.
     """

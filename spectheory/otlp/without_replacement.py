@@ -1,4 +1,4 @@
-"""How likely k draws without replacement all fall on the first n tokens, for every n at once, in floating point.
+"""The probability that k draws without replacement all fall on the first n tokens, for every n, in floating point.
 
 Give token i a clock that rings at a time with exponential distribution of rate q_i: the order of ringing is the order
 of draws. With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the
@@ -31,7 +31,7 @@ FIRST = 1e-5
 def kept_within(q: np.ndarray, k: int) -> np.ndarray:
     """(V,) probability that all of k >= 2 draws without replacement are among the first 1, 2, ... V tokens.
 
-    Where q has fewer than k tokens, it is drawn until no token is left. Error below 1e-12 beside rounding.
+    Where q has fewer than k tokens, it is drawn until no token is left. The error is below 1e-12, apart from rounding.
     """
     k = min(k, int(np.count_nonzero(q)))
     if k == 1:

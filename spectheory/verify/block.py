@@ -1,4 +1,4 @@
-"""Block verification: one path is judged as a whole, from its far end."""
+"""Block verification: one path is judged as a whole, from its last node to the root."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Block(SinglePath):
 
 
 def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to keep what ends there given that nothing longer was, distribution of the next token), far end
+    """(node, chance to keep the path up to it given that no longer one is kept, next-token distribution), last
     first.
     """
     weights = [one_of(p[0])]

@@ -24,7 +24,7 @@ class GreedyMultiPathBlock(Verifier):
     a node with A, P the probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q
     with and without y.
 
-    Lossless: the path taken has the distribution q~, whatever the strict order is, and Block is lossless for any draft
+    Lossless: the path taken has the distribution q~, for any strict order, and Block is lossless for any draft
     distribution. Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ =
     q.
 
@@ -103,7 +103,7 @@ def _order(ratio: Vector) -> Vector:
     order = ratio.argsort()
     rising = ratio[order]
     if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
-        # a stable sort by hand: its argument has one name in NumPy and another in torch
+        # a stable sort of our own, since NumPy and torch name the argument for one differently
         key = copy_of(order)
         key[1:] += len(key) * apart.cumsum(0)
         order = order[key.argsort()]

@@ -1,4 +1,4 @@
-"""What a verifier says of one draft."""
+"""`Outcome`, the exact distribution of one verification."""
 
 from __future__ import annotations
 

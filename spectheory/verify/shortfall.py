@@ -1,4 +1,4 @@
-"""What a draft lacks of the target's mass, and the coin that makes up for it: shared by Block and its relatives."""
+"""The mass of the target that a draft lacks, and the coin that makes up for it: shared by Block and its relatives."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
 def coin(lacking: Any, weight: Any) -> Any:
     """S / (S + 1 - w), the chance to stop at an inner node of weight w after all below it was rejected.
 
-    It is 0/0 where w = 1 and p = q: then the next draft is accepted surely and any value gives the same distribution;
-    here 1.
+    It is 0/0 where w = 1 and p = q: then the next draft is accepted with certainty and any value gives the same
+    distribution; here 1.
     """
     total = lacking + (1 - weight)  # bracketed: rounding must not lose a small S, or the coin exceeds 1
     return lacking / (total + (total == 0)) + (total == 0)

@@ -1,4 +1,4 @@
-"""What the verifiers of one drafted path share."""
+"""`SinglePath`, the base class of verifiers of one drafted path."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from spectheory.verify.verifier import Verifier
 
 
 class SinglePath(Verifier):
-    """A verifier of chains: below each inner node stands one draw from q."""
+    """A verifier of chains, in which each inner node has one child, a draw from q."""
 
     takes: ClassVar[Literal["trees", "paths", "chains"]] = "chains"
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """Those under which a single child is one draw from q; TOP_K gives the most probable token instead."""
+        """The rules under which a single child is one draw from q; TOP_K gives the most probable token instead."""
         return (
             DrawRule.IID,
             DrawRule.IID_APART,

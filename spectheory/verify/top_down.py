@@ -1,4 +1,6 @@
-"""Top-down verification: a node solver at the root, then at the child it emitted, until it leaves the tree."""
+"""Top-down verification: a node solver at the root, then at the child it emitted, until the emitted token is not
+drafted.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +19,7 @@ from spectheory.verify.verifier import Verifier
 
 
 def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[int], int]) -> tuple[list[int], int]:
-    """Follow emitted tokens down a drafted tree: (accepted nodes below the root, the token that left the tree).
+    """Follow emitted tokens down a drafted tree: (accepted nodes below the root, the emitted token after them).
 
     `emit(node)` draws the token emitted at a node; it is called for the nodes on the way only.
     """

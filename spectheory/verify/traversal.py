@@ -23,7 +23,7 @@ class Traversal(Verifier):
     A node carries (a, p, q). A child x is visited with a_x = min(1, a p(x) / q(x)); each child rejected with all that
     is below it turns the node's state into a' = S / (S + 1 - a) with S = sum (a p - q)+, p' = N((a p - q)+), and
     q' = N(q without x), or q' = q where coinciding draws are nodes of their own. After its last child the node is
-    accepted with probability a (the root surely), and the next token has its p of that time.
+    accepted with probability a (the root with certainty), and the next token is drawn from its current p.
 
     Lossless: given the rejections so far the next distinct child is a draw from the q of that time, and the state
     carries exactly the mass that the target still lacks there. Merging draws and leaving q as it is would be lossy.
@@ -35,7 +35,7 @@ class Traversal(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """Those under which the next distinct child is a draw from what is left of q."""
+        """The rules under which the next distinct child is a draw from the rest of q."""
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
@@ -48,7 +48,7 @@ class Traversal(Verifier):
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nothing behind the accepted node is evaluated."""
+        """See Verifier.sample; nothing after the accepted node is evaluated."""
         node, distribution = next(
             (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
         )
@@ -56,9 +56,7 @@ class Traversal(Verifier):
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to accept it given that none before was, distribution of the token behind it) in order of
-    judgement.
-    """
+    """(node, chance to accept it given that none before was, next-token distribution), in order of judgement."""
     apart = draft.rule is DrawRule.IID_APART
     way = [_Visit(draft, 0, one_of(p[0]), p[0])]
     while way:

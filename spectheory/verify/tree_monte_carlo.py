@@ -1,4 +1,4 @@
-"""Tree Monte Carlo: the mass that has left the path is carried along it as an exit measure."""
+"""Tree Monte Carlo: a measure of the exits from the path is updated along the path."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ class TreeMonteCarlo(SinglePath):
 
     At prefix x_1..x_i, with g = (q - a p)+ and D = sum g: t = g(x) / (D q(x)) for the drafted x = x_(i+1), all exits
     are multiplied by t, t (a p - q)+ leaves here, and a becomes a' = min(1, a p(x) / q(x)). The end is drawn from the
-    exits and from a, which stands for the whole path and a token of p. As computed here g(x) / q(x) = 1 - a' and
+    exits and from a, the mass of the whole path, which a token of p follows. As computed here g(x) / q(x) = 1 - a' and
     D = 1 - a + sum (a p - q)+.
 
     Lossless: t averages to 1 over x ~ q, so exits keep their mass on average while the path grows, and a p is split
-    into min(a p, q), which goes on, and (a p - q)+, which leaves. Its distribution given the path is that of Block: a_i
-    is w_i.
+    into min(a p, q), which stays on the path, and (a p - q)+, which leaves it. Its distribution given the path is that
+    of Block: a_i is w_i.
 
     Acceptance: sum_i a_i tokens over paths, a_i the mass on the path after i of its tokens.
     Cost: O(L^2 + L V).

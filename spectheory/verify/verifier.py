@@ -1,4 +1,4 @@
-"""What every verifier offers."""
+"""`Verifier`, the base class of path and tree verifiers."""
 
 from __future__ import annotations
 
@@ -14,8 +14,7 @@ from spectheory.verify.outcome import Outcome
 
 
 class Verifier(ABC):
-    """A distribution: it maps a draft and the target's distributions at its nodes to where the draft is left and what
-    follows.
+    """A distribution of (last accepted node, next token), given a draft and the target's distributions at its nodes.
 
     `outcome` and `sample` check their arguments once, then call `_outcome` and `_sample`.
     """
@@ -34,12 +33,13 @@ class Verifier(ABC):
 
     @final
     def outcome(self, draft: Draft, p: Any) -> Outcome:
-        """The distribution of (last accepted node, next token). `p` has shape (n + 1, V), the target's distribution at
-        each node.
+        """The distribution of (last accepted node, next token).
+
+        `p` has shape (n + 1, V), the target's distribution at each node.
 
         Raises:
-            InputError: `p` has not one distribution a node, a distribution of the draft or the target is none, a draft
-                has q = 0, or the verifier is not lossless for the rule by which the draft was drawn.
+            InputError: `p` does not have one row for each node, a row of p or q is not a distribution, a draft has q =
+                0, or the verifier is not lossless for the rule by which the draft was drawn.
         """
         self._check(draft, p)
         return self._outcome(draft, p)

@@ -28,8 +28,8 @@ class Estimate:
         value: the mean; a Fraction where the world's distributions are and all drafts were counted, else a float.
         standard_error: of the mean; 0 where all drafts were counted.
         drafts: how many drafts it is the mean of.
-        is_exact: all drafts were counted with their probabilities, so that nothing but rounding is between the
-            value and the expectation.
+        is_exact: all drafts were counted with their probabilities, so that the value is the expectation up to
+            rounding.
     """
 
     value: Any
@@ -48,7 +48,7 @@ def expected_block_efficiency(
 ) -> Estimate:
     """E[tau], expected tokens per target call, over the drafts that `policy` grows in `world`.
 
-    Given a draft the verifier's distribution says E[tau] exactly; only the drafts are enumerated, or drawn.
+    Given a draft, the verifier's distribution gives E[tau] exactly; only the drafts are enumerated, or drawn.
 
     Args:
         verifier: lossless for the policy's draw rule.

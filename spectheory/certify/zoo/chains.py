@@ -1,4 +1,4 @@
-"""Verifiers of one drafted path, as engines write them: they draw."""
+"""Verifiers of one drafted path as functions that draw, the way engines write them: wrong ones and right ones."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Coin = Callable[[Any, Any], Any]
 
 
 def _block(draft: Draft, p: Any, rng: Any, coin: Coin, weighted: bool = True, q_known: bool = True) -> tuple[int, int]:
-    """Block verification, arXiv 2403.10444, Algorithm 2, with the parts that are got wrong as arguments."""
+    """Block verification, arXiv 2403.10444, Algorithm 2, with the parts that ports get wrong as arguments."""
     weights: list[Any] = [1]
     for node in range(1, draft.tree.budget + 1):
         token, drawn_from = int(draft.tokens[node]), draft.q[node - 1]

@@ -1,4 +1,4 @@
-"""Node rules as engines write them: they draw. Wrong ones, and right ones that look wrong."""
+"""Node rules as functions that draw, the way engines write them: wrong ones, and right ones that look wrong."""
 
 from __future__ import annotations
 

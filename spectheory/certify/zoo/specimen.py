@@ -1,4 +1,4 @@
-"""A named rule, right or wrong, with what is known of it."""
+"""The record of a named rule: its code, whether it is right, and where it was seen."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def target(context: Context) -> np.ndarray:
 
 
 def processed_target(context: Context) -> np.ndarray:
-    """The same behind a top-3 processor."""
+    """The same after a top-3 processor."""
     return top(P[last(context)], 3)
 
 
@@ -57,7 +57,7 @@ def _kept_or_corrected(
     noise: np.ndarray | None = None,
     bonus: Callable[[Context], np.ndarray] = target,
 ) -> list[int]:
-    """Rejection sampling of one draft, and the bonus token behind it; `coin` and `noise` are fresh where not given."""
+    """Rejection sampling of one draft, and the bonus token after it; `coin` and `noise` are fresh where not given."""
     coin = rng.random() if coin is None else coin
     noise = _noise(rng) if noise is None else noise
     if coin * q[drafted] < p[drafted]:
@@ -85,7 +85,7 @@ def shared_seed(context: Context, rng: Any) -> list[int]:
 
 
 def other_draft_distribution(context: Context, rng: Any) -> list[int]:
-    """The draft is drawn behind a top-4 processor, the verifier is passed q without it. Seen in transformers 47932."""
+    """The draft is drawn after a top-4 processor, the verifier is passed q without it. Seen in transformers 47932."""
     p, q = target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(top(q, 4), _noise(rng)), rng)
 

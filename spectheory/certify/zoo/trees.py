@@ -1,4 +1,4 @@
-"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong distribution."""
+"""Verifiers of whole trees, as engines and papers write them: functions that draw, and wrong branching formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectheory.otlp import Khisti, Solver, SpecTr
 
 
 def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: Any) -> tuple[int, int]:
-    """Traversal verification, arXiv 2505.12398, with the parts that are got wrong as arguments."""
+    """Traversal verification, arXiv 2505.12398, with the parts that ports get wrong as arguments."""
 
     def visit(node: int, a: Any) -> tuple[int, int] | None:
         target, drawn_from = p[node], draft.q[node]
@@ -100,9 +100,7 @@ def token_of(draft: Draft, node: int) -> int:
 
 
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the distribution of the
-    best.
-    """
+    """Keep the best of K drafts by p / q, ties by draw order, though its distribution takes them by token."""
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
     best = draft.draws[0][0]
@@ -122,7 +120,7 @@ def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, in
 
 
 def trunk_read_k_times(emit: Emit) -> Any:
-    """A top-down verifier for delayed trees that was handed K full paths: it reads the trunk's token K times."""
+    """A top-down verifier for delayed trees that is given K full paths: it reads the trunk's token K times."""
     node_rule = top_down(lambda p, q, drafts, rng: emit(p, q, (drafts * 2)[:2], rng), DrawRule.IID)
     node_rule.__name__ = "trunk_read_k_times"
     return node_rule

@@ -1,0 +1,112 @@
+"""Verifiers and steps to certify, right, wrong and broken; torch is imported only by those that use it."""
+
+from __future__ import annotations
+
+import random
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+import spectheory as st
+from spectheory.core.arrays import residual
+
+
+def naive(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right on a single draft, written with functions of NumPy that need float64."""
+    child = draft.draws[0][0]
+    token = draft.tokens[child]
+    if rng.random() < np.exp(np.log(p[0][token]) - np.log(draft.q[0][token])):
+        return child, rng.choice(len(p[child]), p=p[child])
+    return 0, rng.choice(len(p[0]), p=residual(p[0], draft.q[0]))
+
+
+def casts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, in float32 behind the caller's back."""
+    import torch
+
+    distribution = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
+    return 0, rng.choice(len(distribution), p=distribution.double() / distribution.double().sum())
+
+
+def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, by a rejection loop that may take any number of rounds."""
+    while True:
+        token = rng.integers(len(p[0]))
+        if rng.random() < p[0][token]:
+            return 0, token
+
+
+def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and careless with the draft that it was lent."""
+    draft.q[0][:] = 0
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def wrong_on_one_shape_only(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Emits token 0 wherever three paths of two tokens were drafted."""
+    if len(draft.draws[0]) == 3 and draft.tree.max_depth == 2:
+        return 0, 0
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def raises(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    raise KeyError("lost")
+
+
+def returns_late(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    start = time.process_time()
+    while time.process_time() <= start + 2:
+        pass
+    return 0, 0
+
+
+def draws_forever(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Has a branch without end, in which every coin is tails."""
+    while rng.random() < 0.5:
+        pass
+    return 0, 0
+
+
+def no_target(_: Any) -> Any:
+    raise KeyError("no target")
+
+
+BROKEN_STEP = SimpleNamespace(step=lambda *_: [0], target=no_target, vocab_size=2)
+
+
+def leaves_the_tree(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 77, 0
+
+
+def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 0, len(p[0])
+
+
+def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and drawn from torch's global generator."""
+    import torch
+
+    return 0, int(torch.multinomial(torch.tensor([float(x) for x in p[0]]), 1))
+
+
+def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, and drawn from a generator of its own."""
+    return 0, int(np.random.default_rng().choice(len(p[0]), p=[float(x) for x in p[0]]))
+
+
+def rarely_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Wrong once in ten thousand times, by a coin that no replay sees."""
+    return 0, 0 if random.random() < 1e-4 else rng.choice(len(p[0]), p=p[0])
+
+
+def noisy(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    return 0, int(np.argmax(np.asarray(p[0], float) / rng.exponential(size=len(p[0]))))
+
+
+def late_step(context: Any, rng: Any) -> list[int]:
+    start = time.process_time()
+    while time.process_time() <= start + 0.2:
+        pass
+    return [0]
