@@ -87,8 +87,8 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
         (PathDrafting, "logits"),
     ],
     "masks and positions": [
-        (TreeRows, "hang"),
-        (TreeRows, "behind"),
+        (TreeRows, "add"),
+        (TreeRows, "after"),
         (CachedModel, "forward_tree"),
     ],
     "around a forward": [(CachedModel, "_call"), (CachedModel, "forward")],

@@ -1,4 +1,4 @@
-"""Children taken from the draft's laws, all nodes of a level at once: drawn, or the most probable."""
+"""Tokens of children, from the draft's distributions at all nodes of a level: drawn, or the most probable ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spectheory.core.errors import InputError
 
 
 def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Array:
-    """(P, k) tokens below P nodes with laws q (P, V), in draw order, as `DrawRule.children` has them.
+    """(P, k) tokens of the children of P nodes with distributions q (P, V), in draw order, by `DrawRule.children`.
 
-    A law may have fewer tokens than draws: -1 stands at the end of its row then. Tokens lie where the laws do.
+    Where a distribution has fewer than k tokens, its row ends with -1. Tokens are on the device of the distributions.
 
     Raises:
         InputError: k is above 2 for HUB.
@@ -43,7 +43,7 @@ def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Arra
 
 
 def largest(values: Array, k: int) -> tuple[Array, Array]:
-    """The k <= V largest of each row of (P, V), falling, equal ones by token: tokens (P, k), and values."""
+    """Tokens (P, k) and values of the k <= V largest of each row of (P, V), falling; ties go to the lower token."""
     if isinstance(values, np.ndarray):
         return host_draws.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
@@ -56,16 +56,16 @@ def _most_probable(q: Array, k: int) -> Array:
 
 
 def _without(q: Array, tokens: Array) -> Array:
-    """The laws with 0 at some tokens (P, k) of each. A -1 hits the last token, of a law of which nothing is left."""
+    """The distributions with 0 at `tokens` (P, k). -1 hits the last token, where nothing is left of a distribution."""
     rest = q * 1
     rest[np.arange(len(q))[:, None], tokens] = 0
     return rest
 
 
 def draw_into(tokens: Array, q: Array, rng: Uniforms | None, *, apart: bool) -> None:
-    """Fill `tokens` (P, k) with draws from laws q (P, V), independent ones or, `apart`, without replacement.
+    """Fill `tokens` (P, k <= V) with draws from distributions q (P, V), on the same device; -1 as in `child_tokens`.
 
-    They lie where the laws do; -1 as in `child_tokens`, but k <= V.
+    Draws are independent or, where `apart`, without replacement.
     """
     assert rng is not None, "drawn drafts need random numbers"
     if isinstance(q, np.ndarray):
@@ -81,7 +81,7 @@ def _drawn(q: Array, k: int, rng: Uniforms | None, *, apart: bool = False) -> Ar
 
 
 def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """By inversion in float64. Why no point lies at the last edge: `spectheory.core.chance.draw`."""
+    """By inversion in float64. `spectheory.core.chance.draw` says why no point is at the last edge."""
     edges = q.cumsum(-1, dtype=torch.float64)
     points = torch.rand(len(q), k, generator=rng.generator, device=q.device, dtype=torch.float64) * edges[:, -1:]
     drawn = torch.searchsorted(edges, points, right=True)
@@ -89,9 +89,9 @@ def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
 
 
 def _apart(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """The k largest of q / e with e independent exponentials, here -e.
+    """The k largest of q / e for independent exponentials e, written with -e.
 
-    The uniforms are float64: those of float32 have no small e, and draw the tail of a large vocabulary too rarely.
+    The uniform numbers are float64: float32 has no small e, and would draw the tail of a large vocabulary too rarely.
     """
     noise = torch.rand(q.shape, generator=rng.generator, device=q.device, dtype=torch.float64).log_()
     first = (q / noise.to(q.dtype)).topk(k, largest=False)

@@ -1,4 +1,4 @@
-"""What a matrix measures, as data: policies, verifiers, and which of them go together."""
+"""The combinations of a matrix: drafters and the verifiers that are lossless for them."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ VERIFIERS: tuple[Verifier, ...] = (
     *(TopDown(solver) for solver in SOLVERS if not solver.small_vocabulary_only),
     *verifiers(),
 )
-"""Those of sampled text; `Greedy` is the one at temperature 0."""
+"""Verifiers of sampled text; temperature 0 has `Greedy` alone."""
 LEFT_OUT = {type(solver).__name__: why for solver in SOLVERS if (why := solver.small_vocabulary_only)}
-"""Lossless verifiers that no combination has, and why."""
+"""Lossless verifiers that the matrix leaves out, and why."""
 
 
 @dataclass(frozen=True)
 class Combination:
-    """A policy, a verifier and a temperature."""
+    """A drafter, a verifier and a temperature."""
 
     policy: Variant
     verifier: Verifier
@@ -44,7 +44,7 @@ class Combination:
 
     @property
     def key(self) -> int:
-        """A number for all that decides what is drafted and kept: names the part, and seeds its streams."""
+        """A hash of everything that decides what is drafted and kept: it names the part and seeds its streams."""
         drafter = self.policy.drafter
         return crc32(f"{self.name} {drafter} {_unsaid(drafter)} {self.verifier}".encode())
 
@@ -60,7 +60,7 @@ def policies(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> list[Var
 
 
 def lossless_combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> Iterator[Combination]:
-    """Every policy with every verifier that is lossless for it."""
+    """Every drafter with every verifier that is lossless for it."""
     for policy in policies(sampling, planned, corpus):
         for verifier in (Greedy(),) if sampling.greedy else VERIFIERS:
             if incompatibility(policy.drafter, verifier, sampling) is None:
@@ -68,7 +68,7 @@ def lossless_combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray
 
 
 def _unsaid(drafter: Drafter) -> list[int]:
-    """What is too long for the `repr` of `drafter`."""
+    """Settings that the `repr` of a drafter leaves out: the nodes of a tree, a hash of a corpus."""
     if isinstance(drafter, PlannedTree):
         return drafter.tree.parent.tolist()
     return [crc32(drafter.corpus.tokens.tobytes())] if isinstance(drafter, Datastore) else []

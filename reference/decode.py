@@ -35,10 +35,10 @@ class Generation:
     """One decoded text.
 
     Attributes:
-        tokens: of the text, the prompt not among them.
-        accepted: drafted tokens kept in each cycle; in the last one also those behind the end of the text.
-        started: when the prompt was read and the first token chosen, by `time.perf_counter`.
-        seconds: wall clock from then on.
+        tokens: of the text, without the prompt.
+        accepted: drafted tokens kept in each cycle; those of the last cycle may go beyond the end of the text.
+        started: when the prompt was read and the first token was chosen, by `time.perf_counter`.
+        seconds: wall clock from `started` on.
     """
 
     tokens: list[int]
@@ -51,11 +51,11 @@ class Generation:
 class Decoder:
     """Speculative decoding of one text at a time.
 
-    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it `verifier`
-    decides by its law; the default, sample and match, is lossless for every draft.
+    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it the
+    verifier decides which tokens are kept; the default, sample and match, is lossless for every draft.
 
     Raises:
-        InputError: the verifier is a node solver, or not lossless for the way in which the drafter draws.
+        InputError: the verifier is a node solver, or is not lossless for the drafter's drafts.
     """
 
     pair: Pair
@@ -81,14 +81,18 @@ class Decoder:
     ) -> Generation:
         """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
 
-        `draft_rng` draws the drafts, `rng` decides what is kept: generators of two kinds, which cannot be one stream.
-        On the host both are read ahead, by the block.
-        `watch` sees every cycle.
+        Args:
+            prompt: token ids.
+            new_tokens: length of the text, at least 1.
+            draft_rng: draws the drafts; needed above temperature 0.
+            rng: decides what is kept; needed above temperature 0. It is a generator of another kind than `draft_rng`,
+                so that the two cannot be one stream. Numbers are drawn from both in blocks.
+            watch: called with every cycle.
 
         Raises:
-            InputError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
-                random source is missing.
-            LogitsError: a model gives logits that are no distribution.
+            InputError: the prompt is empty or is not a list of the pair's tokens, prompt and text do not fit the
+                context, or a random source is missing.
+            LogitsError: a model returns logits that are not a distribution.
         """
         _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
@@ -113,9 +117,9 @@ class Decoder:
 
 
 class Cycle(NamedTuple):
-    """What one cycle drafted and kept: the draft, the target's laws at its nodes, the accepted nodes, the new tokens.
+    """One cycle: the draft, the target's distributions at its nodes, the accepted nodes and the emitted tokens.
 
-    `p` is None where the text is greedy.
+    `p` is None in greedy decoding.
     """
 
     draft: Draft
@@ -125,7 +129,7 @@ class Cycle(NamedTuple):
 
 
 class TargetDistributions:
-    """The target's law at each node, computed for the nodes that are asked for."""
+    """The target's distribution at each node, computed when it is asked for."""
 
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
@@ -136,14 +140,14 @@ class TargetDistributions:
         return len(self.logits)
 
     def __getitem__(self, node: int) -> Array:
-        """(V,) float32; IndexError behind the last node, so that it can be listed."""
+        """(V,) float32; IndexError after the last node, so that iteration ends there."""
         if node not in self.known:
             self.known[node] = numpy_on_host(self.sampling.distribution(self.logits[node]))
         return self.known[node]
 
 
 class Decoding:
-    """One text that is being decoded: the prompt is read, and each `cycle` emits at least one token more."""
+    """A text while it is decoded: the prompt is read at first, then each `cycle` emits at least one token."""
 
     def __init__(
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
@@ -166,13 +170,13 @@ class Decoding:
         self.ended = first in self.stop_tokens
 
     def cycle(self) -> Cycle:
-        """Draft, verify, keep."""
+        """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
         tokens = torch.as_tensor(draft.tokens, device=target.device)
         if draft.tree is not self.tree:
             self.tree = draft.tree
-            self.rows.hang(draft.tree.parent.tolist())
+            self.rows.add(draft.tree.parent.tolist())
         row = tokens.unsqueeze(0)
         logits = target.forward_tree(row, committed, self.rows) if draft.tree.budget else target.forward(row)
         draft, p, path, following = self._verify(draft, tokens, logits)
@@ -187,7 +191,7 @@ class Decoding:
     def _verify(
         self, draft: Draft, tokens: Tensor, logits: Tensor
     ) -> tuple[Draft, TargetDistributions | None, list[int], int]:
-        """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
+        """The draft with tokens on the host, the target's distributions, the accepted nodes, the token after them."""
         if self.sampling.greedy:
             best = numpy_on_host(logits).argmax(-1).tolist()
             draft = _on_host(draft, fetch(tokens, self.peaks))

@@ -1,4 +1,4 @@
-"""Where two greedy texts of one prompt part, and whether two logits tied there."""
+"""The first token at which two greedy texts of one prompt differ, and whether two logits tied there."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Divergence:
 
     @property
     def margin(self) -> float:
-        """How far apart the two logits are; within rounding (some 1e-5 in float32) the tokens tie."""
+        """Difference of the two logits; below the rounding error (some 1e-5 in float32) the tokens tie."""
         return abs(self.logits[0] - self.logits[1])
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Divergence:
 
 @torch.inference_mode()
 def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
-    """Where `one` and `other` part; None where one is the beginning of the other."""
+    """Where `one` and `other` first differ; None where one is a prefix of the other."""
     position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
     if position is None:
         return None

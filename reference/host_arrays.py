@@ -1,4 +1,4 @@
-"""Laws and tokens where they lie: NumPy arrays on the host, tensors on a device, and expressions that suit both.
+"""Distributions and tokens as NumPy arrays on the host and as tensors on a device, and what works on both.
 
 On vectors of a few thousand numbers NumPy's operations are about six times as fast as torch's.
 """
@@ -13,19 +13,19 @@ import torch
 from torch import Tensor
 
 Array = Any
-"""`np.ndarray | Tensor`: what `numpy_on_host` gives, and what is computed of it."""
+"""`np.ndarray` on the host, `Tensor` on a device: what `numpy_on_host` returns, and what is computed from it."""
 
 
 def numpy_on_host(values: Tensor) -> Array:
-    """As verifiers take them: on a device as they are, on the host as a NumPy array that shares their memory."""
+    """A tensor of the host as a NumPy array that shares its memory; a tensor of a device as it is."""
     return values.numpy() if values.is_cpu else values
 
 
 def to_host(values: Array) -> np.ndarray:
-    """Brought to the host, if they lie elsewhere."""
+    """As a NumPy array, copied from the device where it is on one."""
     return values if isinstance(values, np.ndarray) else values.numpy(force=True)
 
 
 def concatenated(parts: Sequence[Array], axis: int = 0) -> Array:
-    """One after another along `axis`."""
+    """Arrays joined along `axis`."""
     return np.concatenate(parts, axis) if isinstance(parts[0], np.ndarray) else torch.cat([*parts], axis)

@@ -1,4 +1,4 @@
-"""Seconds per forward of n tokens behind a context, for both models, on this machine."""
+"""Seconds per forward of n tokens after a context, for both models, on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spectheory.core.errors import InputError
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
 SHALLOW, DEEP = Tree.chain(1), Tree.k_ary(2, 4)
-"""The trees that overheads are measured with."""
+"""The trees with which overheads are measured."""
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
@@ -37,13 +37,13 @@ def profile(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
-    """Median and interquartile range of `rounds` forwards at each size, sizes in random order.
+    """Median and interquartile range of the seconds of `rounds` forwards at each size, sizes in random order.
 
-    Both models take turns, as they do in decoding, and each size is run twice, the second time on the clock: a decode
-    repeats its sizes, so weights and code are warm. The overheads are those of `overheads` at `temperature`.
+    The models take turns, as in decoding. Each size is run twice, and the second run is timed: a decode repeats its
+    sizes, so that weights and code are warm. The overheads are those of `overheads` at `temperature`.
 
     Raises:
-        LogitsError: a model gives logits that are no distribution.
+        LogitsError: a model returns logits that are not a distribution.
         InputError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
     _check(pair, tokens, contexts, rounds)
@@ -99,7 +99,7 @@ def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> Ca
 def _forwards(
     pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of each model's forward of a chain of `tokens`, then dropped; one token goes as plain decoding does."""
+    """Seconds of each model's forward of a chain of `tokens`, which is then dropped; one token as in plain decoding."""
     with Meter(pair) as meter:
         for model in models:
             drawn = _random(model, tokens, rng)
@@ -107,7 +107,7 @@ def _forwards(
                 model.forward(drawn)
             else:
                 rows = model.rows()
-                rows.hang(range(-1, tokens - 1))
+                rows.add(range(-1, tokens - 1))
                 model.forward_tree(drawn, context, rows)
             model.keep(context, [])
     settle(*(model.peaks for model in models))
@@ -121,10 +121,10 @@ def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int =
 
 
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Seconds outside the forwards of a cycle, of each drafted level, and of a plain step.
+    """Seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
 
-    The straight line through a tree of one level and one of four. Sampling costs more than greedy decoding, so each
-    temperature has its own.
+    The first two are the straight line through a tree of one level and a tree of four. Sampling costs more than greedy
+    decoding, so that each temperature has its own overheads.
     """
     shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
     level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)

@@ -1,4 +1,4 @@
-"""Held-out prompts: pieces of files that the shipped pair has not seen, or a text file of the user's own."""
+"""Prompts: pieces of files that the shipped pair has not seen, or those of a user's file."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
     """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
 
     Raises:
-        InputError: the file is missing, a line is damaged, or there are fewer prompts; the message names a `skip`, of
-            at least `least_skip`, and a `count` that there are.
+        InputError: the file is missing, a line is damaged, or there are too few prompts; the message then names a
+            `skip`, at least `least_skip`, and a `count` that the file can serve.
     """
     if not path.is_file():
         wrong = "is a folder" if path.is_dir() else "does not exist"
@@ -55,7 +55,7 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
 
 
 def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) -> list[list[int]]:
-    """The first `length` tokens of each text; `first` is the number that messages give to the first of the texts.
+    """The first `length` tokens of each text; messages number the texts from `first` on.
 
     Raises:
         InputError: a text is shorter than that.

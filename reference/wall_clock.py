@@ -1,4 +1,4 @@
-"""Wall clock: every decoder on the same models, prompts and machine, in random order, beside transformers' own."""
+"""Wall clock of all decoders, and of transformers' own, on the same models, prompts and machine, in random order."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ WARM_UP_TOKENS = 32
 
 @dataclass(frozen=True)
 class Entrant:
-    """A decoder on the clock. `decode` takes a prompt, the tokens wanted, and the number of the request."""
+    """A decoder whose time is measured. `decode` takes a prompt, the length of the text, and the request's number."""
 
     name: str
     family: str
@@ -47,12 +47,12 @@ class Entrant:
 
 @dataclass(frozen=True)
 class ClockSettings:
-    """What decides a clocking, beside the pair, the prompts and the plan.
+    """Settings of a wall clock, beside the pair, the prompts and the plan.
 
     Attributes:
-        new_tokens: tokens of each text, at least 2; stop tokens end nothing.
+        new_tokens: tokens of each text, at least 2; stop tokens are ignored.
         temperature: of all decoders.
-        rounds: times that each prompt goes to each decoder; the one of median seconds counts.
+        rounds: runs of each prompt by each decoder; the run of median seconds counts.
         seed: of every random stream, and of the order.
     """
 
@@ -69,17 +69,17 @@ class ClockSettings:
 
 
 def library(pair: Pair) -> SuffixArray:
-    """The standard library's source without its held-out files, which the shipped pair has learned from as well."""
+    """The datastore's corpus: the part of the standard library's source that the shipped pair was trained on."""
     return SuffixArray.build(training_texts(pair))
 
 
 def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
-    """Those of transformers, then ours: plain, the plan's best chain, its tree, searches as large, model-free ones.
+    """Three decoders of transformers, then ours: every drafter with the settings of its `DrafterKind.clock`.
 
     Args:
         pair: target and draft.
-        plan: gives the chain's length, the tree, and the size of the dynamic trees.
-        settings: those of the clocking.
+        plan: gives the length of the chains, the tree, and the size of the dynamic trees.
+        settings: temperature and seed.
         corpus: of the datastore drafter.
     """
     sampling = Sampling(settings.temperature)
@@ -102,7 +102,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
 
 def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
-    """With a verifier that suits the drafter: sample and match where nothing is drawn, else the one of the traces."""
+    """Verified by sample and match where nothing is drawn, else by the naive solver, as traces are."""
     drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
     decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
@@ -116,7 +116,7 @@ def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Ent
 def stamp(
     pair: Pair, prompts: list[list[int]], plan: Plan, running: list[Entrant], settings: ClockSettings
 ) -> Provenance:
-    """All that a speed depends on."""
+    """The provenance of a wall clock: everything that a speed depends on."""
     return Provenance.now(
         "spectheory clock",
         packages=("torch", "transformers", "numpy"),
@@ -144,10 +144,10 @@ def clock(
     settings: ClockSettings,
     so_far: WallClock | None = None,
 ) -> Iterator[WallClock]:
-    """Decode what `so_far` lacks of the prompts by all of `running`, and yield the whole record after each of them.
+    """Decode every prompt that `so_far` lacks with all of `running`; yields the whole record after each prompt.
 
     Raises:
-        InputError: there is no prompt, or `so_far` is of other models, prompts, settings, versions or machine.
+        InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
     """
     if not prompts:
         raise InputError("need at least one prompt to clock, got none")
@@ -164,7 +164,7 @@ def clock(
 
 
 def check_same(found: Provenance, here: Provenance) -> None:
-    """Refuse to go on with a record that was begun elsewhere, or with other settings."""
+    """Raise InputError if a record was begun on another machine or with other settings."""
     theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
     if differing := differences(theirs, ours):
         raise InputError(f"the record was begun with {differing}: name a new file or remove it")
@@ -220,7 +220,7 @@ def _hash(values: object) -> str:
 
 
 def _cpu() -> str:
-    """The processor's name, where the system tells."""
+    """The processor's name, where the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

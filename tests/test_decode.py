@@ -87,7 +87,7 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     with torch.inference_mode():
         model.forward(torch.tensor([prompt]))
         rows = model.rows()
-        rows.hang(tree.parent.tolist())
+        rows.add(tree.parent.tolist())
         logits = model.forward_tree(tokens[None], len(prompt), rows)
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])

@@ -260,7 +260,7 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
             model = CachedModel(pair.target, pair.vocab_size)
             model.forward(torch.tensor([PROMPTS[1]], device=pair.device))
             nodes = model.rows()
-            nodes.hang(tree.parent.tolist())
+            nodes.add(tree.parent.tolist())
             nodes.depth[0, : len(tokens)] = torch.as_tensor(positions)
             rows.append(model.forward_tree(tokens[None], len(PROMPTS[1]), nodes))
         for node in range(tree.budget + 1):

@@ -52,7 +52,7 @@ def test_texts_are_those_of_the_host(
 
 def test_the_commands_run(run: Run, pair: list[object]) -> None:
     records(run)
-    few = ("--prompt-tokens", 16, "--new-tokens", 40, "--device", "cuda")
+    few = ("--prompt-tokens", 16, "--new-tokens", 12, "--device", "cuda")
     once = ("--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5")
     for command in (
         ("trace", *pair, *few, "--count", 5, "--top-k", 4, "--temperature", 1, "--out", "trace"),

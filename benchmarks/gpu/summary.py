@@ -88,9 +88,10 @@ def _matrix(folder: Path) -> Iterator[str]:
     if not file.exists():
         return
     record = _read(file)
+    left = record.pop("left")
     found = Calibration.from_dict(record)
-    left = [f"{record['left']} combinations were not run."] if record["left"] else []
-    yield _section("Predicted against measured", found.provenance, [*left, *calibration_words(found)])
+    missing = [f"{left} combinations were not run."] if left else []
+    yield _section("Predicted against measured", found.provenance, [*missing, *calibration_words(found)])
     yield from map(markdown_table, calibration_rows(found))
 
 

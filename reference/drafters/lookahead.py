@@ -116,14 +116,14 @@ class LookaheadDrafting(Drafting):
         """See Drafting.grow. Columns that would end below `room` are given up: the context has no place for them."""
         trie = _Trie(self.root)
         for gram in reversed(self.pool.get(self.root, {})):
-            trie.hang(0, gram[:room])
+            trie.add(0, gram[:room])
         fitting = max(0, room + 2 - len(self.rows))
         self.rows = [row[:fitting] for row in self.rows]
         self.rows[0][:1] = [self.root][:fitting]
         chain, self.ends = 0, []
         for first, *column in zip(*self.rows, strict=True):
-            chain = trie.hang(chain, (first,)) if self.ends else 0
-            self.ends.append(trie.hang(chain, column))
+            chain = trie.add(chain, (first,)) if self.ends else 0
+            self.ends.append(trie.add(chain, column))
         return trie.draft(self.device)
 
     def _remember(self, first: int, *gram: int) -> None:

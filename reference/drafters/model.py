@@ -80,7 +80,7 @@ class PathDrafting(ModelDrafting):
         if not paths[0]:
             return self.root_logits(self.pending_tokens())
         first = len(self.slots) - 1
-        self.rows.hang([self.slots[path[:-1]] for path in paths], first)
+        self.rows.add([self.slots[path[:-1]] for path in paths], first)
         for slot, path in enumerate(paths, first):
             self.slots[path] = slot
         return self.model.forward_tree(self.fed([path[-1] for path in paths]), self.committed, self.rows, first)

@@ -129,7 +129,7 @@ class StaticDrafting(ModelDrafting):
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
         self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
-        self.rows.hang([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
+        self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
