@@ -29,15 +29,15 @@ class SourceFile:
 def standard_library() -> list[SourceFile]:
     """The readable .py files of the running interpreter's standard library, sorted by name.
 
-    Tests, code pages and installed packages are left out: they repeat themselves, and a model that has learned to copy
-    is followed by no small draft.
+    Tests, code pages and installed packages are left out: they are repetitive, and a small draft model cannot follow a
+    target that has learned to copy.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     return list(source_files(root, sorted(root.rglob("*.py"))))
 
 
 def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Those of `paths` below `root` that are readable, not too large and not left out, read one at a time."""
+    """The files of `paths`, all in `root`, that are readable, not too large and not left out; read one at a time."""
     for path in paths:
         name = path.relative_to(root).as_posix()
         if LEFT_OUT.intersection(name.split("/")) or path.stat().st_size > LARGEST_FILE_BYTES:

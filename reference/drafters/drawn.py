@@ -1,4 +1,4 @@
-"""Drafts drawn from the draft model's laws by a policy: chains, independent paths, delayed trees, k-ary trees."""
+"""Drafts drawn from the draft model by a policy: chains, independent paths, delayed trees, k-ary trees."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from spectheory.core.world import DrawPolicy, Growth, Levels, Paths
 
 @dataclass(frozen=True)
 class Drawn(Drafter):
-    """What `policy` grows where the draft is the draft model: `Levels`, or `Paths` for (K, L1, L2)-delayed trees.
+    """Draws drafts from the draft model by `policy`: `Levels`, or `Paths`, which include (K, L1, L2)-delayed trees.
 
-    Greedy decoding draws nothing: its drafts are a `PlannedTree`.
+    Greedy decoding draws nothing: use a `PlannedTree` there.
     """
 
     policy: DrawPolicy
@@ -64,20 +64,20 @@ class _DrawnDrafting(PathDrafting):
         self.policy = policy
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Nodes of one path share a row of the forward, as those of DrawRule.IID_APART may be."""
+        """See Drafting.grow. Nodes with the same path, which DrawRule.IID_APART allows, share a row of the forward."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):
             counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}
             if not counts:
                 break
             rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
-            laws = numpy_on_host(self.sampling.distribution(self.logits(list(rows))))
+            q = numpy_on_host(self.sampling.distribution(self.logits(list(rows))))
             if len(rows) < len(counts):
-                laws = laws[[rows[growth.contexts[node]] for node in counts]]
-            drawn = child_tokens(laws, max(counts.values()), self.policy.rule, rng).tolist()
+                q = q[[rows[growth.contexts[node]] for node in counts]]
+            drawn = child_tokens(q, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
-            for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
-                level += growth.add(node, law, [token for token in tokens[:count] if token >= 0])
+            for (node, count), own, tokens in zip(counts.items(), q, drawn, strict=True):
+                level += growth.add(node, own, [token for token in tokens[:count] if token >= 0])
         return growth.draft()
 
 

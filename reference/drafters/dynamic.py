@@ -1,4 +1,4 @@
-"""Drafts grown by a search over the draft's own probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
+"""Drafts grown by a search with the draft model's probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Search(Protocol):
 
     @property
     def budget(self) -> int:
-        """Most drafted nodes."""
+        """Largest number of drafted nodes."""
         ...
 
     def grow(self, draft: DraftModel) -> Drafted:
@@ -36,7 +36,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True)
 class Searched(Drafter):
-    """What `search` finds best by the draft's probabilities, with the draft model as its `expand(paths)`.
+    """Drafts the tree that `search` finds best by the draft model's probabilities.
 
     Children are the most probable tokens, so that sampled text needs a verifier for DrawRule.TOP_K.
     """
@@ -58,7 +58,7 @@ class Searched(Drafter):
 
 
 class SearchedDrafting(PathDrafting):
-    """A text drafted by a search, which trusts its draft model."""
+    """A text drafted by a search. It is the draft model of the search, which does not check it (`trusted`)."""
 
     trusted = True
 
@@ -68,9 +68,9 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel.expand; below the last node that fits the context nothing is probable."""
-        law = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
-        tokens, probabilities = map(to_host, largest(law, min(self.search.budget, law.shape[1])))
+        """See spectheory.search.DraftModel.expand; tokens that would not fit the context have probability 0."""
+        q = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
+        tokens, probabilities = map(to_host, largest(q, min(self.search.budget, q.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
             settle(self.model.peaks)
         if max(map(len, paths)) >= self.room:

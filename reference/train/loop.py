@@ -53,10 +53,10 @@ def fit(
     checkpoint: Path,
     label: str,
 ) -> None:
-    """Minimise `loss(step)` in place; continue from `checkpoint` where one lies there.
+    """Minimise `loss(step)` in place; continue from `checkpoint` where that file exists.
 
     A checkpoint is written whole or not at all, every 100 steps and when the run is interrupted between two updates
-    of the weights, and one JSON line per 10 steps goes to `checkpoint.with_suffix(".jsonl")`.
+    of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
     """
     optimizers = _optimizers(model, schedule)
     first = 0

@@ -1,4 +1,4 @@
-"""What decides the shipped pair."""
+"""Settings of the training of the shipped pair."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class LayerSizes:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the pair, the seed included. `length` is tokens per row and the models' context."""
+    """Everything that decides the pair. `length` is the number of tokens in a row, and the models' context."""
 
     vocab_size: int = 2048
     length: int = 1024
