@@ -1,4 +1,4 @@
-"""A decode on the shipped pair: its speed beside plain decoding, and where the time goes that is no model forward."""
+"""Decoding of the shipped pair: its speed beside plain decoding, and where the time outside the forwards goes."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def test_decode(
 
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
-    "laws and draws": [
+    "distributions and draws": [
         (Sampling, "distribution"),
         (Sampling, "draft_distribution"),
         (reference.drafters.static, "draw_into"),
@@ -96,7 +96,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "caches": [(CachedModel, "keep"), (StaticDrafting, "commit"), (PathDrafting, "commit")],
     "rest of a cycle": [(Decoding, "cycle")],
 }
-"""What is counted together: each function's own time, without what it calls of the others."""
+"""Functions whose time is added up: each function's own time, without that of other functions of the table."""
 
 CYCLES = 20
 """Of each text."""

@@ -1,4 +1,4 @@
-"""The larger pair decoded: predicted against measured tau, and the wall clock beside transformers' own."""
+"""Decoding of the larger pair: predicted against measured tau, and wall clock beside transformers' own."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from spectheory.results.wall_clock import WallClock
 
 @dataclass(frozen=True)
 class Sizes:
-    """Prompts that are traced and decoded, and tokens of each; every `stride`-th combination is run."""
+    """Numbers of prompts that are traced and decoded, and of tokens; every `stride`-th combination is run."""
 
     traced: int = 40
     decoded: int = 16
@@ -37,9 +37,9 @@ DRY_SIZES = Sizes(6, 2, 8, 24, 1, (0.0, 1.0), 20)
 
 
 def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
-    """Predicted against measured over policies, verifiers and temperatures, in float32; `compare.json`.
+    """Write `compare.json`: predicted against measured tau of drafters, verifiers and temperatures, in float32.
 
-    The combinations are run in the order of a hash, so that those finished in time are of every kind.
+    The combinations are run in the order of a hash, so that those which finish in time are a mixture of all kinds.
     """
     from reference.matrix import Matrix, MatrixSettings, Texts
 
@@ -65,7 +65,7 @@ def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float
 
 
 def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
-    """Tokens per second of every decoder, greedy and at temperature 1, in bfloat16; `clock-<temperature>.json`."""
+    """Write `clock-<temperature>.json`: tokens per second of every decoder, at temperatures 0 and 1, in bfloat16."""
     ends, sizes = time.perf_counter() + seconds, DRY_SIZES if place.dry else Sizes()
     pair = larger_pair(work, place, torch.float32 if place.dry else torch.bfloat16)
     corpus = SuffixArray.build(training_texts(pair, DRY_PACKAGE if place.dry else ""))
@@ -84,7 +84,7 @@ def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, 
 def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
-    """The record after each prompt, going on from what `record` holds."""
+    """The record after each prompt, continued from the file `record` where it exists."""
     from reference.planning_loop import measured_plan
     from reference.wall_clock import ClockSettings, entrants
     from reference.wall_clock import clock as run

@@ -1,4 +1,4 @@
-"""A larger pair, by the training of the shipped one, on the Python sources of the machine: about 100 M and 8 M."""
+"""Training of a larger pair, of about 100 M and 8 M parameters, on the Python sources of the machine."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ DRY_PACKAGE = "email/"
 
 @dataclass(frozen=True)
 class Sources:
-    """Files of the machine that are trained on."""
+    """The machine's Python files, for training."""
 
     place: Place
     most_bytes: int = MOST_BYTES
 
     def __call__(self) -> list[SourceFile]:
-        """The standard library, then installed packages in the order of a hash of their files' names, up to a size."""
+        """The standard library, then files of installed packages in the order of a hash, up to a total size."""
         library = standard_library()
         if self.place.dry:
             held_out = [file for file in library if file.is_held_out and len(file.text) > 5000][:3]
@@ -74,7 +74,7 @@ def _mixed(name: str) -> bytes:
 
 
 def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callable[[str], None] = print) -> Path:
-    """Train the pair below `work`, going on from its checkpoints, and write `train.json`; that file."""
+    """Train the pair in `work`, continuing from its checkpoints, and write `train.json`; returns that file."""
     recipe = Recipe(**{**vars(DRY_RECIPE if place.dry else RECIPE), "seed": seed})
     started = time.perf_counter()
     corpus = train_pair(work / "pair", work / "training", recipe, files=Sources(place), device=place.device, say=say)
@@ -98,10 +98,10 @@ def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callabl
 
 
 def larger_pair(work: Path, place: Place, dtype: torch.dtype) -> Pair:
-    """What `train` left.
+    """The pair that `train` wrote.
 
     Raises:
-        PairError: it was not run to its end.
+        PairError: the training has not finished.
     """
     pair = load_pair(work / "pair" / "target", work / "pair" / "draft", device=place.device, dtype=dtype)
     if place.dry:
@@ -110,7 +110,7 @@ def larger_pair(work: Path, place: Place, dtype: torch.dtype) -> Pair:
 
 
 def _unsettle(pair: Pair) -> None:
-    """Models that were hardly trained repeat the last token and agree for ever: noise, and no end of a text."""
+    """Add noise, and remove the stop token: hardly trained models repeat the last token and always agree."""
     pair.target.generation_config.eos_token_id = None  # type: ignore[union-attr]
     generator = torch.Generator().manual_seed(0)
     for parameter in (*pair.target.parameters(), *pair.draft.parameters()):
