@@ -1,4 +1,4 @@
-"""The one place where benchmarks print: at the end, under what the machine was."""
+"""Prints the results of the benchmarks at the end, after a description of the machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the machine was that the times come from."""
+"""A description of the machine on which the times are measured."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tables of rates that the searches are timed on."""
+"""Tables of rates for the benchmarks of searches."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A decode on the shipped pair: its speed beside plain decoding, and where the time goes that is no model forward."""
+"""Decoding of the shipped pair: its speed beside plain decoding, and where the time outside the forwards goes."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pytest_benchmark.fixture import BenchmarkFixture
 
 import reference.drafters.dynamic
 import reference.drafters.static
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Decoder, Decoding, Generation
 from reference.drafters import Drafter, PlannedTree, Searched
 from reference.drafters.dynamic import SearchedDrafting
@@ -24,8 +24,8 @@ from reference.drafters.static import StaticDrafting
 from reference.meter import Meter
 from reference.models import Pair, load_pair
 from reference.prompts import encode_prompts, load_prompts
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from reference.tree_rows import TreeRows
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.otlp import NSS, Naive
@@ -71,9 +71,9 @@ def test_decode(
 
 
 PARTS: dict[str, list[tuple[Any, str]]] = {
-    "laws and draws": [
-        (Sampling, "law"),
-        (Sampling, "draft_law"),
+    "distributions and draws": [
+        (Sampling, "distribution"),
+        (Sampling, "draft_distribution"),
         (reference.drafters.static, "draw_into"),
         (reference.drafters.static, "largest"),
         (reference.drafters.dynamic, "largest"),
@@ -87,8 +87,8 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
         (PathDrafting, "logits"),
     ],
     "masks and positions": [
-        (TreeRows, "hang"),
-        (TreeRows, "behind"),
+        (TreeRows, "add"),
+        (TreeRows, "after"),
         (CachedModel, "forward_tree"),
     ],
     "around a forward": [(CachedModel, "_call"), (CachedModel, "forward")],
@@ -96,7 +96,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "caches": [(CachedModel, "keep"), (StaticDrafting, "commit"), (PathDrafting, "commit")],
     "rest of a cycle": [(Decoding, "cycle")],
 }
-"""What is counted together: each function's own time, without what it calls of the others."""
+"""Functions whose time is added up: each function's own time, without that of other functions of the table."""
 
 CYCLES = 20
 """Of each text."""

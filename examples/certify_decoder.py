@@ -15,8 +15,8 @@ from transformers import PreTrainedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Tree
 from spectheory.certify import certify_step
 from spectheory.otlp import RRS
@@ -52,7 +52,7 @@ def main(max_samples: int = 1_000, layers: int = 2) -> None:
 
     @torch.inference_mode()
     def target(context: Sequence[int]) -> list[float]:
-        return decoder.sampling.law(pair.target(torch.tensor([[*prompt, *context]])).logits[0, -1]).tolist()
+        return decoder.sampling.distribution(pair.target(torch.tensor([[*prompt, *context]])).logits[0, -1]).tolist()
 
     certificate = certify_step(
         lambda context, rng: decoder.generate([*prompt, *context], 3, draft_rng, rng).tokens,

@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch import Generator, Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
+from reference.compatibility import incompatibility
 from reference.drafters import Drafter
-from reference.fit import unfit
-from reference.handed import Handed, handed
+from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -35,10 +35,10 @@ class Generation:
     """One decoded text.
 
     Attributes:
-        tokens: of the text, the prompt not among them.
-        accepted: drafted tokens kept in each cycle; in the last one also those behind the end of the text.
-        started: when the prompt was read and the first token chosen, by `time.perf_counter`.
-        seconds: wall clock from then on.
+        tokens: of the text, without the prompt.
+        accepted: drafted tokens kept in each cycle; those of the last cycle may go beyond the end of the text.
+        started: when the prompt was read and the first token was chosen, by `time.perf_counter`.
+        seconds: wall clock from `started` on.
     """
 
     tokens: list[int]
@@ -51,11 +51,11 @@ class Generation:
 class Decoder:
     """Speculative decoding of one text at a time.
 
-    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it `verifier`
-    decides by its law; the default, sample and match, is lossless for every draft.
+    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it the
+    verifier decides which tokens are kept; the default, sample and match, is lossless for every draft.
 
     Raises:
-        InputError: the verifier is a node solver, or not lossless for the way in which the drafter draws.
+        InputError: the verifier is a node solver, or is not lossless for the drafter's drafts.
     """
 
     pair: Pair
@@ -67,7 +67,7 @@ class Decoder:
     def __post_init__(self) -> None:
         if isinstance(self.verifier, Solver):
             raise InputError(f"verifier {self.verifier} solves one node, not a tree: wrap it: TopDown({self.verifier})")
-        if not self.sampling.greedy and (why := unfit(self.drafter, self.verifier, self.sampling)):
+        if not self.sampling.greedy and (why := incompatibility(self.drafter, self.verifier, self.sampling)):
             raise InputError(f"verifier {self.verifier} does not go with {self.drafter}: it {why}")
 
     @torch.inference_mode()
@@ -81,14 +81,18 @@ class Decoder:
     ) -> Generation:
         """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
 
-        `draft_rng` draws the drafts, `rng` decides what is kept: generators of two kinds, which cannot be one stream.
-        On the host both are read ahead, by the block.
-        `watch` sees every cycle.
+        Args:
+            prompt: token ids.
+            new_tokens: length of the text, at least 1.
+            draft_rng: draws the drafts; needed above temperature 0.
+            rng: decides what is kept; needed above temperature 0. It is a generator of another kind than `draft_rng`,
+                so that the two cannot be one stream. Numbers are drawn from both in blocks.
+            watch: called with every cycle.
 
         Raises:
-            InputError: the prompt is empty, no list of the pair's tokens, does not fit the context with the text, or a
-                random source is missing.
-            LogitsError: a model gives logits that are no distribution.
+            InputError: the prompt is empty or is not a list of the pair's tokens, prompt and text do not fit the
+                context, or a random source is missing.
+            LogitsError: a model returns logits that are not a distribution.
         """
         _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
@@ -113,37 +117,37 @@ class Decoder:
 
 
 class Cycle(NamedTuple):
-    """What one cycle drafted and kept: the draft, the target's laws at its nodes, the accepted nodes, the new tokens.
+    """One cycle: the draft, the target's distributions at its nodes, the accepted nodes and the emitted tokens.
 
-    `p` is None where the text is greedy.
+    `p` is None in greedy decoding.
     """
 
     draft: Draft
-    p: Laws | None
+    p: TargetDistributions | None
     path: list[int]
     emitted: list[int]
 
 
-class Laws:
-    """The target's law at each node, computed for the nodes that are asked for."""
+class TargetDistributions:
+    """The target's distribution at each node, computed when it is asked for."""
 
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
         self.sampling = sampling
-        self.known: dict[int, Handed] = {}
+        self.known: dict[int, Array] = {}
 
     def __len__(self) -> int:
         return len(self.logits)
 
-    def __getitem__(self, node: int) -> Handed:
-        """(V,) float32; IndexError behind the last node, so that it can be listed."""
+    def __getitem__(self, node: int) -> Array:
+        """(V,) float32; IndexError after the last node, so that iteration ends there."""
         if node not in self.known:
-            self.known[node] = handed(self.sampling.law(self.logits[node]))
+            self.known[node] = numpy_on_host(self.sampling.distribution(self.logits[node]))
         return self.known[node]
 
 
 class Decoding:
-    """One text that is being decoded: the prompt is read, and each `cycle` emits at least one token more."""
+    """A text while it is decoded: the prompt is read at first, then each `cycle` emits at least one token."""
 
     def __init__(
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
@@ -160,19 +164,19 @@ class Decoding:
         self.drafting.read(prompt, logits)
         self.peaks = [self.target.peaks, *self.drafting.peaks()]
         settle(*self.peaks)
-        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.law(logits[-1]), rng)
+        first = int(logits[-1].argmax()) if self.sampling.greedy else draw(self.sampling.distribution(logits[-1]), rng)
         self.drafting.commit([], [first])
         self.tokens = [first]
         self.ended = first in self.stop_tokens
 
     def cycle(self) -> Cycle:
-        """Draft, verify, keep."""
+        """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
         draft = self.drafting.grow(self.room, self.draft_rng)
         tokens = torch.as_tensor(draft.tokens, device=target.device)
         if draft.tree is not self.tree:
             self.tree = draft.tree
-            self.rows.hang(draft.tree.parent.tolist())
+            self.rows.add(draft.tree.parent.tolist())
         row = tokens.unsqueeze(0)
         logits = target.forward_tree(row, committed, self.rows) if draft.tree.budget else target.forward(row)
         draft, p, path, following = self._verify(draft, tokens, logits)
@@ -184,13 +188,15 @@ class Decoding:
         self.ended = not self.stop_tokens.isdisjoint(emitted)
         return Cycle(draft, p, path, emitted)
 
-    def _verify(self, draft: Draft, tokens: Tensor, logits: Tensor) -> tuple[Draft, Laws | None, list[int], int]:
-        """The draft with its tokens on the host, the target's laws, the accepted nodes, the token behind them."""
+    def _verify(
+        self, draft: Draft, tokens: Tensor, logits: Tensor
+    ) -> tuple[Draft, TargetDistributions | None, list[int], int]:
+        """The draft with tokens on the host, the target's distributions, the accepted nodes, the token after them."""
         if self.sampling.greedy:
-            best = handed(logits).argmax(-1).tolist()
+            best = numpy_on_host(logits).argmax(-1).tolist()
             draft = _on_host(draft, fetch(tokens, self.peaks))
             return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
-        draft, p = _on_host(draft, fetch(tokens, self.peaks)), Laws(logits, self.sampling)
+        draft, p = _on_host(draft, fetch(tokens, self.peaks)), TargetDistributions(logits, self.sampling)
         node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
         path, parent = [], draft.tree.parent
         while node:

@@ -1,4 +1,4 @@
-"""transformers' own decoding on the same pair: plain, assisted, prompt lookup; timed from outside."""
+"""transformers' own decoding of the same pair, timed from outside: plain, assisted, and prompt lookup."""
 
 from __future__ import annotations
 
@@ -32,19 +32,19 @@ def generate(
     lookup: int | None = None,
     seed: int = 0,
 ) -> Generation:
-    """`new_tokens` tokens by `target.generate`; stop tokens end nothing. Both models keep their generation settings.
+    """Continue `prompt` with `target.generate`; stop tokens are ignored. Both models keep their generation settings.
 
     Args:
         pair: target and draft.
-        prompt: what is continued.
-        new_tokens: tokens of text.
-        sampling: made explicit, so that no default of a model's folder counts.
-        chain: assisted generation: the draft model drafts this many tokens in every cycle.
-        lookup: prompt lookup: as many are copied from where the text's end stood before.
-        seed: of torch's global generator, the only one that transformers draws from; it is set back afterwards.
+        prompt: token ids.
+        new_tokens: length of the text.
+        sampling: passed in full, so that defaults of a model's folder have no effect.
+        chain: for assisted generation: tokens that the draft model drafts in every cycle.
+        lookup: for prompt lookup: tokens that are copied from an earlier occurrence of the text's end.
+        seed: of torch's global generator, the only one that transformers draws from; its state is restored afterwards.
 
     Raises:
-        LogitsError: a model gives logits that nothing can be drawn from.
+        LogitsError: a model returns logits that are not a distribution.
     """
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
     watch = _Watch()
@@ -85,7 +85,7 @@ def _sampled(sampling: Sampling) -> dict[str, float]:
 
 @contextmanager
 def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -> Iterator[None]:
-    """Other generation settings for a while. `generate` fills gaps from the models' own, and writes into those."""
+    """Set generation settings for a while: `generate` fills gaps from the models' own settings, and changes those."""
     before = pair.target.generation_config, pair.draft.generation_config
     pair.target.generation_config, pair.draft.generation_config = target, draft
     try:
@@ -103,7 +103,7 @@ def _seeded(pair: Pair, seed: int) -> Iterator[None]:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Without transformers' advice: assisted generation warns of the way in which it calls `generate` itself."""
+    """Silence transformers: assisted generation warns of the way in which it calls `generate` itself."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -113,11 +113,11 @@ def _quiet() -> Iterator[None]:
 
 
 class _Watch(BaseStreamer):
-    """Told of the prompt, then of what each target call emitted.
+    """A streamer that counts tokens: transformers passes it the prompt, then what each target call emitted.
 
     Attributes:
-        emitted: tokens at a time, the prompt's number first.
-        started: when the first were there.
+        emitted: number of tokens of each call, that of the prompt first.
+        started: when the first tokens were emitted.
     """
 
     def __init__(self) -> None:

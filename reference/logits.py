@@ -1,4 +1,4 @@
-"""Whether logits are a distribution: a row with NaN or infinity, or with -infinity alone, is an error of the model."""
+"""Checks that logits are a distribution: NaN, infinity, or -infinity for every token is an error of the model."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectheory.core.errors import InputError
 
 
 class LogitsError(InputError):
-    """A model gave logits that are no distribution."""
+    """A model returned logits that are not a distribution."""
 
 
 Where = Callable[[int], str]
@@ -21,10 +21,10 @@ Where = Callable[[int], str]
 
 
 class Peaks:
-    """The largest logit of each row that a model gives. It is finite if and only if the row is a distribution.
+    """The largest logit of each row of a model's logits. It is finite if and only if the row is a distribution.
 
-    -infinity in some places of a row is, for tokens that cannot follow. On the host each forward is checked at once. On
-    a device the largest logits wait there, so that the host does not: `settle` or `fetch` brings them along.
+    A row may hold -infinity for tokens that cannot follow. On the host each forward is checked at once. On a device the
+    largest logits stay there, so that the host need not wait: `settle` or `fetch` copies them and checks them.
     """
 
     def __init__(self, name: str, dtype: torch.dtype) -> None:
@@ -35,7 +35,7 @@ class Peaks:
         """Look at logits (n, V).
 
         Raises:
-            LogitsError: on the host: a row is no distribution.
+            LogitsError: a row is not a distribution; raised here on the host only.
         """
         if not logits.is_cpu:
             self.waiting.append((logits.amax(1), where))
@@ -56,7 +56,7 @@ def settle(*models: Peaks) -> None:
 
 
 def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
-    """Tokens (n,), and in the same transfer whatever waits on the device. Raises LogitsError."""
+    """Copy tokens (n,) to the host, with the largest logits that are still on the device. Raises LogitsError."""
     waiting = [(model, *seen) for model in models for seen in model.waiting]
     if not waiting:
         return [] if tokens is None else tokens.tolist()
@@ -73,7 +73,7 @@ def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
 
 
 def no_distribution(name: str, dtype: torch.dtype, where: str, value: float | None = None) -> str:
-    """What to say of such a model, and what to do about it."""
+    """The message of a LogitsError: the model, the place, and the repair."""
     what = {None: "", math.inf: " (infinity)", -math.inf: " (-infinity for every token)"}.get(value, " (NaN)")
     repair = {
         torch.float16: "numbers above 65504 overflow in float16: load it with --dtype bfloat16 or --dtype float32",

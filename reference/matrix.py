@@ -1,9 +1,9 @@
-"""Policies x verifiers x temperatures on one pair and its prompts: predicted tau beside measured tau.
+"""Drafters x verifiers x temperatures on one pair and its prompts: predicted tau beside measured tau.
 
-Each combination is a part of Parquet with one row a request, so that an interrupted matrix goes on where it stopped.
-The exact prediction is the verifier's law at every cycle, in float64, given the draft and the target's laws there: tau
-less its mean is a martingale difference, so that their sum over the root of the summed variances is near normal. The
-positional prediction knows only the rates of a trace of other prompts. Nothing is clocked here.
+Each combination is a Parquet file with one row per request, so that an interrupted matrix continues where it stopped.
+The exact prediction is computed in every cycle, in float64, from the draft and the target's distributions there. Tau
+minus that mean is a martingale difference, so that the sum of these differences over the root of the summed variances
+is nearly normal. The positional prediction knows only the rates of a trace of other prompts. Nothing is timed here.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from reference import trace
-from reference.combinations import LEFT_OUT, Combination, Drafted, best, combinations
+from reference import tracing
+from reference.combinations import LEFT_OUT, Combination, best, lossless_combinations
 from reference.decode import Cycle, Decoder
-from reference.drafters import PlannedTree, SuffixArray
+from reference.divergence import first_divergence
+from reference.drafters import PlannedTree, SuffixArray, Variant
 from reference.models import Pair
-from reference.parting import parting
-from reference.parts import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.predictions import Positional, conditional
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.results.calibration import Calibrated, Calibration
@@ -48,16 +48,17 @@ COLUMNS = pa.schema(
         ("margin", pa.float64()),
     ]
 )
-"""One row a request; lists by cycle, but `tokens`, its text. The last two lay that beside plain greedy decoding."""
+"""One row per request. `tokens` is its text, the other lists are by cycle; the last two columns compare greedy texts
+with plain decoding."""
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
 MATRIX = "matrix.parquet"
-PLAIN = Combination(Drafted("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
+PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
 
 @dataclass(frozen=True)
 class MatrixSettings:
-    """What decides a matrix, beside the pair and the prompts."""
+    """Settings of a matrix, beside the pair and the prompts."""
 
     dataset: str
     new_tokens: int = 64
@@ -69,9 +70,9 @@ class Texts:
     """The tokens that a matrix works on.
 
     Attributes:
-        traced: prompts of one length whose continuations give the rates.
+        traced: prompts of one length; their continuations give the rates of the positional prediction.
         measured: other prompts, decoded by every combination.
-        stored: what a datastore drafts from.
+        stored: the corpus of the datastore drafter.
     """
 
     traced: list[list[int]]
@@ -80,16 +81,16 @@ class Texts:
 
 
 class Matrix:
-    """The matrix in one folder.
+    """A matrix of combinations, kept in one folder.
 
     Args:
-        folder: its own, or an empty one.
+        folder: an empty folder, or that of the same matrix, which is continued.
         pair: target and draft.
-        texts: what is traced, decoded and stored.
-        settings: the rest.
+        texts: tokens that are traced, decoded and stored.
+        settings: name of the prompts, length of the texts, and seed.
 
     Raises:
-        InputError: `folder` holds a matrix of other settings, prompts or weights, or there is no prompt.
+        InputError: `folder` holds a matrix of other settings, prompts or weights, or there are no prompts.
     """
 
     def __init__(self, folder: Path, pair: Pair, texts: Texts, settings: MatrixSettings) -> None:
@@ -103,26 +104,31 @@ class Matrix:
 
     @property
     def temperatures(self) -> list[float]:
-        """Those at which the folder holds a combination."""
+        """The temperatures at which the folder has results."""
         traced = [stamp_of(file.parent).temperature for file in self.folder.glob(f"trace-*/{STAMP}")]
         return sorted(t for t in traced if t is not None and any(self.folder.glob(f"*-temperature-{t:g}-*.parquet")))
 
     def combinations(
         self, temperatures: Sequence[float], done: Callable[[int, int], None] = lambda finished, total: None
     ) -> list[Combination]:
-        """Every combination at these temperatures, which are traced for it; `done` as for `run`, by temperatures."""
+        """Every combination at these temperatures, each of which is traced first.
+
+        `done` is called with the finished and all temperatures.
+        """
         found, corpus = [], SuffixArray.build(self.texts.stored)
         for i, sampling in enumerate((Sampling(float(t)) for t in temperatures), start=1):
-            found += combinations(sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus)
+            found += lossless_combinations(
+                sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus
+            )
             done(i, len(temperatures))
         return found
 
     def run(
         self, chosen: Sequence[Combination], done: Callable[[int, int], None] = lambda finished, total: None
     ) -> Calibration:
-        """Decode what the folder lacks of `chosen` and lay predictions beside all of it; also as `matrix.parquet`.
+        """Decode what the folder lacks of `chosen`, and compare predictions with measurements; writes `matrix.parquet`.
 
-        `done` is told the finished combinations and all.
+        `done` is called with the finished and all combinations.
         """
         rows = []
         for combination in chosen:
@@ -132,12 +138,12 @@ class Matrix:
         return Calibration(tuple(rows), LEFT_OUT, self.stamp)
 
     def file(self, combination: Combination) -> Path:
-        """Where the part of one combination is, or is to be."""
+        """The file of one combination."""
         slug = re.sub(r"[^a-z0-9.]+", "-", combination.name.lower())
         return self.folder / f"{slug}-{combination.key:08x}.parquet"
 
     def part(self, combination: Combination) -> list[dict[str, Any]]:
-        """The rows of one combination, by `COLUMNS`: read, or decoded and written."""
+        """The rows of one combination, by `COLUMNS`: read, or decoded and written where the file is missing."""
         file = self.file(combination)
         if not file.exists():
             write_part(
@@ -151,19 +157,19 @@ class Matrix:
         return [row["tokens"] for row in self.part(PLAIN)]
 
     def _traced(self, sampling: Sampling) -> Positional:
-        """The traced prompts at a temperature."""
+        """Trace the prompts at a temperature, for the positional prediction."""
         folder = self.folder / f"trace-{sampling.temperature:g}"
-        settings = trace.TraceSettings(
+        settings = tracing.TraceSettings(
             dataset=self.settings.dataset,
             temperature=sampling.temperature,
             new_tokens=self.settings.new_tokens,
             seed=self.settings.seed,
         )
-        trace.record(self.pair, self.texts.traced, settings, folder)
+        tracing.record_trace(self.pair, self.texts.traced, settings, folder)
         return Positional(folder)
 
     def _decoded(self, combination: Combination, request: int) -> dict[str, Any]:
-        """One row of a part."""
+        """Decode one request: a row of the part."""
         pair, prompt = self.pair, self.texts.measured[request]
         row: dict[str, Any] = {"request": request, "tau": [], "expected": [], "variance": [], "nodes": []}
 
@@ -177,12 +183,12 @@ class Matrix:
         rngs = streams(pair, self.settings.seed, combination.key, request)
         row["tokens"] = decoder.generate(prompt, self.settings.new_tokens, *rngs, watch=look).tokens
         if combination.sampling.greedy and combination is not PLAIN:
-            where = parting(pair, prompt, self._plain[request], row["tokens"])
+            where = first_divergence(pair, prompt, self._plain[request], row["tokens"])
             row |= {"identical": row["tokens"] == self._plain[request], "margin": where and where.margin}
         return row
 
     def _calibrated(self, combination: Combination) -> Calibrated:
-        """One combination in numbers."""
+        """The numbers of one combination."""
         rows, policy, greedy = self.part(combination), combination.policy, combination.sampling.greedy
         tau, expected, variance, nodes = (
             np.concatenate([row[name] for row in rows]) for name in ("tau", "expected", "variance", "nodes")
@@ -223,7 +229,7 @@ class Matrix:
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:
-    """Sum of tau - E over the root of the sum of Var, by cycle; None where nothing is left to chance."""
+    """Sum of tau - E[tau] over the root of the sum of Var[tau], over cycles; None where the variance is 0."""
     off, spread = float((tau - expected).sum()), float(np.sqrt(variance.sum()))
     if spread == 0:
         return math.copysign(math.inf, off) if off else None
@@ -231,7 +237,7 @@ def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> floa
 
 
 def repeated_share(texts: list[list[int]]) -> float | None:
-    """Share of runs of four tokens that stood earlier in the same text; None where no text has four tokens."""
+    """Share of 4-grams that occurred earlier in the same text; None where no text has four tokens."""
     runs = [list(zip(*(text[i:] for i in range(4)), strict=False)) for text in texts]
     total = sum(map(len, runs))
     return 1 - sum(len(set(run)) for run in runs) / total if total else None

@@ -1,4 +1,4 @@
-"""Seconds in the forwards of a pair's models, seen from outside: one watch for every decoder, ours or transformers'."""
+"""Seconds in the forwards of a pair's models, measured from outside: for our decoders and for transformers'."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from spectheory.core.errors import InputError
 
 
 class Meter:
-    """While it is entered, it times each call of `forward` of both models.
+    """A context manager that times each call of `forward` of both models.
 
-    On CUDA the device is waited for at both ends of each, so that a metered decode is slower than an unmetered one.
+    On CUDA it waits for the device before and after each call, so that a metered decode is slower than without.
 
     Raises:
         InputError: target and draft are one object, whose calls cannot be told apart.
@@ -43,7 +43,7 @@ class Meter:
                 model.forward = own  # type: ignore[method-assign]
 
     def since(self, moment: float) -> tuple[float, float]:
-        """Seconds in the target's forwards and in the draft's that began behind `moment`, of `time.perf_counter`."""
+        """Seconds in the target's and in the draft's forwards that began after `moment`, by `time.perf_counter`."""
         target, draft = (sum(end - start for start, end in calls if start >= moment) for calls in self.calls.values())
         return target, draft
 

@@ -1,4 +1,4 @@
-"""Hugging Face model folders: the one place that loads them. Nothing in a folder is ever run.
+"""Loading of Hugging Face model folders, without running any code of a folder.
 
 transformers runs a folder's own Python where a user agrees, and unpickles weights, which can run anything. Here only
 architectures and tokenizers of transformers itself are loaded, and only weights in safetensors. A folder that needs
@@ -40,7 +40,7 @@ TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "tekken.json", "*.mod
 
 
 class PairError(InputError):
-    """A model folder is missing or foreign, or the two models do not fit each other."""
+    """A model folder is missing or cannot be used, or the two models do not fit each other."""
 
 
 def load_folder(
@@ -75,7 +75,7 @@ def load_folder(
 
 @contextmanager
 def _loading(role: str, folder: Path) -> Iterator[None]:
-    """What transformers raises, as a PairError. It never asks whether to run a folder's code, but refuses."""
+    """Turn what transformers raises into a PairError. Code of a folder is refused without asking the user."""
     before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
     dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
     try:
@@ -94,7 +94,7 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
 
 
 def _load(folder: Path, dtype: torch.dtype, attention: str) -> tuple[Any, dict[str, Any]]:
-    """The model, and what transformers says of its weights."""
+    """The model, and what transformers reports on its weights."""
     loaded: Any = AutoModelForCausalLM.from_pretrained(
         folder,
         dtype=dtype,
@@ -184,7 +184,7 @@ def _settings(file: Path) -> dict[str, Any]:
 
 
 def _undecodable(config: Any) -> str | None:
-    """Why a model cannot read a tree: it attends to less than the whole past, or counts rows in place of positions."""
+    """Why a model cannot read a tree: it does not attend to the whole past, or counts rows instead of positions."""
     if getattr(config, "alibi", False):
         return "counts distances in rows (ALiBi)"
     kinds = getattr(config, "layer_types", None)

@@ -16,7 +16,7 @@ from spectheory.core.errors import InputError
 SHIPPED = Path(__file__).parent / "pair"
 """The folder of the pair that comes with the package."""
 Attention = Literal["sdpa", "eager"]
-"""How transformers computes attention; tree masks are right in both."""
+"""How transformers computes attention; both support tree masks."""
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,7 @@ class Pair:
 
     @property
     def vocab_size(self) -> int:
-        """Entries of the laws: the smaller of the two output layers, which may be padded beyond the tokenizer."""
+        """Length of the distributions: the smaller of the two output layers, which may be padded."""
         return min(model.config.vocab_size for model in (self.target, self.draft))
 
     @property
@@ -64,7 +64,7 @@ class Pair:
 
     @property
     def stamp(self) -> dict[str, Any]:
-        """What a provenance says of a pair: its models, and how they run, on which times and rounding depend."""
+        """Fields of a provenance: the models, and device, dtype and attention, on which times and rounding depend."""
         attention = self.target.config._attn_implementation
         target, draft = self.names
         placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
@@ -81,14 +81,14 @@ def load_pair(
 ) -> Pair:
     """Load both models from local folders, evaluation mode. No code of a folder is run, see `reference.model_folders`.
 
-    In bfloat16 and float16 the greedy text of a tree may part from plain decoding where the two largest logits tie or
-    lie a step or two of that precision apart: SDPA rounds a forward of several tokens otherwise than one of a single
-    token. Eager attention, which is slower and which models without SDPA need, did not part where this was measured.
+    In bfloat16 and float16 the greedy text of a tree may diverge from plain decoding where the two largest logits tie,
+    or differ by a step or two of that precision: SDPA rounds a forward of several tokens otherwise than a forward of
+    one token. With eager attention, which is slower and which models without SDPA need, no divergence was measured.
 
     Raises:
-        PairError: a folder is missing or holds no causal model, a model lacks SDPA, attends to less than all that is
-            before a token or cannot be told positions, would run code of its folder, or the vocabularies differ.
-        InputError: `attention` is neither of the two, or `device` is none of this machine.
+        PairError: a folder is missing or holds no causal model, a model lacks SDPA, does not attend to the whole past,
+            takes no positions or would run code of its folder, or the vocabularies differ.
+        InputError: `attention` is neither sdpa nor eager, or this machine has no such `device`.
     """
     if attention not in get_args(Attention):
         raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
@@ -111,7 +111,7 @@ def load_pair(
 
 
 def _require_device(device: str | torch.device) -> None:
-    """Put a number there and read it."""
+    """Raise InputError if this machine has no such device: put a number there and read it."""
     try:
         torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError, ImportError) as error:

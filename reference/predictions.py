@@ -1,65 +1,62 @@
-"""The two predictions of tau: by the verifier's law at each cycle, and by rates of other text."""
+"""Two predictions of tau: exact, by the verifier's distribution in each cycle, and positional, by rates of a trace."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
 from scipy.stats import t
 
-from reference import trace
+from reference import tracing
 from reference.decode import Cycle
-from reference.handed import fetched
+from reference.drafters.kind import TreeFromRates
+from reference.host_arrays import to_host
 from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, block_efficiency_interval
 from spectheory.verify import Verifier
 
 LEAST_TRIALS = 30
-"""Visits that a depth of a trace needs, to have rates of its own."""
-
-Shape = Callable[[Acceptance], Tree]
-"""The tree of ranks that a policy drafts where the rates are these."""
+"""Visits that a depth of a trace needs to have rates of its own."""
 
 
 def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
-    """E[tau] and Var[tau] given the draft and the target's laws, in float64; greedy decoding leaves nothing to chance.
+    """E[tau] and Var[tau] given the draft and the target's distributions, in float64; greedy decoding is certain.
 
-    The laws are those that the cycle was verified with, in float32 as they are there.
+    The distributions are the float32 numbers that the cycle was verified with.
     """
     if cycle.p is None:
         return float(len(cycle.emitted)), 0.0
     draft = cycle.draft
-    p = [fetched(law).astype(np.float64) for law in cycle.p]
-    q = [None if law is None else fetched(law).astype(np.float64) for law in draft.q]
+    p = [to_host(law).astype(np.float64) for law in cycle.p]
+    q = [None if law is None else to_host(law).astype(np.float64) for law in draft.q]
     exact = Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
     outcome = verifier._outcome(exact, p)
     return float(outcome.block_efficiency), float(outcome.variance)
 
 
 class Positional:
-    """Tau by the rates of a trace, by depth and rank, counted from where cycles with the policy's own tree start.
+    """Tau by rates of a trace, by depth and rank, counted at the positions where cycles with the same tree start.
 
-    Children that are drawn are given the naive solver's rates, the most probable tokens those of sample and match.
+    Drawn children have the naive solver's rates; the most probable tokens have the rates of sample and match.
     """
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._seen_by = cache(self._count)
-        self._texts = cache(lambda top: trace.ranks(folder, top=top))
-        self._known: dict[tuple[Shape, DrawRule], tuple[float, float, float]] = {}
+        self._texts = cache(lambda top: tracing.ranks(folder, top=top))
+        self._known: dict[tuple[TreeFromRates, DrawRule], tuple[float, float, float]] = {}
 
-    def settled(self, shape: Shape, rule: DrawRule) -> tuple[Tree, Acceptance]:
-        """The tree by the rates at every position, then once more by those that this tree sees, and these rates."""
+    def settled(self, shape: TreeFromRates, rule: DrawRule) -> tuple[Tree, Acceptance]:
+        """The drafted tree and its rates: found with the rates of all positions, then with those where cycles start."""
         top = rule is DrawRule.TOP_K
         seen = self._seen_by(shape(self._seen_by(None, top)), top)
         return shape(seen), seen
 
-    def tau(self, shape: Shape, rule: DrawRule) -> tuple[float, float, float]:
+    def tau(self, shape: TreeFromRates, rule: DrawRule) -> tuple[float, float, float]:
         """Predicted tau and its 95% limits, for children that are drawn by `rule`.
 
-        The limits are those of the delete-one jackknife over requests, of this tree: positions of one text are no
-        independent trials. Of one request alone they are those of its counts, as if they were.
+        The limits are a delete-one jackknife over requests with the tree fixed, since positions of one text are not
+        independent. With a single request, they come from its counts as if positions were independent.
         """
         if (shape, rule) not in self._known:
             tree, rates = self.settled(shape, rule)
@@ -80,4 +77,4 @@ class Positional:
         return max(1.0, tau - half), tau + half
 
     def _count(self, tree: Tree | None, top: bool) -> Acceptance:
-        return trace.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()
+        return tracing.acceptance(self.folder, policy=tree, min_trials=LEAST_TRIALS, top=top).smoothed()

@@ -1,12 +1,12 @@
-"""Held-out prompts: pieces of files that the shipped pair has not seen, or a text file of the user's own."""
+"""Prompts: pieces of files that the shipped pair has not seen, or those of a user's file."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
 
+from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
-from reference.train.corpus import standard_library
 from spectheory.core.errors import InputError
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
@@ -16,8 +16,8 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
     """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
 
     Raises:
-        InputError: the file is missing, a line is damaged, or there are fewer prompts; the message names a `skip`, of
-            at least `least_skip`, and a `count` that there are.
+        InputError: the file is missing, a line is damaged, or there are too few prompts; the message then names a
+            `skip`, at least `least_skip`, and a `count` that the file can serve.
     """
     if not path.is_file():
         wrong = "is a folder" if path.is_dir() else "does not exist"
@@ -55,7 +55,7 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
 
 
 def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) -> list[list[int]]:
-    """The first `length` tokens of each text; `first` is the number that messages give to the first of the texts.
+    """The first `length` tokens of each text; messages number the texts from `first` on.
 
     Raises:
         InputError: a text is shorter than that.
@@ -72,7 +72,11 @@ def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) ->
     return rows
 
 
-def training_texts(pair: Pair) -> list[list[int]]:
-    """What the shipped pair was trained on, file by file, as tokens of `pair`: the corpus of a datastore."""
-    files = [file.text for file in standard_library() if not file.is_held_out]
-    return [list(row) for row in pair.tokenizer(files, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
+def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
+    """The files that the shipped pair was trained on, as tokens of `pair`: the corpus of a datastore.
+
+    `folder` leaves out files of other folders of the standard library, as in `email/`.
+    """
+    files = [file for file in standard_library() if not file.is_held_out and file.name.startswith(folder)]
+    texts = [file.text for file in files]
+    return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"]]  # type: ignore[arg-type]

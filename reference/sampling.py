@@ -1,4 +1,4 @@
-"""How a text is sampled: what a model's logits become before anything is drawn from them."""
+"""Sampling settings: how logits become the distribution of the next token."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from torch import Tensor
 from spectheory.core.errors import InputError
 
 LEAST_TEMPERATURE = 1e-3
-"""Below it logits over temperature leave float32, and the law is greedy in all but name."""
+"""Below it logits over temperature overflow float32, and sampling would be greedy decoding in all but name."""
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Temperature, top-k, top-p, in this order, as in transformers; one object makes both p and q from logits.
+    """Temperature, top-k and top-p, applied in this order as in transformers, to the target and to the draft alike.
 
     Attributes:
         temperature: 0 is greedy decoding, which the other two do not change.
@@ -44,19 +44,19 @@ class Sampling:
         """Whether the text is the target's most probable token, one after another."""
         return self.temperature == 0
 
-    def law(self, logits: Tensor) -> Tensor:
-        """(..., V) law of the next token for float32 logits (..., V); not for greedy decoding, which draws nothing."""
+    def distribution(self, logits: Tensor) -> Tensor:
+        """(..., V) distribution of the next token for float32 logits (..., V); greedy decoding has none."""
         scores = logits if self.temperature == 1 else logits / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
-        law = torch.softmax(scores, dim=-1)
+        kept = torch.softmax(scores, dim=-1)
         if self.top_p == 1:
-            return law
-        falling, order = law.sort(dim=-1, descending=True, stable=True)
+            return kept
+        falling, order = kept.sort(dim=-1, descending=True, stable=True)
         falling = falling.masked_fill(falling.cumsum(-1) - falling >= self.top_p, 0)
-        law = torch.zeros_like(law).scatter(-1, order, falling)
-        return law / law.sum(-1, keepdim=True)
+        kept = torch.zeros_like(kept).scatter(-1, order, falling)
+        return kept / kept.sum(-1, keepdim=True)
 
-    def draft_law(self, logits: Tensor) -> Tensor:
-        """(..., V) the draft's law: `law`, or where the text is greedy the plain softmax, which ranks the drafts."""
-        return torch.softmax(logits, dim=-1) if self.greedy else self.law(logits)
+    def draft_distribution(self, logits: Tensor) -> Tensor:
+        """(..., V) distribution of the draft; in greedy decoding the plain softmax, which ranks the drafts."""
+        return torch.softmax(logits, dim=-1) if self.greedy else self.distribution(logits)

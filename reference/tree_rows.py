@@ -1,4 +1,4 @@
-"""What a forward is told of the nodes of a tree: what each of them attends to, and where it stands in the text."""
+"""Attention masks and positions of the nodes of a tree."""
 
 from __future__ import annotations
 
@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Whole numbers of as many bytes: NumPy has no bfloat16, and rows are only copied."""
+"""Integers of as many bytes as a number of the mask: NumPy has no bfloat16, and rows are only copied."""
 
 
 class TreeRows:
-    """Attention masks and depths of nodes below a committed text, each written from its parent's.
+    """Attention masks and depths of the nodes of a tree that follows a text; each row is copied from the parent's.
 
-    A node attends to the text, to itself and to the nodes on the way to it. Masks are added to attention scores, which
-    is right in eager attention and SDPA alike: 0, or the lowest number there is. They lie in one tensor on the host,
-    behind `room` columns of zeros for the text, so that a forward behind any text needs a view of it. The last row is
-    blank: the parent, -1, of what hangs right below the text. The tensor grows with the longest text and the largest
-    tree, to nodes x (text + nodes) numbers.
+    A node attends to the text, to its ancestors and to itself. A mask holds 0 for these and the lowest number of its
+    type elsewhere; it is added to attention scores, in eager attention and in SDPA alike. All masks are in one tensor
+    on the host, after `room` columns of zeros for the text, so that a forward after a text of any length needs only a
+    view of it. The last row is blank; it serves as the parent, -1, of nodes that directly follow the text. The tensor
+    grows with the longest text and the largest tree, to nodes x (text + nodes) numbers.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
@@ -26,8 +26,8 @@ class TreeRows:
         self.room = self.size = 0
         self._grow(room=256, size=16)
 
-    def hang(self, parents: Sequence[int], first: int = 0) -> None:
-        """Write nodes `first`, `first + 1`, ... below `parents`: nodes before them, or -1."""
+    def add(self, parents: Sequence[int], first: int = 0) -> None:
+        """Write the rows of nodes `first`, `first + 1`, ... from those of their `parents`: earlier nodes, or -1."""
         while first + len(parents) > self.size:
             self._grow(self.room, 2 * self.size)
         bits, depth = self._bits, self._depth
@@ -36,8 +36,8 @@ class TreeRows:
             bits[node, node] = 0
             depth[node] = depth[parent] + 1
 
-    def behind(self, committed: int, first: int, end: int) -> tuple[Tensor, Tensor]:
-        """Positions (1, n) and mask (1, 1, n, committed + end) of nodes first..end - 1 behind `committed` tokens."""
+    def after(self, committed: int, first: int, end: int) -> tuple[Tensor, Tensor]:
+        """Positions (1, n) and mask (1, 1, n, committed + end) of nodes first..end - 1 after `committed` tokens."""
         while committed > self.room:
             self._grow(2 * self.room, self.size)
         positions = self.depth[:, first:end] + committed

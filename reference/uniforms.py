@@ -1,4 +1,4 @@
-"""Random numbers drawn by the block, those of drafts and those of verifiers: one takes as long as a hundred."""
+"""Uniform random numbers drawn in blocks: drawing one takes as long as drawing a hundred."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ BLOCK = 1024
 
 
 class Uniforms:
-    """Uniform numbers of a torch generator on the host."""
+    """Uniform numbers of a torch generator on the host, for drafts."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
@@ -28,7 +28,7 @@ class Uniforms:
 
 
 class Coins:
-    """A NumPy generator whose single uniform numbers were drawn beforehand; all else is asked of the generator."""
+    """A NumPy generator, for verifiers: single uniform numbers come from a block, all else from the generator."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator

@@ -1,4 +1,4 @@
-"""Synthetic worlds: the theory's assumptions played out by chance."""
+"""Simulations of what the theory assumes."""
 
 from simulate.walk import run
 

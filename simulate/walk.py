@@ -1,4 +1,4 @@
-"""A plan against a world in which its rates are exactly true."""
+"""Simulation of a plan in a world where its rates are exactly true."""
 
 from __future__ import annotations
 
@@ -18,9 +18,16 @@ def run(
 ) -> Tally:
     """Play `cycles` draft-and-verify cycles of the planned tree, split evenly over `requests`.
 
-    At an accepted node of depth d the child of rank r is the accepted one with probability `world.table[d, r]`, one
-    child at most; the walk ends where none is, or none of that rank was drafted. `world` defaults to the planned
-    rates; another one shows what a plan does where it does not fit. Nothing here knows the yield formula.
+    At an accepted node of depth d the child of rank r is accepted with probability `world.table[d, r]`, at most one
+    child at a node. The walk ends where no child is accepted, or where the tree has no child of that rank. The
+    simulation does not use the formula of the block efficiency.
+
+    Args:
+        plan: its tree is played.
+        cycles: number of cycles in all.
+        requests: number of requests, each of equally many cycles.
+        seed: of the random numbers.
+        world: the true rates, by default those of the plan; other rates show what happens where the plan is wrong.
 
     Raises:
         InputError: fewer cycles than requests, or fewer than 2 requests.

@@ -7,10 +7,11 @@ import pytest
 import torch
 from transformers import LlamaForCausalLM
 
+from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
-from reference.train.corpus import standard_library, train_tokenizer
+from reference.train.corpus import train_tokenizer
 from reference.train.pair import export, new_model
-from reference.train.recipe import Recipe, Shape
+from reference.train.recipe import LayerSizes, Recipe
 from tests.command_line import plan, run
 
 __all__ = ["plan", "run"]
@@ -18,7 +19,7 @@ __all__ = ["plan", "run"]
 torch.set_num_threads(1)
 """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
 
-TINY = Recipe(vocab_size=300, length=1024, target=Shape(2, 64, 128), draft=Shape(2, 64, 128))
+TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
 
 
 def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:

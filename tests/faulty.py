@@ -16,12 +16,12 @@ from torch import Generator
 
 import reference.decode
 import reference.drafters.static
-from reference import host
+from reference import host_draws
 from reference.decode import Decoding
 from reference.drafters import Drafter, Drafting, PlannedTree
 from reference.drafters.checked import Wrapped
 from reference.models import Pair
-from reference.rows import RowCache
+from reference.row_cache import RowCache
 from reference.sampling import Sampling
 from reference.tree_rows import TreeRows
 from reference.uniforms import Uniforms
@@ -160,11 +160,11 @@ def causal_mask() -> Iterator[None]:
     """Nodes of the tree attend to all before them, siblings and cousins as well."""
 
     def look_back(rows: TreeRows, parents: list[int]) -> None:
-        TreeRows.hang(rows, range(-1, len(parents) - 1))
+        TreeRows.add(rows, range(-1, len(parents) - 1))
         for node, parent in enumerate(parents):
             rows.depth[0, node] = rows.depth[0, parent] + 1
 
-    with hung_by(look_back):
+    with written_by(look_back):
         yield
 
 
@@ -173,21 +173,21 @@ def positions_in_a_row() -> Iterator[None]:
     """Nodes of the tree have the positions of a chain."""
 
     def count(rows: TreeRows, parents: list[int]) -> None:
-        TreeRows.hang(rows, parents)
+        TreeRows.add(rows, parents)
         rows.depth[0, : len(parents)] = torch.arange(len(parents))
 
-    with hung_by(count):
+    with written_by(count):
         yield
 
 
 @contextmanager
-def hung_by(hang: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
+def written_by(add: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
     """The target's trees are written like this, those of a draft model as they should be."""
     init = Decoding.__init__
 
     def begin(text: Decoding, *args: Any) -> None:
         init(text, *args)
-        text.rows.hang = partial(hang, text.rows)  # type: ignore[method-assign]
+        text.rows.add = partial(add, text.rows)  # type: ignore[method-assign]
 
     with mock.patch.object(Decoding, "__init__", begin):
         yield
@@ -198,7 +198,7 @@ def most_probable_drafts() -> Iterator[None]:
     """Drafts are the most probable tokens, verified as draws."""
 
     def top(tokens: np.ndarray, law: np.ndarray, *_: Any, **__: Any) -> None:
-        tokens[:] = host.largest(law, tokens.shape[1])[0]
+        tokens[:] = host_draws.largest(law, tokens.shape[1])[0]
 
     with mock.patch.object(reference.drafters.static, "draw_into", top):
         yield

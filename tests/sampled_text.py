@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import torch
@@ -11,15 +12,16 @@ from scipy.stats import chi2
 
 from reference.decode import Decoder
 from reference.models import Pair
-from reference.streams import streams
+from reference.random_streams import streams
 from reference.train.pair import new_model
 from tests.conftest import TINY, restless
+from tests.remembered import remembered
 
 TOKENS, LENGTH = 6, 3
 
 
 def small_vocabulary() -> Pair:
-    """A pair over `TOKENS` tokens; the draft is the target with noise."""
+    """A pair over `TOKENS` tokens, the draft being the target with noise; both answer from memory."""
     recipe = replace(TINY, vocab_size=TOKENS)
     models = []
     for noise in (0.0, 0.2):
@@ -28,14 +30,15 @@ def small_vocabulary() -> Pair:
         restless(model, seed=1, scale=0.3)
         restless(model, seed=2, scale=noise)
         models.append(model.eval().double())
-    return Pair(models[0], models[1], tokenizer=None, names=("six", "six"))  # type: ignore[arg-type]
+    return remembered(Pair(models[0], models[1], tokenizer=None, names=("six", "six")))  # type: ignore[arg-type]
 
 
 def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
     """The p-value of the joint law of the first three tokens, rare cells as one, and how many drafts were accepted."""
     cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
+    model: Any = decoder.pair.target
     with torch.inference_mode():
-        laws = torch.softmax(decoder.pair.target(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+        laws = torch.softmax(model.model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
     behind = len(prompt) - 1 + torch.arange(LENGTH)
     expected = laws[torch.arange(len(cells))[:, None], behind, torch.tensor(cells)].prod(1).numpy() * samples
     draft_rng, rng = streams(decoder.pair, seed)

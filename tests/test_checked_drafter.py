@@ -12,8 +12,8 @@ import torch
 from reference.decode import Decoder
 from reference.drafters import Checked, PlannedTree
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Draft, Tree
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from reference.train.corpus import standard_library
+from reference.library_sources import standard_library
 from spectheory.cli import app
 
 Run = Callable[..., tuple[int, str, str]]
@@ -156,10 +156,10 @@ def test_a_decode_takes_the_plans_temperature_and_other_prompts(run: Run, pair: 
 def test_an_interrupted_decode_keeps_the_finished_prompts(
     run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import reference.measure
+    import reference.measuring
 
     records(run)
-    whole = reference.measure.measure
+    whole = reference.measuring.measure
 
     def interrupted(*args: object, **settings: object) -> object:
         for count, tally in enumerate(whole(*args, **settings)):  # type: ignore[arg-type]
@@ -167,7 +167,7 @@ def test_an_interrupted_decode_keeps_the_finished_prompts(
                 raise KeyboardInterrupt
             yield tally
 
-    monkeypatch.setattr(reference.measure, "measure", interrupted)
+    monkeypatch.setattr(reference.measuring, "measure", interrupted)
     few = ["--skip", 0, "--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
     status, out, err = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json", "--json")
     assert (status, out) == (130, "")

@@ -10,15 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-import reference.measure
+import reference.measuring
 import simulate
 import spectheory as st
-from reference import clock as clocking
-from reference.clock import entrants
+from reference import wall_clock as clocking
 from reference.decode import Decoder
-from reference.measure import measure
+from reference.measuring import measure
 from reference.models import Pair
 from reference.prompts import load_prompts
+from reference.wall_clock import entrants
 from tests.test_cli import Run, pair, records, run
 from tests.test_clock import CORPUS
 
@@ -155,13 +155,13 @@ def test_an_interrupted_decode_is_shown_as_a_part(
     run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     records(run)
-    whole = reference.measure.measure
+    whole = reference.measuring.measure
 
     def interrupted(*given: object, **settings: object) -> object:
         yield next(iter(whole(*given, **settings)))  # type: ignore[arg-type]
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reference.measure, "measure", interrupted)
+    monkeypatch.setattr(reference.measuring, "measure", interrupted)
     assert run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")[0] == 130
     tally = st.Tally.load("measured.json")
     assert (len(tally.cycles), tally.wanted) == (1, 2)

@@ -11,14 +11,15 @@ import pytest
 import torch
 
 import spectheory as st
-from reference import clock as clocking
 from reference import hugging_face
-from reference.clock import ClockSettings, clock, entrants
+from reference import wall_clock as clocking
 from reference.drafters import SuffixArray
 from reference.meter import Meter
 from reference.models import Pair
-from reference.planned import measured_plan
+from reference.part_files import ForeignFolderError
+from reference.planning_loop import RATES, TRACE, measured_plan
 from reference.sampling import Sampling
+from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory.core.record import RecordError
 from spectheory.report.wallclock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
@@ -207,12 +208,23 @@ def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
     assert not [name for name in names if name.startswith("tree of")]
 
 
-def test_a_plan_is_measured(tiny: Pair) -> None:
+def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     """Whatever the times say: of this many positions 100 are left where cycles of a deep tree start."""
-    found = measured_plan(tiny, [[10 * i + j for j in range(8)] for i in range(24)], new_tokens=60, rounds=1)
+    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
+    found = measured_plan(tiny, prompts, new_tokens=60, rounds=1)
     assert found.context == 8 + 30
     assert found.acceptance.trials is not None
     assert found.tree.budget <= 64
+    seconds = np.array([[1e-3, 4e-3], [1e-3, 4e-3]])
+    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 20, overhead_seconds=9.0)
+    kept = measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    assert 0 < kept.latency.overhead_seconds < 9
+    assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
+    written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
+    measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    assert [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()] == written
+    with pytest.raises(ForeignFolderError, match="holds a trace with another seed"):
+        measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,8 +19,8 @@ from reference.drafters import Datastore, Drafter, Lookahead, SuffixArray
 from reference.drafters.datastore import END, SORTED_BY, frequent
 from reference.drafters.lookahead import LookaheadDrafting
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Draft
 from tests.conftest import generated
 from tests.sampled_text import chi_square, small_vocabulary

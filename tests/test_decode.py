@@ -11,15 +11,15 @@ from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from reference.cached import CachedModel
-from reference.candidates import candidates
+from reference.cached_model import CachedModel
+from reference.candidates import child_tokens
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, PlannedTree, Searched
 from reference.drafters.dynamic import Search
-from reference.handed import handed
+from reference.host_arrays import numpy_on_host
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, Draft, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.chance import branches
@@ -87,7 +87,7 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
     with torch.inference_mode():
         model.forward(torch.tensor([prompt]))
         rows = model.rows()
-        rows.hang(tree.parent.tolist())
+        rows.add(tree.parent.tolist())
         logits = model.forward_tree(tokens[None], len(prompt), rows)
         for node in range(tree.budget + 1):
             path = np.flatnonzero(tree.ancestor_mask()[node])
@@ -145,7 +145,7 @@ def assert_the_drafts_law_is_that_of_the_path(
             assert tokens[0] == text[-1]
             for node in np.unique(draft.tree.parent[1:]):
                 path = [tokens[u] for u in np.flatnonzero(draft.tree.ancestor_mask()[node])]
-                alone = sampling.law(pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float())
+                alone = sampling.distribution(pair.draft(torch.tensor([text[:-1] + path])).logits[0, -1].float())
                 torch.testing.assert_close(torch.as_tensor(draft.q[node]), alone, atol=1e-5, rtol=1e-4)
             end = int(rng.integers(draft.tree.budget + 1))
             path = [int(u) for u in np.flatnonzero(draft.tree.ancestor_mask()[end])][1:]
@@ -267,7 +267,7 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
     expected: dict[tuple[int, ...], float] = {}
     for tokens, chance in branches(lambda rng: tuple(rule.children(law, k, rng))):
         expected[tokens] = expected.get(tokens, 0.0) + rows * float(chance)
-    drawn = candidates(handed(torch.tensor(q).expand(rows, 4)), k, rule, uniforms(3))
+    drawn = child_tokens(numpy_on_host(torch.tensor(q).expand(rows, 4)), k, rule, uniforms(3))
     assert drawn.shape == (rows, k)
     counts = dict.fromkeys(expected, 0)
     for tokens in drawn.tolist():
@@ -278,16 +278,16 @@ def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, .
 
 @pytest.mark.usefixtures("way")
 def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
-    q = handed(torch.tensor([[0.5, 0.0, 0.5, 0.0]]))
+    q = numpy_on_host(torch.tensor([[0.5, 0.0, 0.5, 0.0]]))
     for rule in (DrawRule.NO_REPLACEMENT, DrawRule.TOP_K, DrawRule.TOP_K_THEN_ONE):
-        drawn = candidates(q, 3, rule, uniforms(0))[0].tolist()
+        drawn = child_tokens(q, 3, rule, uniforms(0))[0].tolist()
         assert sorted(drawn[:2]) == [0, 2]
         assert drawn[2] == -1
     for law in ([1.0, 0.0], [0.0, 1.0]):
-        hub = candidates(handed(torch.tensor([law])), 2, DrawRule.HUB, uniforms(0))
+        hub = child_tokens(numpy_on_host(torch.tensor([law])), 2, DrawRule.HUB, uniforms(0))
         assert hub.tolist() == [[law.index(1), -1]]
     with pytest.raises(ValueError, match="k must be at most 2 for HUB, got 3"):
-        candidates(q, 3, DrawRule.HUB, None)
+        child_tokens(q, 3, DrawRule.HUB, None)
 
 
 @pytest.mark.usefixtures("way")
@@ -296,8 +296,8 @@ def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable()
     q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000
     q[0, 0] = 0.99
     rng = uniforms(0)
-    laws = handed(q.expand(10, -1))
-    tail = sum(int((candidates(laws, 2, DrawRule.NO_REPLACEMENT, rng)[:, 0] != 0).sum()) for _ in range(400))
+    laws = numpy_on_host(q.expand(10, -1))
+    tail = sum(int((child_tokens(laws, 2, DrawRule.NO_REPLACEMENT, rng)[:, 0] != 0).sum()) for _ in range(400))
     assert abs(tail - 0.01 * rows) < 4.5 * np.sqrt(0.01 * 0.99 * rows)
 
 
@@ -311,7 +311,7 @@ def test_the_law_is_that_of_transformers_processors(sampling: Sampling) -> None:
     scores = logits
     for warper in warpers:
         scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]
-    torch.testing.assert_close(sampling.law(logits), scores.softmax(-1), atol=1e-7, rtol=1e-5)
+    torch.testing.assert_close(sampling.distribution(logits), scores.softmax(-1), atol=1e-7, rtol=1e-5)
 
 
 def test_sampling_that_cannot_be_is_refused() -> None:

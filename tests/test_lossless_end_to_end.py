@@ -25,24 +25,13 @@ from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWa
 
 from examples.certify_decoder import few_tokens
 from reference.decode import Decoder
-from reference.drafters import (
-    Datastore,
-    Drafter,
-    Drawn,
-    Goose,
-    Lookahead,
-    PlannedTree,
-    PromptLookup,
-    Searched,
-    SuffixArray,
-    TokenRecycling,
-)
+from reference.drafters import ALL, Drafter, Drawn, PlannedTree
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
-from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, otlp, verify
+from spectheory import otlp, verify
 from spectheory.certify import StepCertificate, Verdict, certify_step
-from spectheory.core.world import Context, Levels, Paths
+from spectheory.core.world import Context, Paths
 from spectheory.verify import TopDown, Verifier
 from tests.faulty import FAULTS, Fault, Overheard, Shared
 from tests.remembered import remembered
@@ -59,26 +48,7 @@ TV = 8 / RUNS**0.5
 LEVEL = 0.01
 
 Step = Callable[[Context, np.random.Generator], list[int]]
-STATIC = (PlannedTree(Tree.chain(2)), PlannedTree(Tree.k_ary(2, 2)))
-DRAWN = (
-    Drawn(Paths(2, 2)),
-    Drawn(Paths(2, 1, trunk=1)),
-    *(Drawn(Levels((2, 1), rule)) for rule in DrawRule),
-)
-SEARCHED = (
-    Searched(OptTree(4, 0.2)),
-    Searched(Eagle2(2, 2, 4)),
-    Searched(SpecExec(4, 2)),
-    Searched(Salf(4, 0.4, 2)),
-)
-MODEL_FREE = (
-    PromptLookup((2, 1), 3),
-    TokenRecycling(Tree.k_ary(2, 2)),
-    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass=False),
-    Goose(budget=6, lengths=(2, 1), max_spine=3, top_k=3, branch_depth=2),
-    Lookahead(2, 3, 2, prompt=True),
-    Datastore(SuffixArray.build(np.random.default_rng(0).integers(4, size=(4, 60))), 6, 3, 4, 1),
-)
+DRAFTERS = [drafter for kind in ALL for drafter in kind.small()]
 
 
 def of_other_rules(solver: otlp.Solver) -> list[otlp.Solver]:
@@ -106,8 +76,8 @@ class Combination:
 
 def combinations() -> Iterator[Combination]:
     """All drafters with the verifiers for their rule; those of paths with chains or with paths."""
-    for drafter, verifier in itertools.product((*STATIC, *DRAWN, *SEARCHED, *MODEL_FREE), VERIFIERS):
-        chain = drafter is STATIC[0]
+    for drafter, verifier in itertools.product(DRAFTERS, VERIFIERS):
+        chain = isinstance(drafter, PlannedTree) and drafter.tree.is_chain
         paths = chain or (isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths))
         if drafter.rule(SAMPLINGS[0]) not in verifier.rules:
             continue

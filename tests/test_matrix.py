@@ -15,14 +15,14 @@ import pytest
 import spectheory.verify as verifying
 from reference import combinations as data
 from reference.combinations import Combination
+from reference.compatibility import incompatibility
 from reference.decode import Cycle, Decoder
-from reference.fit import unfit
+from reference.library_sources import standard_library
 from reference.matrix import Matrix, MatrixSettings, Texts, repeated_share
 from reference.models import Pair
-from reference.parts import ForeignFolderError
+from reference.part_files import ForeignFolderError
 from reference.predictions import conditional
-from reference.streams import streams
-from reference.train.corpus import standard_library
+from reference.random_streams import streams
 from spectheory import otlp
 from spectheory.cli import app
 from spectheory.otlp import Solver
@@ -80,7 +80,7 @@ def test_no_combination_is_dropped(chosen: list[Combination]) -> None:
     for combination in chosen:
         for verifier in () if combination.sampling.greedy else data.VERIFIERS:
             other = Combination(combination.policy, verifier, combination.sampling)
-            why = unfit(combination.policy.drafter, verifier, combination.sampling)
+            why = incompatibility(combination.policy.drafter, verifier, combination.sampling)
             assert (other.name in names) == (why is None)
     policies = {c.policy.name for c in chosen if not c.sampling.greedy}
     greedy = {c.policy.name for c in chosen if c.sampling.greedy}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,26 +14,27 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from reference import trace
+from reference import tracing
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
-from reference.measure import measure
+from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
-from reference.profile import profile
+from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
-from reference.train.recipe import Shape
+from reference.train.recipe import LayerSizes
 from spectheory import DrawRule, Tally, Tree, block_efficiency
+from tests.command_line import Run, refused
 from tests.conftest import TINY
 
-SETTINGS = trace.TraceSettings(dataset="numbers", top_k=4, new_tokens=40, batch=2)
+SETTINGS = tracing.TraceSettings(dataset="numbers", top_k=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
 
 
 def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path: Path) -> None:
-    trace.record(tiny, PROMPTS, SETTINGS, tmp_path)
+    tracing.record_trace(tiny, PROMPTS, SETTINGS, tmp_path)
     rows = [row for part in sorted(tmp_path.glob("*.parquet")) for row in pq.read_table(part).to_pylist()]
     for request, prompt in enumerate(PROMPTS):
         mine = [row for row in rows if row["request_id"] == request]
@@ -49,7 +51,7 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
             assert row["target_rank"] == (row["draft_topk_ids"].index(row["target_token"]) if among else -1)
             assert row["target_top_rank"] == row["target_rank"]
             assert row["ctx_len"] == len(prompt) + row["pos"]
-    acceptance = trace.acceptance(tmp_path, min_trials=10)
+    acceptance = tracing.acceptance(tmp_path, min_trials=10)
     assert acceptance.trials is not None
     assert acceptance.trials[0] == len(rows)
     assert acceptance.table[0, 0] == np.mean([row["target_rank"] == 0 for row in rows])
@@ -57,7 +59,7 @@ def test_a_greedy_trace_holds_the_rank_of_the_targets_token(tiny: Pair, tmp_path
 
 
 def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pair, tmp_path: Path) -> None:
-    trace.record(tiny, PROMPTS, replace(SETTINGS, temperature=1.0), tmp_path)
+    tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0), tmp_path)
     rows = [row for part in sorted(tmp_path.glob("part-*.parquet")) for row in pq.read_table(part).to_pylist()]
     for row in rows[::7]:
         mine = [other for other in rows if other["request_id"] == row["request_id"] and other["pos"] < row["pos"]]
@@ -66,7 +68,7 @@ def test_a_sampled_trace_knows_the_rank_among_the_most_probable_tokens(tiny: Pai
             top = tiny.draft(torch.tensor([text])).logits[0, -1].topk(4).indices.tolist()
         place = top.index(row["target_token"]) if row["target_token"] in top else -1
         assert row["target_top_rank"] == place
-    rates = trace.acceptance(tmp_path, min_trials=10, top=True)
+    rates = tracing.acceptance(tmp_path, min_trials=10, top=True)
     assert rates.table[0, 0] == np.mean([row["target_top_rank"] == 0 for row in rows])
     assert any(row["target_top_rank"] != row["target_rank"] for row in rows)
 
@@ -79,43 +81,43 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        trace.record(tiny, PROMPTS, sampled, tmp_path / "a", stop)
+        tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "a", stop)
     first = tmp_path / "a" / "part-000000.parquet"
     stamp = first.stat().st_mtime_ns
     assert not list(tmp_path.rglob("*.partial"))
-    trace.record(tiny, PROMPTS, sampled, tmp_path / "a")
-    trace.record(tiny, PROMPTS, sampled, tmp_path / "b")
+    tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "a")
+    tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "b")
     assert first.stat().st_mtime_ns == stamp
     for part in (tmp_path / "b").glob("*.parquet"):
         assert pq.read_table(part).equals(pq.read_table(tmp_path / "a" / part.name))
     differing = r"a trace with another seed \(0, here 4\), temperature \(1.0, here 0.0\): name an empty folder"
     with pytest.raises(ValueError, match=differing):
-        trace.record(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
+        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, seed=4), tmp_path / "a")
     with pytest.raises(ValueError, match="holds a trace with other prompts:"):
-        trace.record(tiny, PROMPTS[::-1], sampled, tmp_path / "a")
+        tracing.record_trace(tiny, PROMPTS[::-1], sampled, tmp_path / "a")
     swapped = replace(tiny, target=tiny.draft, draft=tiny.target)
     with pytest.raises(ValueError, match="holds a trace with other weights:"):
-        trace.record(swapped, PROMPTS, sampled, tmp_path / "a")
+        tracing.record_trace(swapped, PROMPTS, sampled, tmp_path / "a")
     stamped = tmp_path / "b" / "provenance.json"
     stamped.write_text(stamped.read_text().replace(f'"torch": "{torch.__version__}"', '"torch": "2.0"'))
     with pytest.raises(ValueError, match=r"holds a trace with another torch \(2.0, here .*\):"):
-        trace.record(tiny, PROMPTS, sampled, tmp_path / "b")
+        tracing.record_trace(tiny, PROMPTS, sampled, tmp_path / "b")
     first.write_bytes(b"PAR1")
     with pytest.raises(ValueError, match="part-000000.parquet is damaged: remove it"):
-        trace.acceptance(tmp_path / "a")
+        tracing.acceptance(tmp_path / "a")
 
 
 def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need a context of 1040, these models have 1024"):
-        trace.record(tiny, [[1] * 1000], SETTINGS, tmp_path)
+        tracing.record_trace(tiny, [[1] * 1000], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match=r"one length, got lengths \[1, 2\]"):
-        trace.record(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
+        tracing.record_trace(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match="top_k must be at most the vocabulary of 300, got 301"):
-        trace.record(tiny, PROMPTS, replace(SETTINGS, top_k=301), tmp_path)
+        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, top_k=301), tmp_path)
     with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
         replace(SETTINGS, top_k=0)
     with pytest.raises(ValueError, match="holds no trace"):
-        trace.acceptance(tmp_path)
+        tracing.acceptance(tmp_path)
     assert not list(tmp_path.iterdir())
 
 
@@ -238,22 +240,30 @@ def test_an_update_cut_in_two_is_not_saved(tmp_path: Path, monkeypatch: pytest.M
     monkeypatch.setattr(torch.optim.AdamW, "step", cut)
     monkeypatch.setattr(loop, "CHECKPOINT_EVERY", 2)
     with pytest.raises(KeyboardInterrupt):
-        loop.fit(model, loss, loop.Schedule(10), tmp_path / "model.pt", "test")
+        loop.fit(model, loss, loop.LearningRates(10), tmp_path / "model.pt", "test")
     assert torch.load(tmp_path / "model.pt")["step"] == 2
 
 
-SMALL = replace(TINY, target=Shape(1, 32, 32), draft=Shape(1, 32, 32), rows=2, length=32, prompts=16)
+SMALL = replace(TINY, target=LayerSizes(1, 32, 32), draft=LayerSizes(1, 32, 32), rows=2, length=32, prompts=16)
 
 
 @pytest.fixture
 def little_corpus(monkeypatch: pytest.MonkeyPatch) -> None:
     """The json package and three held-out files instead of the whole standard library."""
-    from reference.train.corpus import standard_library
+    from reference.library_sources import standard_library
 
     everything = standard_library()
     files = [file for file in everything if file.name.startswith("json/")]
     files += [file for file in everything if file.is_held_out][:3]
     monkeypatch.setattr(training, "standard_library", lambda: files)
+
+
+def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [name for name in sys.modules if name.startswith("reference.train")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "reference.train", None)
+    found = run("train", "--out", "pair", "--work", "work")
+    refused(found, "training is not part of the installed package: run `make pair` in a checkout")
 
 
 @pytest.mark.usefixtures("little_corpus")
@@ -295,16 +305,16 @@ def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
 ) -> None:
     """The jackknife, with one folder more for each request that is left out."""
     whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
-    trace.record(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
+    tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
     tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
     top = rule is DrawRule.TOP_K
-    depths = trace.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
+    depths = tracing.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
     others = []
     for part in sorted(whole.glob("*.parquet")):
         lacking = tmp_path / part.stem
         shutil.copytree(whole, lacking)
         (lacking / part.name).unlink()
-        rates = trace.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1, top=top).smoothed()
+        rates = tracing.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1, top=top).smoothed()
         others.append(block_efficiency(tree, rates))
     assert len(set(others)) > 1
     variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)

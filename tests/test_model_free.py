@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from torch import Generator
 
 from reference.decode import Cycle, Decoder
-from reference.drafters import Drafter, Goose, PromptLookup, TokenRecycling
+from reference.drafters import ALL, Drafter, Goose, PromptLookup, TokenRecycling
 from reference.drafters.adjacency import DenseTable, TwoTierTable, harvest_order
 from reference.drafters.goose import Optimal
 from reference.drafters.lookup import TextIndex
@@ -25,7 +25,6 @@ from tests.likely import logits_for
 from tests.sampled_text import chi_square, small_vocabulary
 
 ABLATIONS = [
-    Goose(),
     Goose(spine_branches=False),
     Goose(bigram=False),
     Goose(bypass=False),
@@ -40,9 +39,8 @@ ABLATIONS = [
     Goose(budget=1),
 ]
 DRAFTERS = [
-    PromptLookup(),
+    *(drafter for kind in ALL for drafter in kind.greedy() if drafter.family == "model-free"),
     PromptLookup((1,), 30, overlap=False),
-    TokenRecycling(),
     TokenRecycling(Tree.k_ary(3, 3), harvest_rejected=False, harvest_prefill=False),
     *ABLATIONS,
 ]

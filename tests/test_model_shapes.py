@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from itertools import accumulate
+from itertools import accumulate, product
 from pathlib import Path
 from typing import Any
 
@@ -28,14 +28,14 @@ from transformers import (
     Qwen3Config,
 )
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Cycle, Decoder
-from reference.drafters import Datastore, Drafter, Drawn, Lookahead, PlannedTree, Searched, SuffixArray
+from reference.divergence import first_divergence
+from reference.drafters import ALL, Drafter, Drawn, PlannedTree, Searched
 from reference.models import Pair, PairError, load_pair
-from reference.parting import parting
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
-from spectheory import Eagle2, SpecExec, Tree
+from spectheory import SpecExec, Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.verify import TopDown, Verifier
@@ -45,19 +45,10 @@ from tests.played import gpu
 VOCABULARY, CONTEXT, NEW_TOKENS = 300, 128, 40
 TIE = 1e-4
 """As in test_shipped_pair: float32 logits closer than this tie."""
-DEVICES = ["cpu", pytest.param("cuda", id="cuda" if torch.cuda.is_available() else "cuda, played")]
+PLAYED = not torch.cuda.is_available()
 PROMPTS = ([7], [int(token) for token in np.random.default_rng(0).integers(VOCABULARY, size=30)])
 
-GREEDY = [
-    PlannedTree(Tree.chain(0)),
-    PlannedTree(Tree.chain(1)),
-    PlannedTree(Tree.chain(4)),
-    PlannedTree(Tree.k_ary(3, 3)),
-    Searched(Eagle2(4, 5, 20)),
-    Searched(SpecExec(1)),
-    Lookahead(3, 4, 3),
-    Datastore(SuffixArray.build(np.random.default_rng(1).integers(VOCABULARY, size=(10, 500))), 16, shortest=1),
-]
+GREEDY = [drafter for kind in ALL for drafter in kind.greedy()]
 SAMPLED: list[tuple[Drafter, Verifier]] = [
     (PlannedTree(Tree.chain(1)), TopDown(Naive())),
     (PlannedTree(Tree.k_ary(2, 3)), TopDown(RRS())),
@@ -78,6 +69,22 @@ class Place:
     attention: str = "sdpa"
     dtype: torch.dtype = torch.float64
     device: str = "cpu"
+
+    def __str__(self) -> str:
+        played = ", played" if PLAYED and self.device == "cuda" else ""
+        return f"{self.architecture}, {self.attention}, {self.dtype}, {self.device}{played}"
+
+
+def places(*dtypes: torch.dtype) -> list[Place]:
+    """Every architecture, attention and precision on the host and on a GPU.
+
+    A played GPU rounds as the host does, so that other attention and precision show nothing there that the host does
+    not show: each architecture has one.
+    """
+    host = [Place(*kind) for kind in product(ARCHITECTURES, ("eager", "sdpa"), dtypes)]
+    if PLAYED:
+        return host + [Place(name, "sdpa", dtypes[i % len(dtypes)], "cuda") for i, name in enumerate(ARCHITECTURES)]
+    return host + [replace(place, device="cuda") for place in host]
 
 
 def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConfig:
@@ -122,27 +129,16 @@ def pair_at() -> Callable[[Place], Pair]:
     return made
 
 
-@pytest.fixture(params=DEVICES)
-def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The GPU, where there is none, is played."""
-    with gpu() if request.param == "cuda" else nullcontext():
+@pytest.fixture(params=places(torch.float64), ids=str)
+def place(request: pytest.FixtureRequest) -> Iterator[Place]:
+    """In float64 equal texts are equal (norms and rotary embedding stay in float32 inside transformers)."""
+    with gpu() if request.param.device == "cuda" else nullcontext():
         yield request.param
 
 
-@pytest.fixture(params=ARCHITECTURES)
-def architecture(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
-@pytest.fixture(params=["eager", "sdpa"])
-def attention(request: pytest.FixtureRequest) -> str:
-    return request.param
-
-
 @pytest.fixture
-def pair(pair_at: Callable[[Place], Pair], architecture: str, attention: str, device: str) -> Pair:
-    """In float64, where equal texts are equal (norms and rotary embedding stay in float32 inside transformers)."""
-    return pair_at(Place(architecture, attention, torch.float64, device))
+def pair(pair_at: Callable[[Place], Pair], place: Place) -> Pair:
+    return pair_at(place)
 
 
 def generated(pair: Pair, prompt: list[int], new_tokens: int, stop: int | None = None) -> list[int]:
@@ -170,30 +166,30 @@ def test_greedy_text_is_generates(pair: Pair, drafter: Drafter) -> None:
         assert text.tokens == generated(pair, prompt, NEW_TOKENS)
 
 
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16], ids=str)
-def test_greedy_texts_part_at_ties_only(
-    pair_at: Callable[[Place], Pair],
-    architecture: str,
-    attention: str,
-    dtype: torch.dtype,
-    device: str,
-    record_property: Callable[[str, object], None],
+@pytest.mark.parametrize("place", places(torch.float32, torch.bfloat16, torch.float16), ids=str, indirect=True)
+def test_greedy_texts_diverge_at_ties_only(
+    pair: Pair, place: Place, record_property: Callable[[str, object], None]
 ) -> None:
-    """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others."""
-    pair = pair_at(Place(architecture, attention, dtype, device))
+    """Ties by rounding: 1e-4 in float32, four times the spacing of numbers of the logits' size in the others.
+
+    On a played GPU two drafters do: masks, positions and draft forwards of every kind are in them.
+    """
     texts = identical = 0
+    drafters = (
+        [PlannedTree(Tree.k_ary(3, 3)), Searched(SpecExec(12, 4))] if place.device == "cuda" and PLAYED else GREEDY
+    )
     for prompt in PROMPTS:
         wanted = generated(pair, prompt, NEW_TOKENS)
-        for drafter in GREEDY:
+        for drafter in drafters:
             text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS).tokens
             assert len(text) == NEW_TOKENS
-            where = parting(pair, prompt, wanted, text)
+            where = first_divergence(pair, prompt, wanted, text)
             texts, identical = texts + 1, identical + (where is None)
             if where is not None:
                 print(f"{drafter!r:.40}: {where}")
                 record_property("tie", str(where))
-                coarse = 4 * torch.finfo(dtype).eps * max(map(abs, where.logits))
-                assert where.margin <= (TIE if dtype == torch.float32 else coarse), where
+                coarse = 4 * torch.finfo(place.dtype).eps * max(map(abs, where.logits))
+                assert where.margin <= (TIE if place.dtype == torch.float32 else coarse), where
     print(f"{identical} of {texts} texts are generate's")
 
 
@@ -205,17 +201,9 @@ def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
 
 
 @pytest.mark.parametrize(("drafter", "verifier"), SAMPLED, ids=repr)
-@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16], ids=str)
-def test_sampled_text_obeys_length_and_stop(
-    pair_at: Callable[[Place], Pair],
-    architecture: str,
-    attention: str,
-    dtype: torch.dtype,
-    device: str,
-    drafter: Drafter,
-    verifier: Verifier,
-) -> None:
-    pair, stop, ended = pair_at(Place(architecture, attention, dtype, device)), frozenset(range(0, 300, 10)), 0
+@pytest.mark.parametrize("place", places(torch.float32, torch.bfloat16), ids=str, indirect=True)
+def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifier: Verifier) -> None:
+    stop, ended = frozenset(range(0, 300, 10)), 0
     decoder = Decoder(pair, drafter, Sampling(1.0, top_k=60), verifier, stop)
     for seed, prompt in enumerate(PROMPTS * 2):
         cycles: list[Cycle] = []
@@ -272,7 +260,7 @@ def test_tree_logits_are_path_logits(pair: Pair) -> None:
             model = CachedModel(pair.target, pair.vocab_size)
             model.forward(torch.tensor([PROMPTS[1]], device=pair.device))
             nodes = model.rows()
-            nodes.hang(tree.parent.tolist())
+            nodes.add(tree.parent.tolist())
             nodes.depth[0, : len(tokens)] = torch.as_tensor(positions)
             rows.append(model.forward_tree(tokens[None], len(PROMPTS[1]), nodes))
         for node in range(tree.budget + 1):

@@ -7,12 +7,15 @@ from pathlib import Path
 import pytest
 import torch
 
-from reference.combinations import Combination, combinations, full
+from reference import prompts
+from reference.combinations import Combination, lossless_combinations
 from reference.decode import Decoder
 from reference.drafters import SuffixArray
+from reference.drafters.static import full_tree
+from reference.library_sources import standard_library
 from reference.models import Pair, load_pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from tests.played import gpu
 from tests.test_cli import Run, pair, records, run
 
@@ -23,7 +26,7 @@ PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
 COMBINATIONS = [
     combination
     for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
-    for combination in combinations(sampling, full((3, 2, 1)), SuffixArray.build(PROMPTS))
+    for combination in lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))
 ]
 
 
@@ -49,18 +52,28 @@ def test_texts_are_those_of_the_host(
         assert [len(text) for text in found] == [24, 24]
 
 
-def test_the_commands_run(run: Run, pair: list[object]) -> None:
+FEW = ("--device", "cuda", "--prompt-tokens", 16, "--new-tokens")
+COMMANDS = {
+    "trace": ("trace", *FEW, 24, "--count", 5, "--top-k", 4, "--temperature", 1, "--out", "trace"),
+    "profile": ("profile", *FEW[:2], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
+    "decode": ("decode", *FEW, 12, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
+    "generate": ("generate", *FEW[:2], "--new-tokens", 5, "--plan", "plan.json", "import json"),
+    "clock": ("clock", *FEW, 4, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
+    "matrix": (
+        *("matrix", *FEW, 30, "--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5"),
+        *("--out", "matrix"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_the_commands_run(run: Run, pair: list[object], name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On few tokens and a small corpus: what they compute is tested on the host, and the texts by the test above."""
+    small = [file for file in standard_library() if file.name.startswith("json/")]
+    monkeypatch.setattr(prompts, "standard_library", lambda: small)
     records(run)
-    few = ("--prompt-tokens", 16, "--new-tokens", 40, "--device", "cuda")
-    once = ("--count", 1, "--skip", 4, "--temperatures", 1, "--only", "chain of 5")
-    for command in (
-        ("trace", *pair, *few, "--count", 5, "--top-k", 4, "--temperature", 1, "--out", "trace"),
-        ("profile", *pair[:4], *few[-2:], "--largest", 2, "--contexts", 8, "--rounds", 2, "--out", "seconds.json"),
-        ("decode", *pair, *few, "--count", 2, "--skip", 0, "--plan", "plan.json", "--temperature", 1),
-        ("generate", "import json", *pair[:4], *few[-2:], "--new-tokens", 5, "--plan", "plan.json"),
-        ("clock", *pair, *few, "--count", 1, "--skip", 1, "--rounds", 1, "--plan", "plan.json", "--temperature", 1),
-        ("matrix", *pair, *few, *once, "--out", "matrix"),
-    ):
-        with gpu():
-            status, out, err = run(*command)
-        assert (status, bool(out)) == (0, True), err
+    command, *options = COMMANDS[name]
+    models = pair[:4] if name in ("profile", "generate") else pair
+    with gpu():
+        status, out, err = run(command, *models, *options)
+    assert (status, bool(out)) == (0, True), err

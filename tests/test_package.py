@@ -34,6 +34,7 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
     assert {
         f"proofs_check/{paper}/claims.toml" for paper in ("goose", "salf_talf", "opt_tree", "delayed_trees", "gto")
     } <= names
+    assert not [name for name in names if name.startswith("reference/train")]
 
 
 def test_versions_and_names_agree() -> None:

@@ -25,11 +25,11 @@ def test_rows_are_those_of_the_ancestor_mask(dtype: torch.dtype, several: list[T
     for tree in several:
         parents, nodes = tree.parent.tolist(), tree.budget + 1
         half = nodes // 2
-        rows.hang(parents[:half])
-        rows.hang(parents[half:], half)
+        rows.add(parents[:half])
+        rows.add(parents[half:], half)
         attend = torch.as_tensor(tree.ancestor_mask())
         for first, end in ((0, half), (half, nodes)):
-            positions, mask = rows.behind(committed, first, end)
+            positions, mask = rows.after(committed, first, end)
             assert positions.tolist() == [[committed + int(depth) for depth in tree.depth[first:end]]]
             assert mask.shape == (1, 1, end - first, committed + end)
             assert mask.dtype == dtype

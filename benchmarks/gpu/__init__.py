@@ -1,5 +1,5 @@
-"""What is measured on a GPU: forwards of real shapes, and a larger pair of the project's own training.
+"""Measurements on a GPU: forwards of real shapes, and decoding of a larger pair that is trained there.
 
-Each command is one part of under ten minutes, goes on where an earlier one was interrupted, and leaves one JSON file in
+Each command takes less than ten minutes, continues where an earlier one was interrupted, and writes one JSON file into
 its folder: `python -m benchmarks.gpu --help`.
 """

@@ -1,4 +1,4 @@
-"""The command line: `python -m benchmarks.gpu` in the checkout's root, nothing installed but what it imports."""
+"""The command line: `python -m benchmarks.gpu` in the root of the checkout, which need not be installed."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ from spectheory.report.markdown import put
 
 Out = Annotated[Path, typer.Option("--out", envvar="OUT", help="Folder for the JSON records.")]
 Work = Annotated[Path, typer.Option("--work", help="Folder for checkpoints, the trained pair and unfinished records.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Tiny shapes on the CPU: every step, no measurement.")]
-Minutes = Annotated[float, typer.Option("--minutes", help="Time after which nothing new is begun.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Go through every step with tiny shapes on the CPU; measures nothing.")
+]
+Minutes = Annotated[float, typer.Option("--minutes", help="Minutes after which no new point or prompt is begun.")]
 Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
 RECORDS, WORK = Path("build/gpu/records"), Path("build/gpu/work")
 
@@ -42,7 +44,7 @@ def profile(
     minutes: Minutes = 9,
     seed: Seed = 0,
 ) -> None:
-    """Time forwards of real shapes with random weights in bfloat16; an interrupted run goes on by point."""
+    """Time forwards of real shapes with random weights in bfloat16; an interrupted run continues at the next point."""
     place = Place.found(dry_run=dry_run)
     names = MODELS if model == "all" else (model,)
     expected = "seconds" if dry_run else "up to 9 minutes for a model of 8B, 4 for a draft; not tried on a GPU yet"
@@ -55,7 +57,7 @@ def profile(
 @app.command()
 @in_one_line
 def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: Seed = 0) -> None:
-    """Train a pair of about 100 M and 8 M parameters on the machine's Python sources; goes on from its checkpoints."""
+    """Train a pair of about 100 M and 8 M parameters on the machine's Python sources; continues from checkpoints."""
     from benchmarks.gpu.train import train as run
 
     place = Place.found(dry_run=dry_run)
@@ -69,7 +71,7 @@ def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: 
 def compare(
     out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0
 ) -> None:
-    """Predicted against measured tau of the trained pair: every policy, verifier and temperature."""
+    """Compare predicted with measured tau of the trained pair: every drafter, verifier and temperature."""
     from benchmarks.gpu.decode import compare as run
 
     place = Place.found(dry_run=dry_run)
@@ -80,7 +82,7 @@ def compare(
 @app.command()
 @in_one_line
 def clock(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minutes: Minutes = 8, seed: Seed = 0) -> None:
-    """Tokens per second of the trained pair by every decoder, beside transformers' own."""
+    """Measure tokens per second of the trained pair by every decoder, and by transformers."""
     from benchmarks.gpu.decode import clock as run
 
     place = Place.found(dry_run=dry_run)

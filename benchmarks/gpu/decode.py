@@ -1,4 +1,4 @@
-"""The larger pair decoded: predicted against measured tau, and the wall clock beside transformers' own."""
+"""Decoding of the larger pair: predicted against measured tau, and wall clock beside transformers' own."""
 
 from __future__ import annotations
 
@@ -15,15 +15,14 @@ from benchmarks.gpu.place import Place
 from benchmarks.gpu.train import DRY_PACKAGE, larger_pair
 from reference.drafters import SuffixArray
 from reference.models import Pair
-from reference.prompts import encode_prompts, load_prompts
-from reference.train.corpus import standard_library
+from reference.prompts import encode_prompts, load_prompts, training_texts
 from spectheory.core.files import write_whole
 from spectheory.results.wall_clock import WallClock
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Prompts that are traced and decoded, and tokens of each; every `stride`-th combination is run."""
+    """Numbers of prompts that are traced and decoded, and of tokens; every `stride`-th combination is run."""
 
     traced: int = 40
     decoded: int = 16
@@ -38,9 +37,9 @@ DRY_SIZES = Sizes(6, 2, 8, 24, 1, (0.0, 1.0), 20)
 
 
 def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
-    """Predicted against measured over policies, verifiers and temperatures, in float32; `compare.json`.
+    """Write `compare.json`: predicted against measured tau of drafters, verifiers and temperatures, in float32.
 
-    The combinations are run in the order of a hash, so that those finished in time are of every kind.
+    The combinations are run in the order of a hash, so that those which finish in time are a mixture of all kinds.
     """
     from reference.matrix import Matrix, MatrixSettings, Texts
 
@@ -48,7 +47,9 @@ def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float
     pair = larger_pair(work, place, torch.float32)
     traced, decoded = _prompts(pair, work, sizes)
     settings = MatrixSettings("held-out prompts of the larger pair", sizes.new_tokens, seed)
-    matrix = Matrix(work / "matrix", pair, Texts(traced, decoded, _stored(pair, place)), settings)
+    matrix = Matrix(
+        work / "matrix", pair, Texts(traced, decoded, training_texts(pair, DRY_PACKAGE if place.dry else "")), settings
+    )
     every = matrix.combinations(sizes.temperatures)[:: sizes.stride]
     finished: list[Any] = []
     for combination in sorted(every, key=lambda one: one.key):
@@ -64,10 +65,10 @@ def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float
 
 
 def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, say: Callable[[str], None]) -> Path:
-    """Tokens per second of every decoder, greedy and at temperature 1, in bfloat16; `clock-<temperature>.json`."""
+    """Write `clock-<temperature>.json`: tokens per second of every decoder, at temperatures 0 and 1, in bfloat16."""
     ends, sizes = time.perf_counter() + seconds, DRY_SIZES if place.dry else Sizes()
     pair = larger_pair(work, place, torch.float32 if place.dry else torch.bfloat16)
-    corpus = SuffixArray.build(_stored(pair, place))
+    corpus = SuffixArray.build(training_texts(pair, DRY_PACKAGE if place.dry else ""))
     for temperature in (0.0, 1.0):
         record = work / f"clock-{temperature:g}.json"
         for longer in _clocked(pair, work, record, sizes, temperature, seed, corpus):
@@ -83,10 +84,10 @@ def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, 
 def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
-    """The record after each prompt, going on from what `record` holds."""
-    from reference.clock import ClockSettings, entrants
-    from reference.clock import clock as run
-    from reference.planned import measured_plan
+    """The record after each prompt, continued from the file `record` where it exists."""
+    from reference.planning_loop import measured_plan
+    from reference.wall_clock import ClockSettings, entrants
+    from reference.wall_clock import clock as run
 
     traced, decoded = _prompts(pair, work, sizes)
     settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)
@@ -100,13 +101,6 @@ def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], lis
     texts = load_prompts(work / "pair" / "held_out.jsonl", sizes.traced + sizes.decoded)
     rows = encode_prompts(pair, texts, sizes.prompt_tokens)
     return rows[: sizes.traced], rows[sizes.traced :]
-
-
-def _stored(pair: Pair, place: Place) -> list[list[int]]:
-    """What a datastore drafts from: the part of the standard library that the pair was trained on."""
-    beginning = DRY_PACKAGE if place.dry else ""
-    texts = [file.text for file in standard_library() if not file.is_held_out and file.name.startswith(beginning)]
-    return [list(row) for row in pair.tokenizer(texts, add_special_tokens=False)["input_ids"]]  # type: ignore[arg-type]
 
 
 def _read(file: Path) -> dict[str, Any]:

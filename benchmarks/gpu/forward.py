@@ -1,9 +1,9 @@
-"""Forwards of a batch of sequences behind a filled cache: launched from Python, or replayed as a CUDA graph.
+"""Forwards of a batch of sequences after a filled cache: launched from Python, or replayed as a CUDA graph.
 
 The models are transformers' own, with random weights in bfloat16. Two things differ from what `generate` runs, so that
-what is timed is the forward and not copies that no engine makes: the cache has a fixed place and its rows are written
-into it, and attention reads each key and value once for all query heads that share it (transformers' SDPA repeats them
-in memory as soon as there is a mask).
+copies that no engine makes are not timed. The cache has a fixed place in memory and rows are written into it. Attention
+reads each key and value once for all query heads that share it, while transformers' SDPA repeats them in memory as soon
+as there is a mask.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ TINY = {
     "head_dim": 8,
     "vocab_size": 256,
 }
-"""What replaces a model's sizes in a dry run."""
+"""Sizes of the models in a dry run."""
 ATTENTION = "each_key_once"
 
 
@@ -45,7 +45,7 @@ def grouped_attention(
     scaling: float | None = None,
     **kwargs: Any,
 ) -> tuple[Tensor, None]:
-    """Query heads that share a key as further rows of one head; the mask has been repeated for them."""
+    """Attention with query heads that share a key as further rows of one head; the mask is repeated for them."""
     batch, heads, tokens, size = query.shape
     rows = query.reshape(batch, key.shape[1], -1, size)
     out = nn.functional.scaled_dot_product_attention(rows, key, value, attn_mask=attention_mask, scale=scaling)
@@ -62,7 +62,7 @@ def config_of(name: str, place: Place) -> dict[str, Any]:
 
 
 def random_model(config: dict[str, Any], place: Place, seed: int, attention: str = ATTENTION) -> Any:
-    """A model of that config with random weights in bfloat16, made where it will run."""
+    """A model of that config with random weights in bfloat16, created on the device."""
     ours = ("source", "tokenizer", "base_model", "torch_dtype", "max_position_embeddings")
     fields = {key: value for key, value in config.items() if key not in ours}
     hf = AutoConfig.for_model(**fields, max_position_embeddings=CONTEXT_LIMIT)
@@ -73,7 +73,7 @@ def random_model(config: dict[str, Any], place: Place, seed: int, attention: str
 
 
 class Forward:
-    """A forward of the last `tokens` tokens of each of `batch` sequences behind `context` filled rows of the cache."""
+    """A forward of `tokens` tokens in each of `batch` sequences, after `context` filled rows of the cache."""
 
     def __init__(self, model: Any, batch: int, context: int, tokens: int, generator: torch.Generator) -> None:
         config = model.config
@@ -96,7 +96,7 @@ class Forward:
 
     @torch.inference_mode()
     def __call__(self) -> Tensor:
-        """Logits (batch, tokens, V). The rows of these tokens are written anew each time."""
+        """Logits (batch, tokens, V). Each call overwrites the rows of these tokens."""
         return self.model(
             self.tokens,
             position_ids=self.positions,
@@ -120,7 +120,7 @@ class Forward:
 
 
 class _Layer(DynamicLayer):
-    """One layer's rows, all of them there from the start."""
+    """One layer's rows, allocated from the start."""
 
     def __init__(self, keys: Tensor, values: Tensor, context: int) -> None:
         super().__init__()
@@ -128,7 +128,7 @@ class _Layer(DynamicLayer):
         self.context = context
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Write the new states behind the context; all rows."""
+        """Write the new states after the context; returns all rows."""
         for rows, states in zip(self.rows, (key_states, value_states), strict=True):
             rows[:, :, self.context :] = states
         return self.rows
@@ -139,7 +139,7 @@ class _Layer(DynamicLayer):
 
 
 def clocked(run: Callable[[], object], place: Place, rounds: int, most_seconds: float) -> dict[str, float]:
-    """Median and interquartile range of up to `rounds` runs, fewer but five where they take longer than that."""
+    """Median and interquartile range of `rounds` runs; after `most_seconds` no more runs are begun than five."""
     clock = _by_events if place.device == "cuda" else _by_clock
     for _ in range(3):
         clock(run)

@@ -1,4 +1,4 @@
-"""The device that is measured, and what a record says of it."""
+"""The measured device, and its description in records."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import spectheory
 from spectheory import Provenance
 
 DRY_RUN = "dry run"
-"""The device's name where nothing is measured: no GPU has it."""
+"""The device's name in a dry run; no GPU has this name."""
 DRY_BYTES = 64 * 2**20
 
 
 @dataclass(frozen=True)
 class Place:
-    """A device by its driver's name; `memory_bytes` is all that it has."""
+    """A device with the driver's name of it; `memory_bytes` is its total memory."""
 
     device: str
     name: str
@@ -42,11 +42,11 @@ class Place:
 
     @property
     def dry(self) -> bool:
-        """Whether nothing is measured."""
+        """Whether this is a dry run."""
         return self.name == DRY_RUN
 
     def stamp(self, part: str, seed: int, **settings: object) -> Provenance:
-        """The stamp of a record made here and now."""
+        """The provenance of a record that is made here and now."""
         return Provenance.now(
             f"python -m benchmarks.gpu {part}",
             seed=seed,

@@ -1,4 +1,4 @@
-"""Seconds of forwards of one model at every batch size, context and number of tokens: one file, point by point."""
+"""Seconds of forwards of one model by batch size, context and number of tokens, written point by point to one file."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ from spectheory.hardware.models import ModelConfig
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b")
 SHARE = 0.95
-"""Of the device's memory that a point may need by the count below."""
+"""Share of the device's memory that a point may need, by `needed_bytes`."""
 
 
 @dataclass(frozen=True)
 class Grid:
-    """What is measured. Graphs are captured up to `graph_tokens` tokens in all: beyond, no launch is waited for."""
+    """Sizes that are measured. CUDA graphs are captured up to `graph_tokens` tokens: more tokens hide the launches."""
 
     tokens: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
     batches: tuple[int, ...] = (1, 2, 4, 8, 16, 32, 64)
@@ -43,7 +43,7 @@ DRY_GRID = Grid(tokens=(1, 3), batches=(1, 2), contexts=(8, 16), rounds=5, point
 
 
 def file_of(folder: Path, model: str) -> Path:
-    """Where the points of a model are."""
+    """The file of a model's points."""
     return folder / f"profile-{model}.json"
 
 
@@ -57,7 +57,7 @@ def profile(
     seconds: float = 540,
     say: Callable[[str], None] = print,
 ) -> bool:
-    """Measure what the file lacks, the file whole after each point; whether nothing is lacking now.
+    """Measure the points that the file lacks; returns whether it lacks none now. The file is written after each point.
 
     Raises:
         ValueError: an unknown model, or a file of another device, grid, seed or version.
@@ -85,12 +85,12 @@ def profile(
 
 
 def read(file: Path) -> dict[str, Any]:
-    """What `profile` wrote."""
+    """The points that `profile` wrote."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[str, Any]:
-    """What an earlier run left, or the beginning of a file."""
+    """The file of an earlier run, or the beginning of a new one."""
     settings = json.loads(json.dumps(asdict(grid)))
     stamp = place.stamp("profile", seed, model=model, dtype=torch.bfloat16, weights="random").to_dict()
     if not file.exists():
@@ -110,7 +110,7 @@ def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[
 
 
 def needed_bytes(config: dict[str, Any], batch: int, context: int, tokens: int) -> float:
-    """Bytes of the weights, the cache, and of each new token the logits and what a layer works on, in bfloat16."""
+    """Bytes of the weights, the cache, and the logits and activations of each new token, in bfloat16."""
     model = ModelConfig.from_hf(config)
     of_token = 2 * (config["vocab_size"] + 4 * config["intermediate_size"] + 8 * config["hidden_size"])
     return model.weight_bytes + batch * (model.kv_bytes(context + tokens) + tokens * of_token)
@@ -119,7 +119,7 @@ def needed_bytes(config: dict[str, Any], batch: int, context: int, tokens: int) 
 def _point(
     model: Any, config: dict[str, Any], place: Place, grid: Grid, point: tuple[int, int, int], random: torch.Generator
 ) -> dict[str, Any]:
-    """One point: both ways of running it, or why it was skipped."""
+    """One point: the times of both ways of running it, or why it was skipped."""
     batch, context, tokens = point
     row: dict[str, Any] = {"batch": batch, "context": context, "tokens": tokens}
     needed = needed_bytes(config, *point)
@@ -150,7 +150,7 @@ def _as_graph(forward: Forward, place: Place, grid: Grid) -> dict[str, Any]:
 
 
 def _line(model: str, point: dict[str, Any]) -> str:
-    where = "{batch:3} x {tokens:3} tokens behind {context:5,}".format(**point)
+    where = "{batch:3} x {tokens:3} tokens after {context:5,}".format(**point)
     if "skipped" in point:
         return f"{model}: {where}: {point['skipped']}"
     ways = [f"{way} {1e3 * s:8.3f} ms" for way in ("launched", "graph") if (s := seconds_of(point, way)) is not None]
@@ -158,5 +158,5 @@ def _line(model: str, point: dict[str, Any]) -> str:
 
 
 def seconds_of(point: dict[str, Any], way: str) -> float | None:
-    """The median of one way of running a point, None where it was not run so."""
+    """The median of one way of running a point; None where it was not run that way."""
     return point.get(way, {}).get("median_seconds") if "skipped" not in point else None

@@ -1,4 +1,4 @@
-"""Profiles of two models as one measured `Latency` for each batch size, with the roofline's error in its stamp."""
+"""Profiles of two models as one measured `Latency` per batch size, with the roofline's error in its provenance."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Table = dict[tuple[int, int, int], tuple[float, float]]
 
 @dataclass(frozen=True)
 class Errors:
-    """The roofline's relative errors against a model's points, computed over measured less one."""
+    """The roofline's relative errors at a model's points: computed over measured seconds, minus 1."""
 
     median: float
     worst: float
@@ -43,13 +43,13 @@ def records(folder: Path) -> Iterator[Latency]:
 
 
 def of_pair(target: dict[str, Any], draft: dict[str, Any]) -> Iterator[Latency]:
-    """One record for each batch size, of the contexts at which both models ran one token.
+    """One record per batch size, with the contexts at which both models ran one token.
 
-    Of launches from Python and a CUDA graph the faster counts, as it would in an engine. Sizes that did not fit at some
-    context are left out. The time outside the forwards was not measured and is the roofline's.
+    The faster of launches from Python and a CUDA graph counts, as an engine would choose. Sizes that did not fit at
+    some context are left out. The time outside the forwards is not measured; it is the roofline's.
 
     Raises:
-        ValueError: the profiles are of two devices, versions or grids.
+        ValueError: the profiles differ in device, versions or grid.
     """
     for name in ("device", "versions", "grid"):
         one, other = (_what(profile)[name] for profile in (target, draft))
@@ -113,13 +113,13 @@ def error_of(profile: dict[str, Any], batch: int) -> Errors | None:
         if b == batch:
             place = Roofline(known, batch=batch, context=context)
             computed = place.forward_seconds(model_of(profile["model"]), [tokens])[0]
-            errors[f"{tokens} tokens behind {context}"] = float(computed / seconds - 1)
+            errors[f"{tokens} tokens after {context}"] = float(computed / seconds - 1)
     worst = max(errors, key=lambda where: abs(errors[where]))
     return Errors(float(np.median(list(errors.values()))), errors[worst], worst)
 
 
 def write(folder: Path, to: Path) -> list[Path]:
-    """Write the records of `folder` below `to`, as `Latency.measured` finds them; their paths."""
+    """Write the records of `folder` into `to`, where `Latency.measured` finds them; returns their paths."""
     written = []
     for latency in records(folder):
         stamp = latency.provenance
@@ -142,13 +142,13 @@ def _known(profile: dict[str, Any]) -> Gpu | None:
 
 
 def _table(profile: dict[str, Any]) -> Table:
-    """The faster way at each point that was run."""
+    """Seconds of the faster way at each point that was run."""
     ran = {(p["batch"], p["context"], p["tokens"]): faster(p) for p in profile["points"]}
     return {point: (best["median_seconds"], best["spread_seconds"]) for point, best in ran.items() if best}
 
 
 def faster(point: dict[str, Any]) -> dict[str, Any] | None:
-    """What was measured of the faster way; None of a point that was skipped."""
+    """The measurement of the faster way; None where the point was skipped."""
     ways = [point.get(way, {}) for way in ("launched", "graph") if "skipped" not in point]
     return min((way for way in ways if "median_seconds" in way), key=lambda way: way["median_seconds"], default=None)
 

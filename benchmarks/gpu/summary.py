@@ -1,4 +1,4 @@
-"""What the JSON records of a folder come to, as Markdown."""
+"""A summary of the JSON records of a folder, as Markdown."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from spectheory.results.wall_clock import WallClock
 
 
 def summary(folder: Path) -> str:
-    """A section for each part that the folder holds.
+    """One section for each command whose records the folder holds.
 
     Raises:
-        ValueError: it holds none.
+        ValueError: the folder holds no record.
     """
     sections = [*_profiles(folder), *_latencies(folder), *_training(folder), *_matrix(folder), *_clocks(folder)]
     if not sections:
@@ -32,7 +32,7 @@ def summary(folder: Path) -> str:
 
 
 def _profiles(folder: Path) -> Iterator[str]:
-    """For each model the way it ran at one token, and the roofline's error by batch size."""
+    """Seconds of the smallest and the largest forward of each model, and the roofline's error, by batch size."""
     for profile in (read(file_of(folder, name)) for name in MODELS if file_of(folder, name).exists()):
         rows = []
         for batch in profile["grid"]["batches"]:
@@ -42,17 +42,17 @@ def _profiles(folder: Path) -> Iterator[str]:
                 continue
             first, last = ran[0], max(ran, key=lambda point: (point["context"], point["tokens"]))
             ways = [_ms(seconds_of(point, way)) for point in (first, last) for way in ("launched", "graph")]
-            size = f"{last['tokens']} behind {last['context']:,}"
+            size = f"{last['tokens']} after {last['context']:,}"
             error = error_of(profile, batch)
             rows.append((str(batch), f"{len(ran)} of {len(points)}", *ways[:2], size, *ways[2:], str(error or "-")))
-        one = f"1 behind {profile['grid']['contexts'][0]:,}"
+        one = f"1 after {profile['grid']['contexts'][0]:,}"
         header = ("batch", "points", f"{one}: ms", "as a graph", "largest", "ms", "as a graph", "roofline's error")
         yield _section(f"Forwards of {profile['model']}", Provenance.from_dict(profile["provenance"]), [])
         yield markdown_table(TextTable("", header, tuple(rows)))
 
 
 def _latencies(folder: Path) -> Iterator[str]:
-    """What 16 and 64 tokens cost in forwards of one, by pair and batch size."""
+    """Cost of 16 and 64 tokens in forwards of one token, by pair and batch size."""
     rows = []
     for latency in records(folder):
         stamp, context = latency.provenance, int(latency.contexts[0])
@@ -88,9 +88,10 @@ def _matrix(folder: Path) -> Iterator[str]:
     if not file.exists():
         return
     record = _read(file)
+    left = record.pop("left")
     found = Calibration.from_dict(record)
-    left = [f"{record['left']} combinations were not run."] if record["left"] else []
-    yield _section("Predicted against measured", found.provenance, [*left, *calibration_words(found)])
+    missing = [f"{left} combinations were not run."] if left else []
+    yield _section("Predicted against measured", found.provenance, [*missing, *calibration_words(found)])
     yield from map(markdown_table, calibration_rows(found))
 
 

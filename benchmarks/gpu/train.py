@@ -1,4 +1,4 @@
-"""A larger pair, by the training of the shipped one, on the Python sources of the machine: about 100 M and 8 M."""
+"""Training of a larger pair, of about 100 M and 8 M parameters, on the Python sources of the machine."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from pathlib import Path
 import torch
 
 from benchmarks.gpu.place import Place
+from reference.library_sources import SourceFile, source_files, standard_library
 from reference.models import Pair, load_pair
 from reference.train.card import on_text
-from reference.train.corpus import SourceFile, source_files, standard_library
 from reference.train.pair import train_pair
-from reference.train.recipe import Recipe, Shape
+from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.files import write_whole
 
 RECIPE = Recipe(
     vocab_size=8192,
     length=1024,
     rows=32,
-    target=Shape(layers=12, width=768, hidden=2304),
-    draft=Shape(layers=2, width=384, hidden=1536),
+    target=LayerSizes(layers=12, width=768, hidden=2304),
+    draft=LayerSizes(layers=2, width=384, hidden=1536),
     target_steps=1500,
     draft_steps=2000,
 )
@@ -35,8 +35,8 @@ DRY_RECIPE = Recipe(
     vocab_size=300,
     length=256,
     rows=2,
-    target=Shape(2, 64, 128),
-    draft=Shape(1, 32, 64),
+    target=LayerSizes(2, 64, 128),
+    draft=LayerSizes(1, 32, 64),
     target_steps=12,
     draft_steps=1,
     prompts=8,
@@ -46,13 +46,13 @@ DRY_PACKAGE = "email/"
 
 @dataclass(frozen=True)
 class Sources:
-    """Files of the machine that are trained on."""
+    """The machine's Python files, for training."""
 
     place: Place
     most_bytes: int = MOST_BYTES
 
     def __call__(self) -> list[SourceFile]:
-        """The standard library, then installed packages in the order of a hash of their files' names, up to a size."""
+        """The standard library, then files of installed packages in the order of a hash, up to a total size."""
         library = standard_library()
         if self.place.dry:
             held_out = [file for file in library if file.is_held_out and len(file.text) > 5000][:3]
@@ -74,7 +74,7 @@ def _mixed(name: str) -> bytes:
 
 
 def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callable[[str], None] = print) -> Path:
-    """Train the pair below `work`, going on from its checkpoints, and write `train.json`; that file."""
+    """Train the pair in `work`, continuing from its checkpoints, and write `train.json`; returns that file."""
     recipe = Recipe(**{**vars(DRY_RECIPE if place.dry else RECIPE), "seed": seed})
     started = time.perf_counter()
     corpus = train_pair(work / "pair", work / "training", recipe, files=Sources(place), device=place.device, say=say)
@@ -98,10 +98,10 @@ def train(folder: Path, work: Path, place: Place, *, seed: int = 0, say: Callabl
 
 
 def larger_pair(work: Path, place: Place, dtype: torch.dtype) -> Pair:
-    """What `train` left.
+    """The pair that `train` wrote.
 
     Raises:
-        PairError: it was not run to its end.
+        PairError: the training has not finished.
     """
     pair = load_pair(work / "pair" / "target", work / "pair" / "draft", device=place.device, dtype=dtype)
     if place.dry:
@@ -110,7 +110,7 @@ def larger_pair(work: Path, place: Place, dtype: torch.dtype) -> Pair:
 
 
 def _unsettle(pair: Pair) -> None:
-    """Models that were hardly trained repeat the last token and agree for ever: noise, and no end of a text."""
+    """Add noise, and remove the stop token: hardly trained models repeat the last token and always agree."""
     pair.target.generation_config.eos_token_id = None  # type: ignore[union-attr]
     generator = torch.Generator().manual_seed(0)
     for parameter in (*pair.target.parameters(), *pair.draft.parameters()):

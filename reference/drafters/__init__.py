@@ -1,20 +1,24 @@
-"""Everything that drafts: settings (`Drafter`) that begin texts (`Drafting`)."""
+"""Drafters: settings (`Drafter`) that begin texts (`Drafting`)."""
 
+from reference.drafters import datastore, drawn, dynamic, goose, lookahead, lookup, recycling, static
 from reference.drafters.checked import Checked
 from reference.drafters.datastore import Datastore, SuffixArray
 from reference.drafters.drafter import Drafter, Drafting
 from reference.drafters.drawn import Drawn
 from reference.drafters.dynamic import Searched
 from reference.drafters.goose import Goose
+from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.lookahead import Lookahead
 from reference.drafters.lookup import PromptLookup
 from reference.drafters.recycling import TokenRecycling
 from reference.drafters.static import PlannedTree
+from spectheory.core.plugins import plugins
 
 __all__ = [
     "Checked",
     "Datastore",
     "Drafter",
+    "DrafterKind",
     "Drafting",
     "Drawn",
     "Goose",
@@ -24,4 +28,27 @@ __all__ = [
     "Searched",
     "SuffixArray",
     "TokenRecycling",
+    "Variant",
+    "drafters",
 ]
+
+ALL: tuple[DrafterKind, ...] = (
+    static.KIND,
+    drawn.KIND,
+    dynamic.KIND,
+    lookup.KIND,
+    recycling.KIND,
+    goose.KIND,
+    lookahead.KIND,
+    datastore.KIND,
+)
+"""Every drafter of this package, with the settings under which the matrix, the clock and the tests run it."""
+
+
+def drafters() -> list[DrafterKind]:
+    """The drafters of `ALL`, then those that installed packages register in the group `spectheory.drafters`.
+
+    Raises:
+        InputError: an entry point cannot be loaded, or is not a Drafter.
+    """
+    return [*ALL, *map(DrafterKind.of, plugins("spectheory.drafters", Drafter))]

@@ -1,7 +1,7 @@
-"""Adjacency tables: the most probable successors of a token, harvested from every row of logits that the target gave.
+"""Adjacency tables: the most probable successors of a token, collected from every row of the target's logits.
 
-The logits that verify a draft are there for rejected nodes as well, and for the prompt. Each says what the target
-expects behind a token in some context, and is a guess for the next time that the token stands there.
+A target forward returns logits for rejected nodes and for the prompt, too. Each row holds what the target expects after
+a token in some context: a guess for the next time that the token occurs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,9 @@ Successors = list[tuple[int, float]]
 
 
 def harvest_order(nodes: int, path: Sequence[int], rejected: bool) -> list[int]:
-    """Rows of a verified draft in the order in which to harvest them: the root and the accepted nodes come last.
+    """Rows of a verified draft in the order in which to harvest them: the root and the accepted nodes are last.
 
-    Where two rows stand for one token the later one is kept, and an accepted context is better than a rejected one.
+    Of two rows for one token the later one is kept, and an accepted context is better than a rejected one.
     """
     accepted = [0, *path]
     known = set(accepted)
@@ -26,10 +26,10 @@ def harvest_order(nodes: int, path: Sequence[int], rejected: bool) -> list[int]:
 
 
 class DenseTable:
-    """Successors by the last token, as a tensor (V, k) on the device of the model: no harvest and no read waits for it.
+    """Successors by the last token, as a tensor (V, k) on the model's device: the host never waits for it.
 
-    A token that was never harvested has the successors 0..k-1, a guess as good as any, so that a row is always k
-    distinct tokens and a static tree can be filled without a look at them.
+    A token that was never harvested has the successors 0..k-1, so that a row is always k distinct tokens and a static
+    tree can be filled without checking them.
     """
 
     def __init__(self, vocab_size: int, k: int, device: torch.device) -> None:
@@ -38,9 +38,9 @@ class DenseTable:
         self._clock = 0
 
     def harvest(self, tokens: Tensor, logits: Tensor) -> None:
-        """Put down what tokens (n,) are followed by, as their logits (n, V) say; of equal tokens the last one is kept.
+        """Store the most probable successors of tokens (n,) by their logits (n, V); the last of equal tokens counts.
 
-        Equal tokens all write the row of the last of them, since the order of writes to one place is not defined.
+        Equal tokens all write the row of the last of them, since torch does not define the order of such writes.
         """
         best = logits.topk(self.tokens.shape[1]).indices
         times = torch.arange(self._clock, self._clock + len(tokens), device=tokens.device)
@@ -50,16 +50,16 @@ class DenseTable:
 
 
 class TwoTierTable:
-    """Successors by the last two tokens where these were harvested, else by the last one; only probable ones.
+    """Probable successors by the last two tokens where these were harvested, else by the last one.
 
-    It lies on the host. A tree whose shape depends on what the table says is grown there, and one transfer of (n, k)
-    rows a harvest is cheaper than one wait for the device a level of the tree. Goose keeps its first tier as dense
-    tensors on the device, which a static tree can use: see `DenseTable`.
+    The table is on the host. A tree whose shape depends on the table is grown there, and one transfer of (n, k) rows
+    per harvest is cheaper than waiting for the device at each level of the tree. Goose's authors keep their first tier
+    as dense tensors on the device, which suits a static tree: see `DenseTable`.
 
     Args:
-        k: most successors of a row.
-        min_score: successors of lower probability (the softmax of the raw logits) are left out.
-        bigram: whether there is a second tier.
+        k: largest number of successors in a row.
+        min_score: successors of lower probability (by the softmax of the raw logits) are left out.
+        bigram: whether there is a table by the last two tokens.
 
     Source: Goose, Section 4.1 and Appendix C.1.
     """
@@ -71,9 +71,9 @@ class TwoTierTable:
         self._rows: dict[tuple[int, ...], tuple[list[float], list[float]]] = {}
 
     def harvest(self, contexts: Mapping[int, tuple[int, ...]], logits: Tensor) -> None:
-        """Put down what follows contexts, (token before, token) or (token,), by their rows of logits (n, V).
+        """Store the successors of contexts, (token before, token) or (token,), by their rows of logits (n, V).
 
-        Of rows for one context the last one in the order of `contexts` is kept.
+        Of several rows for one context the last one in the order of `contexts` is kept.
         """
         best = logits.topk(min(self.k, logits.shape[1]))
         scores = (best.values - logits.logsumexp(1, keepdim=True)).exp()
@@ -84,7 +84,7 @@ class TwoTierTable:
                 self._rows[context] = found
 
     def successors(self, before: int, token: int) -> Successors:
-        """What may follow `before, token`; [] where neither tier knows."""
+        """Probable successors of `before, token`; [] where neither table has any."""
         found = self._rows.get((before, token)) if self.bigram else None
         found = found or self._rows.get((token,))
         if not found:

@@ -1,4 +1,4 @@
-"""A look at every draft, for while a drafter is being written."""
+"""Checks of every draft, for use while a drafter is being written."""
 
 from __future__ import annotations
 
@@ -17,13 +17,18 @@ from spectheory.core.errors import InputError
 
 @dataclass(frozen=True)
 class Wrapped(Drafter):
-    """A drafter that says of itself what another one does."""
+    """A drafter that wraps another one, and has its draw rule and the shape of its drafts."""
 
     drafter: Drafter
 
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         return self.drafter.rule(sampling)
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return self.drafter.family
 
     @property
     def chains(self) -> bool:
@@ -37,11 +42,11 @@ class Wrapped(Drafter):
 
 
 class Checked(Wrapped):
-    """Another drafter; drafts that a decoder would stumble over, or write wrong text with, are refused.
+    """Another drafter whose drafts are checked: a decoder would fail on a wrong draft, or write wrong text.
 
     Raises:
-        InputError: while decoding: a draft that `Draft` refuses, that starts at another root, is deeper than there is
-            room for, or has a token that is none.
+        InputError: while decoding: `Draft` refuses the draft, its root is not the last emitted token, it is deeper than
+            the room that is left, or a token is not in the vocabulary.
     """
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:

@@ -1,4 +1,4 @@
-"""A datastore drafter in the manner of REST: what followed the text's longest known ending, by how often it did."""
+"""A datastore drafter, as in REST: what followed the text's longest known ending in a corpus, most frequent first."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind, Variant
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -20,9 +21,9 @@ from spectheory.core.errors import InputError
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 SORTED_BY = 32
-"""Tokens by which suffixes are sorted, after these doublings; a search and its continuations look no further."""
+"""Tokens by which suffixes are sorted after these doublings; n-gram and continuation are no longer together."""
 END = -1
-"""Stands behind each text of a corpus, so that nothing is found or continued across two texts."""
+"""Follows each text of a corpus, so that no match and no continuation spans two texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,8 +31,8 @@ class SuffixArray:
     """A corpus of token ids, searchable for n-grams without a scan.
 
     Attributes:
-        tokens: (n,) int32, all texts, END behind each.
-        order: (n,) int32, the positions of the corpus sorted by the `SORTED_BY` tokens from there on.
+        tokens: (n,) int32, all texts, each followed by END.
+        order: (n,) int32, the positions of the corpus, sorted by the `SORTED_BY` tokens that begin there.
     """
 
     tokens: np.ndarray
@@ -39,7 +40,7 @@ class SuffixArray:
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[int] | np.ndarray]) -> SuffixArray:
-        """Sort the suffixes by prefix doubling: O(n log n) a round, five rounds.
+        """Sort the suffixes by prefix doubling: five rounds of O(n log n).
 
         Raises:
             InputError: there is no text, or one has a negative token.
@@ -50,9 +51,9 @@ class SuffixArray:
         tokens = np.concatenate(rows)
         rank, order = tokens.astype(np.int64) + 1, np.arange(len(tokens))
         for length in DOUBLINGS:
-            behind = np.zeros_like(rank)
-            behind[:-length] = rank[length:] + 1
-            key = rank * (max(len(rank), int(rank.max())) + 2) + behind
+            after = np.zeros_like(rank)
+            after[:-length] = rank[length:] + 1
+            key = rank * (max(len(rank), int(rank.max())) + 2) + after
             order = np.argsort(key, kind="stable")
             rank[order] = np.cumsum(np.diff(key[order], prepend=-1) != 0)
         return cls(tokens, order.astype(np.int32))
@@ -63,7 +64,7 @@ class SuffixArray:
 
     @classmethod
     def load(cls, file: Path) -> SuffixArray:
-        """Read what `save` wrote."""
+        """Read a file of `save`."""
         with np.load(file, allow_pickle=False) as arrays:
             return cls(arrays["tokens"], arrays["order"])
 
@@ -71,7 +72,7 @@ class SuffixArray:
         return f"<SuffixArray of {len(self.tokens):,} tokens>"
 
     def find(self, ngram: Sequence[int]) -> range:
-        """The entries of `order` at which suffixes begin with `ngram`, of at most `SORTED_BY` tokens; binary search."""
+        """The entries of `order` whose suffixes begin with `ngram`, at most `SORTED_BY` tokens; by binary search."""
         wanted, everywhere = list(ngram), range(len(self.order))
 
         def beginning(entry: int) -> list[int]:
@@ -82,9 +83,9 @@ class SuffixArray:
         return range(first, bisect_right(everywhere, wanted, lo=first, key=beginning))
 
     def longest(self, context: Sequence[int], least: int, most: int) -> tuple[int, range]:
-        """The longest ending of `context` that the corpus has, of `least` to `most` tokens, and where; 0 for none.
+        """Length and entries of the longest ending of `context` in the corpus, `least` to `most` tokens; 0 for none.
 
-        What ends an ending that is there is there as well, so that the length, too, is found by bisection.
+        Where the corpus has an ending, it has every shorter one, so that the length is found by bisection, too.
         """
         found = {0: range(0)}
 
@@ -100,8 +101,8 @@ class SuffixArray:
 def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """The `budget` most frequent nodes of the trie of `rows`: (parent, token, count), each (n + 1,), the root first.
 
-    `rows` (m, depth) are sorted, END and what is behind it stand for nothing. Ties go by (count, depth, rank), where
-    siblings of equal counts are ranked by token; so a parent comes before its children.
+    `rows` (m, depth) are sorted; END and the tokens after it are ignored. Nodes are ordered by (count, depth, rank),
+    where siblings of equal counts are ranked by token, so that a parent is before its children.
     """
     rows = np.ascontiguousarray(rows.T)
     depth, m = rows.shape
@@ -111,7 +112,7 @@ def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.
     count = np.bincount(number.ravel(), minlength=1)
     level, first = np.nonzero(begins & np.logical_and.accumulate(rows != END, axis=0))
     node = number[level, first]
-    if len(node) > budget:  # the order of those that cannot be kept is not worth a sort
+    if len(node) > budget:  # nodes that cannot be kept need no sort
         often = count[node] >= np.partition(count[node], -budget)[-budget]
         level, first, node = level[often], first[often], node[often]
     parent = np.where(level > 0, number[level - 1, first], 0)
@@ -127,16 +128,16 @@ def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.
 
 @dataclass(frozen=True)
 class Datastore(Drafter):
-    """The trie of what follows the longest ending of the text in a corpus. It needs no draft model.
+    """Drafts the trie of what follows the longest known ending of the text in a corpus. It needs no draft model.
 
     Attributes:
-        corpus: where continuations come from.
-        budget: most drafted nodes.
-        depth: most tokens of a continuation.
+        corpus: the source of continuations.
+        budget: largest number of drafted nodes.
+        depth: largest number of tokens of a continuation.
         longest: tokens of the longest ending that is searched for.
-        shortest: tokens of the shortest; where it is not there either, nothing is drafted.
-        samples: continuations that are counted; where there are more, as many of them at even distances in the order
-            of the suffix array, so that counts stay in proportion.
+        shortest: tokens of the shortest ending; where the corpus does not have it either, nothing is drafted.
+        samples: largest number of continuations that are counted. Of more, so many are taken at even distances in the
+            order of the suffix array, which keeps counts in proportion.
 
     Raises:
         InputError: a number is below 1, shortest is above longest, or longest + depth is above `SORTED_BY`.
@@ -171,7 +172,7 @@ class Datastore(Drafter):
 
 
 class DatastoreDrafting(Drafting):
-    """A text drafted from a datastore. `text` is its end, as long as it is searched for."""
+    """A text drafted from a datastore. `text` holds its last tokens, as many as the longest ending has."""
 
     def __init__(self, settings: Datastore, device: torch.device) -> None:
         self.settings = settings
@@ -197,10 +198,22 @@ class DatastoreDrafting(Drafting):
         return Draft._unchecked(Tree(parent), on_device, [None] * len(draws), tuple(map(tuple, draws)), DrawRule.TOP_K)
 
     def continuations(self, room: int) -> np.ndarray:
-        """(m, depth) what follows the longest known ending of the text, sorted."""
+        """(m, depth) continuations of the longest known ending of the text, sorted."""
         settings, corpus = self.settings, self.settings.corpus
         length, found = corpus.longest(self.text, settings.shortest, settings.longest)
         few = min(len(found), settings.samples)
         entries = found.start + np.arange(few) * len(found) // max(few, 1)
         offsets = length + np.arange(min(settings.depth, room))
         return corpus.tokens.take(corpus.order[entries, None].astype(np.int64) + offsets, mode="clip")
+
+
+def _random_corpus(vocab_size: int, texts: int, length: int) -> SuffixArray:
+    return SuffixArray.build(np.random.default_rng(0).integers(vocab_size, size=(texts, length)))
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: [Variant("datastore", "model-free", Datastore(corpus))],
+    clock=lambda plan, corpus: [Variant("Datastore", "model-free", Datastore(corpus))],
+    greedy=lambda: [Datastore(_random_corpus(300, 10, 500), 16, shortest=1)],
+    small=lambda: [Datastore(_random_corpus(4, 4, 60), 6, 3, 4, 1)],
+)

@@ -1,4 +1,4 @@
-"""What the decoder asks of whatever drafts."""
+"""The interface of a drafter: `Drafter` holds settings, `Drafting` drafts one text."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ class Drafting(ABC):
 
     @abstractmethod
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """Begin a text. `logits` (n, V) are the target's behind each token of the prompt."""
+        """Read the prompt. Row i of `logits` (n, V) is the target's, for the token after `prompt[i]`."""
 
     @abstractmethod
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """Go on behind `emitted`: the tokens of the accepted nodes `path` of the last draft, and the one that followed.
+        """Append `emitted` to the text: the tokens of the accepted nodes `path` of the last draft, and the next token.
 
-        After the prompt `path` is empty. `logits` (n + 1, V) are the target's at each node of that draft.
+        After the prompt `path` is empty. Row u of `logits` (n + 1, V) is the target's at node u of that draft.
         """
 
     @abstractmethod
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """A draft below the last committed token, at most `room` deep; `tokens` a tensor (n + 1,), nothing checked."""
+        """A draft whose root is the last committed token, at most `room` deep; the decoder does not check it."""
 
     def peaks(self) -> list[Peaks]:
-        """Those of the models that draft, which the decoder checks together with the target's."""
+        """Checks of the models that draft; the decoder settles them together with the target's."""
         return []
 
 
@@ -41,7 +41,12 @@ class Drafter(ABC):
 
     @abstractmethod
     def rule(self, sampling: Sampling) -> DrawRule:
-        """How the children of a node are drawn: what a verifier must be lossless for."""
+        """How the children of a node are drawn; a verifier must be lossless for this rule."""
+
+    @property
+    def family(self) -> str:
+        """What its results are grouped with in tables and figures; override it where a draft model is run."""
+        return "model-free"
 
     @property
     def chains(self) -> bool:
@@ -50,7 +55,7 @@ class Drafter(ABC):
 
     @property
     def paths(self) -> bool:
-        """Whether every draft is of independent paths of one length, which share their common beginnings."""
+        """Whether every draft consists of independent paths of one length, which share their common prefixes."""
         return self.chains
 
     @abstractmethod
@@ -58,5 +63,5 @@ class Drafter(ABC):
         """Begin a text.
 
         Raises:
-            InputError: the models cannot be drafted for like this.
+            InputError: these settings do not fit the models.
         """

@@ -1,13 +1,16 @@
-"""Drafts drawn from the draft model's laws by a policy: chains, independent paths, delayed trees, k-ary trees."""
+"""Drafts drawn from the draft model by a policy: chains, independent paths, delayed trees, k-ary trees."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from reference.candidates import candidates
+from reference.candidates import child_tokens
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.model import PathDrafting
-from reference.handed import handed
+from reference.drafters.static import PlannedTree, full_tree
+from reference.host_arrays import numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -18,9 +21,9 @@ from spectheory.core.world import DrawPolicy, Growth, Levels, Paths
 
 @dataclass(frozen=True)
 class Drawn(Drafter):
-    """What `policy` grows where the draft is the draft model: `Levels`, or `Paths` for (K, L1, L2)-delayed trees.
+    """Draws drafts from the draft model by `policy`: `Levels`, or `Paths`, which include (K, L1, L2)-delayed trees.
 
-    Greedy decoding draws nothing: its drafts are a `PlannedTree`.
+    Greedy decoding draws nothing: use a `PlannedTree` there.
     """
 
     policy: DrawPolicy
@@ -28,6 +31,11 @@ class Drawn(Drafter):
     def rule(self, sampling: Sampling) -> DrawRule:
         """See Drafter.rule."""
         return self.policy.rule
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "drawn tree" if isinstance(self.policy, Levels) else "paths"
 
     @property
     def chains(self) -> bool:
@@ -56,18 +64,47 @@ class _DrawnDrafting(PathDrafting):
         self.policy = policy
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Nodes of one path share a row of the forward, as those of DrawRule.IID_APART may be."""
+        """See Drafting.grow. Nodes with the same path, which DrawRule.IID_APART allows, share a row of the forward."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):
             counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}
             if not counts:
                 break
             rows = {path: row for row, path in enumerate(dict.fromkeys(growth.contexts[node] for node in counts))}
-            laws = handed(self.sampling.law(self.logits(list(rows))))
+            q = numpy_on_host(self.sampling.distribution(self.logits(list(rows))))
             if len(rows) < len(counts):
-                laws = laws[[rows[growth.contexts[node]] for node in counts]]
-            drawn = candidates(laws, max(counts.values()), self.policy.rule, rng).tolist()
+                q = q[[rows[growth.contexts[node]] for node in counts]]
+            drawn = child_tokens(q, max(counts.values()), self.policy.rule, rng).tolist()
             level = []
-            for (node, count), law, tokens in zip(counts.items(), laws, drawn, strict=True):
-                level += growth.add(node, law, [token for token in tokens[:count] if token >= 0])
+            for (node, count), own, tokens in zip(counts.items(), q, drawn, strict=True):
+                level += growth.add(node, own, [token for token in tokens[:count] if token >= 0])
         return growth.draft()
+
+
+def _in_matrix(sampling: Sampling) -> Iterator[Variant]:
+    """Greedy decoding draws nothing: paths are then planned trees of the same shape."""
+    for name, policy in (
+        ("3 paths of 4", Paths(3, 4)),
+        ("delayed (3, 2, 2)", Paths(3, 2, trunk=2)),
+        ("hub 2x2x2", Levels((2, 2, 2), DrawRule.HUB)),
+        ("top and one 3x2x1", Levels((3, 2, 1), DrawRule.TOP_K_THEN_ONE)),
+    ):
+        counts = policy.counts if isinstance(policy, Levels) else _child_counts(policy)
+        drawn, tree = Drawn(policy), full_tree(counts)
+        if not sampling.greedy:
+            yield Variant(name, drawn.family, drawn, lambda rates, tree=tree: tree)
+        elif isinstance(policy, Paths):
+            yield Variant(name, drawn.family, PlannedTree(tree), lambda rates, tree=tree: tree)
+
+
+def _child_counts(paths: Paths) -> tuple[int, ...]:
+    """Children by depth where no two of the paths coincide."""
+    return (1,) * paths.trunk + (paths.paths,) + (1,) * (paths.length - 1)
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(sampling),
+    clock=lambda plan, corpus: (),
+    greedy=lambda: (),
+    small=lambda: map(Drawn, (Paths(2, 2), Paths(2, 1, trunk=1), *(Levels((2, 1), rule) for rule in DrawRule))),
+)

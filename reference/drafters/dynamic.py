@@ -1,8 +1,8 @@
-"""Drafts grown by a search over the draft's own probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
+"""Drafts grown by a search with the draft model's probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -10,14 +10,15 @@ import numpy as np
 
 from reference.candidates import largest
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import MATRIX_BUDGET, DrafterKind, Variant, best_chain
 from reference.drafters.model import PathDrafting, TokenPath
-from reference.handed import fetched, handed
+from reference.host_arrays import numpy_on_host, to_host
 from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule
-from spectheory.search import Drafted, DraftModel
+from spectheory import Draft, DrawRule, Eagle2, OptTree, Plan, Salf, SpecExec, Tree
+from spectheory.search import Drafted, DraftModel, RatesDraft
 
 
 class Search(Protocol):
@@ -25,7 +26,7 @@ class Search(Protocol):
 
     @property
     def budget(self) -> int:
-        """Most drafted nodes."""
+        """Largest number of drafted nodes."""
         ...
 
     def grow(self, draft: DraftModel) -> Drafted:
@@ -35,7 +36,7 @@ class Search(Protocol):
 
 @dataclass(frozen=True)
 class Searched(Drafter):
-    """What `search` finds best by the draft's probabilities, with the draft model as its `expand(paths)`.
+    """Drafts the tree that `search` finds best by the draft model's probabilities.
 
     Children are the most probable tokens, so that sampled text needs a verifier for DrawRule.TOP_K.
     """
@@ -46,13 +47,18 @@ class Searched(Drafter):
         """See Drafter.rule."""
         return DrawRule.TOP_K
 
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "search"
+
     def start(self, pair: Pair, sampling: Sampling) -> PathDrafting:
         """See Drafter.start."""
         return SearchedDrafting(pair, sampling, self.search)
 
 
 class SearchedDrafting(PathDrafting):
-    """A text drafted by a search, which trusts its draft model."""
+    """A text drafted by a search. It is the draft model of the search, which does not check it (`trusted`)."""
 
     trusted = True
 
@@ -62,9 +68,9 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel.expand; below the last node that fits the context nothing is probable."""
-        law = handed(self.sampling.draft_law(self.logits(paths)))
-        tokens, probabilities = map(fetched, largest(law, min(self.search.budget, law.shape[1])))
+        """See spectheory.search.DraftModel.expand; tokens that would not fit the context have probability 0."""
+        q = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
+        tokens, probabilities = map(to_host, largest(q, min(self.search.budget, q.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
             settle(self.model.peaks)
         if max(map(len, paths)) >= self.room:
@@ -78,3 +84,37 @@ class SearchedDrafting(PathDrafting):
         tokens = found.tokens.copy()
         tokens[0] = self.pending[-1]
         return Draft._unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)
+
+
+def _in_matrix() -> Iterator[Variant]:
+    for name, search in (
+        ("OPT-Tree", OptTree(MATRIX_BUDGET, 0.2)),
+        ("EAGLE-2", Eagle2(top_k=4, depth=4, budget=MATRIX_BUDGET)),
+        ("SpecExec", SpecExec(MATRIX_BUDGET, batch=4)),
+        ("SALF", Salf(MATRIX_BUDGET, 0.4, batch=4)),
+    ):
+        yield Variant(
+            name, "search", Searched(search), lambda rates, search=search: search.grow(RatesDraft(rates)).tree
+        )
+
+
+def _on_clock(plan: Plan) -> Iterator[Variant]:
+    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
+    tree = plan.tree if plan.tree.budget else Tree.chain(best_chain(plan))
+    budget, widest = tree.budget, int(tree.rank.max()) + 1
+    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
+    for name, search in (
+        ("EAGLE-2", Eagle2(top_k=widest, depth=tree.max_depth, budget=budget)),
+        ("OPT-Tree", OptTree(budget, worth)),
+        ("SpecExec", SpecExec(budget, batch=budget)),
+        ("SALF", Salf(budget, worth, batch=widest)),
+    ):
+        yield Variant(name, "dynamic tree", Searched(search))
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(),
+    clock=lambda plan, corpus: _on_clock(plan),
+    greedy=lambda: map(Searched, (Eagle2(4, 5, 20), SpecExec(1))),
+    small=lambda: map(Searched, (OptTree(4, 0.2), Eagle2(2, 2, 4), SpecExec(4, 2), Salf(4, 0.4, 2))),
+)

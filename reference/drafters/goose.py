@@ -1,4 +1,4 @@
-"""Goose: a spine copied from the text, with branches of harvested successors beside every token of it."""
+"""Goose: a spine that is copied from the text, with branches of harvested successors at each of its tokens."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -26,12 +27,12 @@ from spectheory.goose import allocate, harmonic_widths
 
 @dataclass
 class Rates:
-    """Moving averages over the cycles of a text; what has not been seen is taken for 0.5.
+    """Moving averages of acceptance rates over the cycles of a text; they start at 0.5.
 
     Attributes:
         kept: share of the spine's tokens that was accepted: Goose's confidence in its matches.
         spine: rate of a spine token whose parent was accepted.
-        branch: rate of a branch that was reached and whose earlier siblings failed.
+        branch: rate of a branch that was reached and whose earlier siblings were rejected.
     """
 
     kept: float = 0.5
@@ -39,20 +40,20 @@ class Rates:
     branch: float = 0.5
 
 
-class Allocation(Protocol):
+class BranchWidths(Protocol):
     """How many branches each spine node gets."""
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """(spine + 1,) widths, the root's first, of a sum of at most `branches`."""
+        """(spine + 1,) widths, the root's first; their sum is at most `branches`."""
         ...
 
 
 _harmonic_widths = cache(harmonic_widths)
-"""They depend on two small numbers only, and take longer than the rest of a tree."""
+"""Cached: they depend on two small numbers only, and take longer than the rest of a tree."""
 
 
 @dataclass(frozen=True)
-class Harmonic(Allocation):
+class Harmonic(BranchWidths):
     """`root_share` of the branches at the root, the others in shares of 1, 1/2, 1/3, ... down the spine.
 
     Source: Goose, Algorithm 1, steps 2 and 3.
@@ -61,20 +62,20 @@ class Harmonic(Allocation):
     root_share: float = 0.5
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See Allocation.widths."""
+        """See BranchWidths.widths."""
         at_root = int(self.root_share * branches) if spine else branches
         return [at_root, *_harmonic_widths(spine, branches - at_root)]
 
 
 @dataclass(frozen=True)
-class Optimal(Allocation):
-    """The integer optimum of Eq. 1 for the rates so far. The last spine node counts as if a spine token stood below it.
+class Optimal(BranchWidths):
+    """The integer optimum of Eq. 1 for the rates so far. The last spine node is treated as if it had a spine child.
 
     Source: Goose, Proposition 2, as `spectheory.goose.allocate` repairs it.
     """
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """See Allocation.widths."""
+        """See BranchWidths.widths."""
         return allocate(rates.spine, rates.branch, spine + 1, branches).widths
 
 
@@ -82,17 +83,17 @@ class Optimal(Allocation):
 class Goose(Drafter):
     """The spine tree, its confidence and its sources; the defaults are those of Appendix C.3.
 
-    A cycle drafts a plain chain where the match is trusted (bypass), else the spine tree of Algorithm 1: without a
-    spine where nothing matches, without branches where the table knows nothing, and the root alone where both are
-    silent. The unified greedy walk with source priority (Algorithm 3) needs no code: the spine child stands first among
-    its siblings, a branch of the same token is left out, and so the decoder's own walk is that walk.
+    A cycle drafts a plain chain where the match is trusted (bypass), else the spine tree of Algorithm 1. That tree has
+    no spine where nothing matches, and no branches where the table has no successors; where both are missing it is the
+    root alone. The unified greedy walk with source priority (Algorithm 3) needs no code: the spine child is the first
+    of its siblings and a branch of the same token is left out, so that the decoder's own walk is this walk.
 
     Attributes:
-        budget: most drafted nodes.
+        budget: largest number of drafted nodes.
         lengths: n-gram lengths of the match.
         max_spine: longest spine.
         overlap: let a match run into its own copy, see `PromptLookup`.
-        top_k: most branches at a node, and successors remembered for a context.
+        top_k: largest number of branches at a node, and of successors stored for a context.
         branch_depth: longest path of branches, from the spine node where it forks.
         min_score: least probability of a branch.
         allocation: widths at the spine's nodes.
@@ -128,7 +129,7 @@ class Goose(Drafter):
     top_k: int = 10
     branch_depth: int = 6
     min_score: float = 0.01
-    allocation: Allocation = field(default_factory=Harmonic)
+    allocation: BranchWidths = field(default_factory=Harmonic)
     smoothing: float = 0.3
     ratio_steps: tuple[float, ...] = (0.2, 0.4)
     ratios: tuple[float, ...] = (0.15, 0.3, 0.5)
@@ -152,7 +153,7 @@ class Goose(Drafter):
             raise InputError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; the text and what earlier forwards said fix all children."""
+        """See Drafter.rule; the text and earlier forwards determine all children."""
         return DrawRule.TOP_K
 
     def start(self, pair: Pair, sampling: Sampling) -> GooseDrafting:
@@ -161,7 +162,7 @@ class Goose(Drafter):
 
 
 class GooseDrafting(Drafting):
-    """A text drafted by Goose. `draft` is the last one, its nodes 1..spine the spine."""
+    """A text drafted by Goose. `draft` is the last draft; its nodes 1..spine are the spine."""
 
     def __init__(self, settings: Goose) -> None:
         self.settings = settings
@@ -178,7 +179,7 @@ class GooseDrafting(Drafting):
             self.table.harvest(dict(enumerate([(prompt[0],), *pairwise(prompt)])), logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. The draft's contexts are known as long as the text has not gone on."""
+        """See Drafting.commit. The contexts of the draft's nodes need the text as it was before `emitted`."""
         if self.draft is not None and logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest({node: self._context(self.draft, node) for node in rows}, logits)
@@ -202,7 +203,7 @@ class GooseDrafting(Drafting):
         return self.draft
 
     def _branched(self, root: int, spine: list[int], room: int) -> Draft:
-        """Algorithm 1 below `root`."""
+        """The spine tree of Algorithm 1."""
         settings, branches = self.settings, self.settings.budget - len(spine)
         widths: Sequence[int] = [branches]
         if settings.spine_branches:
@@ -212,7 +213,7 @@ class GooseDrafting(Drafting):
         return growing.draft()
 
     def _likeliest(self, length: int) -> list[int]:
-        """A chain of most probable successors, shorter than `length` where the table ends."""
+        """A chain of most probable successors, shorter than `length` where the table has none."""
         before, token, found = *self.index.text[-2:], []
         while len(found) < length and (row := self.table.successors(before, token)):
             before, token = token, row[0][0]
@@ -224,7 +225,7 @@ class GooseDrafting(Drafting):
         return before, draft.tokens[node]
 
     def _learn(self, draft: Draft, path: list[int]) -> None:
-        """Bring the rates up to date: where the walk does not go down the spine it tries branches in their order."""
+        """Update the rates: where the walk leaves the spine, it has tried the branches in their order."""
         rates, kept = self.rates, sum(node <= self.spine for node in path)
         rates.kept = self._average(rates.kept, kept, self.spine)
         rates.spine = self._average(rates.spine, kept, min(kept + 1, self.spine))
@@ -243,7 +244,7 @@ class GooseDrafting(Drafting):
 
 
 class _Growing:
-    """A spine tree on its way: nodes 0..len(spine) are the root, which stands behind `before`, and the spine."""
+    """A spine tree while it grows: nodes 0..len(spine) are the root, which follows `before`, and the spine."""
 
     def __init__(self, before: int, root: int, spine: list[int]) -> None:
         self.before = before
@@ -253,7 +254,7 @@ class _Growing:
         self.draws = [[node] for node in range(1, len(spine) + 1)] + [[]]
 
     def branch(self, widths: Sequence[int], table: TwoTierTable, settings: Goose, room: int) -> None:
-        """Steps 2 to 4: hang branches from the spine's nodes, `widths` many, and extend them breadth first."""
+        """Steps 2 to 4: add `widths` branches to the spine's nodes, and extend the branches breadth first."""
         waiting = deque((node, width, 0) for node, width in enumerate(widths) if width)
         while waiting:
             node, width, below = waiting.popleft()
@@ -265,9 +266,9 @@ class _Growing:
             for (token, _), share in zip(row, _shares(width, [score for _, score in row]), strict=True):
                 if len(self.tokens) > settings.budget:
                     return
-                waiting.append((self._hang(node, token), share, below + 1))
+                waiting.append((self._add(node, token), share, below + 1))
 
-    def _hang(self, node: int, token: int) -> int:
+    def _add(self, node: int, token: int) -> int:
         child = len(self.tokens)
         self.tokens.append(token)
         self.parent.append(node)
@@ -288,3 +289,11 @@ def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
         share = min(width, ceil(width * score / (max(left, score) or 1) - 1e-9))  # left may be 0 by rounding
         yield max(1, share)
         width, left = width - share, left - score
+
+
+KIND = DrafterKind.of(
+    Goose(),
+    "Goose",
+    Goose(budget=6, lengths=(2, 1), max_spine=2, top_k=2, branch_depth=2, bypass=False),
+    Goose(budget=6, lengths=(2, 1), max_spine=3, top_k=3, branch_depth=2),
+)

@@ -1,4 +1,4 @@
-"""PLD, prompt lookup: where the text has been here before, draft what followed then."""
+"""Prompt lookup (PLD): where the end of the text occurred before, draft what followed it then."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from functools import cache
 from torch import Tensor
 
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
@@ -20,14 +21,14 @@ from spectheory.core.errors import InputError
 class PromptLookup(Drafter):
     """A chain of up to `max_tokens` tokens: what followed the last occurrence of the text's last n tokens.
 
-    The longest n of `lengths` that occurred before decides, and of its occurrences the most recent one is copied (the
+    The longest n of `lengths` with an earlier occurrence is used, and its most recent occurrence is copied (the
     published code copies the first). Without an occurrence nothing is drafted.
 
     Attributes:
         lengths: n-gram lengths.
         max_tokens: longest chain.
-        overlap: let the copy run into itself, as in LZ77, so that a text that goes round in a loop is drafted as going
-            on; if not, it ends where the text does, as the published one, and a loop costs one cycle a turn.
+        overlap: let the copy run into itself, as in LZ77, so that a text that repeats itself is drafted further; if
+            not, the copy ends where the text ends, as in the published code.
 
     Raises:
         InputError: there are no lengths, or one of them or `max_tokens` is below 1.
@@ -45,7 +46,7 @@ class PromptLookup(Drafter):
             raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; the text fixes the one child of a node."""
+        """See Drafter.rule; the text determines the one child of a node."""
         return DrawRule.TOP_K
 
     def start(self, pair: Pair, sampling: Sampling) -> LookupDrafting:
@@ -54,7 +55,7 @@ class PromptLookup(Drafter):
 
 
 def check_lengths(lengths: tuple[int, ...]) -> None:
-    """Refuse what is no choice of n-gram lengths."""
+    """Raise InputError if these are not n-gram lengths."""
     if not lengths or min(lengths) < 1:
         raise InputError(f"lengths must name at least one n-gram length, each at least 1, got {lengths}")
 
@@ -65,8 +66,8 @@ class Match:
 
     Attributes:
         tokens: what followed the occurrence of the longest n-gram; [] where there is none.
-        length: how many of them stand in the text; those behind them were copied from the copy.
-        consensus: whether a second n-gram length says that the same token comes first.
+        length: how many of them are copied from the text; the others are copied from the copy.
+        consensus: whether another n-gram length gives the same first token.
     """
 
     tokens: list[int]
@@ -75,31 +76,31 @@ class Match:
 
 
 class TextIndex:
-    """A text, and for each of its n-grams the place behind its last occurrence.
+    """A text, and for each of its n-grams the position after its last occurrence.
 
     A committed token costs one dictionary entry for each n-gram length, a look-up one access; nothing is scanned. An
-    n-gram enters when the token behind it does, so the text's own end never matches itself.
+    n-gram is entered together with the token after it, so that the end of the text never matches itself.
     """
 
     def __init__(self, lengths: Iterable[int]) -> None:
         self.lengths = sorted(set(lengths), reverse=True)
         self.text: list[int] = []
-        self.behind: dict[tuple[int, ...], int] = {}
+        self.after: dict[tuple[int, ...], int] = {}
 
     def extend(self, tokens: Iterable[int]) -> None:
         """Append committed tokens."""
         for token in tokens:
             for gram in self._last_grams():
-                self.behind[gram] = len(self.text)
+                self.after[gram] = len(self.text)
             self.text.append(token)
 
     def match(self, most: int, *, overlap: bool) -> Match:
-        """What followed the text's last n tokens when they last occurred, at most `most` tokens of it.
+        """At most `most` tokens that followed the last earlier occurrence of the text's last n tokens.
 
-        Two lengths that found one occurrence agree, too: only a more recent occurrence of the shorter n-gram can speak
-        against the longer one.
+        Two lengths that find the same occurrence agree as well: only a more recent occurrence of the shorter n-gram can
+        differ from the longer one.
         """
-        places = [self.behind[gram] for gram in self._last_grams() if gram in self.behind]
+        places = [self.after[gram] for gram in self._last_grams() if gram in self.after]
         if not places or most < 1:
             return Match([], 0, False)
         first = [self.text[place] for place in places]
@@ -109,7 +110,7 @@ class TextIndex:
         return Match(tokens, length, first.count(first[0]) > 1)
 
     def _last_grams(self) -> list[tuple[int, ...]]:
-        """Those that end the text, longest first."""
+        """The n-grams at the end of the text, longest first."""
         return [tuple(self.text[-length:]) for length in self.lengths if length <= len(self.text)]
 
 
@@ -142,5 +143,8 @@ def chain(root: int, tokens: list[int]) -> Draft:
 
 @cache
 def _shape(length: int) -> tuple[Tree, tuple[tuple[int, ...], ...]]:
-    """A decoder that meets a tree again has its mask already: the same chain is the same object."""
+    """Cached: a decoder keeps the mask of a tree that is the same object as in the last cycle."""
     return Tree.chain(length), (*((node,) for node in range(1, length + 1)), ())
+
+
+KIND = DrafterKind.of(PromptLookup(), "prompt lookup", PromptLookup((2, 1), 3))

@@ -1,4 +1,4 @@
-"""Drafting with a draft model: its cache holds the committed text and, behind it, what this cycle drafted."""
+"""Drafting with a draft model: its cache holds the committed text, then what this cycle drafted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.drafters.drafter import Drafting
 from reference.logits import Peaks
 from reference.models import Pair
@@ -19,7 +19,7 @@ TokenPath = tuple[int, ...]
 
 
 class ModelDrafting(Drafting):
-    """A text in the draft model. `pending` are committed tokens that it has not seen, the root last."""
+    """A text in the draft model. `pending` are the committed tokens that are not in its cache yet, the root last."""
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
         self.model = CachedModel(pair.draft, pair.vocab_size, f"draft {pair.names[1]}")
@@ -36,21 +36,21 @@ class ModelDrafting(Drafting):
         return [self.model.peaks]
 
     def fed(self, tokens: Sequence[int]) -> Tensor:
-        """(1, n) as the model takes them; NumPy reads a list in less time than torch."""
+        """(1, n) tokens on the model's device; NumPy reads a list in less time than torch."""
         return torch.from_numpy(np.array([tokens])).to(self.model.device)
 
     def pending_tokens(self) -> Tensor:
-        """(1, n) the pending ones, on the device."""
+        """(1, n) pending tokens on the model's device."""
         return self.fed(self.pending)
 
     def root_logits(self, pending: Tensor) -> Tensor:
-        """(1, V) behind the root, from a forward of what is pending."""
+        """(1, V) logits of the token after the root, from a forward of the pending tokens."""
         logits = self.model.forward(pending)[-1:]
         self.committed = self.model.length
         return logits
 
     def keep(self, offsets: list[int], emitted: list[int]) -> None:
-        """Keep those of the emitted tokens that lie in the cache, `offsets` behind the committed ones."""
+        """Keep the emitted tokens that are in the cache, `offsets` after the committed ones."""
         self.model.keep(self.committed, offsets)
         self.pending = emitted[len(offsets) :]
 
@@ -76,11 +76,11 @@ class PathDrafting(ModelDrafting):
         self.slots = {(): -1}
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
-        """(P, V) behind distinct paths, from one forward: the root alone, or nodes whose parents were expanded."""
+        """(P, V) logits after distinct paths, from one forward: the root alone, or nodes with expanded parents."""
         if not paths[0]:
             return self.root_logits(self.pending_tokens())
         first = len(self.slots) - 1
-        self.rows.hang([self.slots[path[:-1]] for path in paths], first)
+        self.rows.add([self.slots[path[:-1]] for path in paths], first)
         for slot, path in enumerate(paths, first):
             self.slots[path] = slot
         return self.model.forward_tree(self.fed([path[-1] for path in paths]), self.committed, self.rows, first)

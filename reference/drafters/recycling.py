@@ -1,4 +1,4 @@
-"""TR, token recycling: a static tree filled from the successors that earlier forwards left behind."""
+"""Token recycling (TR): a static tree filled with successors from earlier forwards."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
 from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.kind import DrafterKind
 from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -19,7 +20,7 @@ from spectheory.core.errors import InputError
 
 
 def by_child_counts(*levels: tuple[int, ...]) -> Tree:
-    """The tree whose nodes, level by level and from left to right, have so many children; 0 where a row ends early."""
+    """The tree whose nodes have these numbers of children, by level and from left to right; missing numbers are 0."""
     parent, first = [-1], 0
     for counts in levels:
         above, first = first, len(parent)
@@ -36,7 +37,7 @@ PUBLISHED_TREE = by_child_counts(
     (3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1),
     (2, 0, 0, 1),
 )
-"""80 nodes, 6 deep: the better the ranks down to a node, the more children it has. Version 2.2.2 of the source."""
+"""80 nodes, depth 6: the lower the ranks on the path to a node, the more children it has. Source, version 2.2.2."""
 
 
 @dataclass(frozen=True)
@@ -44,9 +45,9 @@ class TokenRecycling(Drafter):
     """The same tree in every cycle; a node's children of rank 0, 1, ... are its token's most probable successors.
 
     Attributes:
-        tree: its shape. Its widest node says how many successors of a token are remembered.
-        harvest_rejected: learn from nodes that were drafted in vain, too.
-        harvest_prefill: learn from the prompt.
+        tree: its shape. As many successors of a token are stored as its widest node has children.
+        harvest_rejected: collect successors from rejected nodes, too.
+        harvest_prefill: collect successors from the prompt.
 
     Source: Turning Trash into Treasure (Luo et al., 2025). Rows start as tokens 0..k-1 instead of zeros, and each text
     starts anew; the source carries its table from text to text.
@@ -57,7 +58,7 @@ class TokenRecycling(Drafter):
     harvest_prefill: bool = True
 
     def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; what earlier forwards said fixes all children."""
+        """See Drafter.rule; earlier forwards determine all children."""
         return DrawRule.TOP_K
 
     def start(self, pair: Pair, sampling: Sampling) -> RecyclingDrafting:
@@ -69,7 +70,7 @@ class TokenRecycling(Drafter):
 
 
 class RecyclingDrafting(Drafting):
-    """A text drafted from its table. `drafted` are the tokens of the last draft, the root's alone before the first."""
+    """A text drafted from its table. `drafted` are the tokens of the last draft, empty before the first one."""
 
     def __init__(self, settings: TokenRecycling, table: DenseTable, device: torch.device) -> None:
         self.settings = settings
@@ -98,7 +99,7 @@ class RecyclingDrafting(Drafting):
             self.table.harvest(self.drafted[rows], logits[rows])
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow; breadth first, a level at once."""
+        """See Drafting.grow; breadth first, one level at a time."""
         tree = self.settings.tree
         tokens = torch.full((tree.budget + 1,), self.root, device=self.device)
         for nodes, parents, ranks in self.levels[:room]:
@@ -108,3 +109,6 @@ class RecyclingDrafting(Drafting):
             draft, _ = pruned(draft, (tree.depth <= room).tolist())
         self.drafted = draft.tokens
         return draft
+
+
+KIND = DrafterKind.of(TokenRecycling(), "token recycling", TokenRecycling(Tree.k_ary(2, 2)))

@@ -1,9 +1,10 @@
-"""A planned tree, filled with tokens: one draft forward a level, as wide as the level's inner nodes."""
+"""A planned tree filled with tokens: one draft forward per level, of the level's inner nodes."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 import torch
@@ -11,21 +12,22 @@ from torch import Tensor
 
 from reference.candidates import draw_into, largest
 from reference.drafters.drafter import Drafter
+from reference.drafters.kind import DrafterKind, Variant, best_chain
 from reference.drafters.model import ModelDrafting
-from reference.handed import Handed, handed
+from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, DrawRule, Plan, Tree
 from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
 class PlannedTree(Drafter):
-    """The same tree in every cycle. Sequoia's and every other plan's; a chain, too, and the root alone drafts nothing.
+    """The same tree in every cycle: a planned tree, such as Sequoia's, or a chain. The root alone drafts nothing.
 
-    Greedy drafts are the most probable tokens of each node; sampled ones are drawn without
-    replacement (of one child there is no telling), and a node is left out where no token is left to draw.
+    In greedy decoding children are the most probable tokens. In sampled decoding they are drawn without replacement,
+    and a node is left out where no token is left to draw; a single child is drawn alike by every rule.
     """
 
     tree: Tree
@@ -35,6 +37,11 @@ class PlannedTree(Drafter):
         if sampling.greedy:
             return DrawRule.TOP_K
         return DrawRule.IID if self.tree.is_chain else DrawRule.NO_REPLACEMENT
+
+    @property
+    def family(self) -> str:
+        """See Drafter.family."""
+        return "chain" if self.tree.is_chain else "static tree"
 
     @property
     def chains(self) -> bool:
@@ -51,16 +58,16 @@ class PlannedTree(Drafter):
 
 @dataclass(frozen=True)
 class _Level:
-    """One draft forward of a tree in breadth-first order: all index arithmetic of it, done once.
+    """One draft forward of a tree in breadth-first order, with all index arithmetic done beforehand.
 
     Attributes:
-        fed: (1, P) tokens of its nodes in the drafting's memory, where they stand together there; else (n,) that hold
-            them.
-        chosen: (1, P) their places among those n.
-        first: inner nodes before them, the root not counted; -1 for the root.
-        plain: whether they attend to all that is before them, as a token of a text does.
+        fed: (1, P) view of the nodes' tokens in the drafting's memory, where they are contiguous; else (n,) view of the
+            tokens among which they are.
+        chosen: (1, P) places of the nodes among those n tokens; None where they are contiguous.
+        first: number of inner nodes before them, without the root; -1 for the root.
+        plain: whether they attend to everything before them, as tokens of a text do.
         gaps: whether some of them may be missing, with -1 for a token.
-        found: (P, k) memory for the candidates below them, the first of each row its children.
+        found: (P, k) memory for the candidates of their children; the children are the first ones of each row.
     """
 
     fed: Tensor
@@ -68,15 +75,15 @@ class _Level:
     first: int
     plain: bool
     gaps: bool
-    found: Handed
+    found: Array
 
 
 def _laid_out(
     tree: Tree, inner: np.ndarray, rule: DrawRule, device: torch.device
 ) -> tuple[Tensor, list[_Level], Tensor | None]:
-    """Memory for the root and behind it the candidates of all levels, the levels, and the places of the nodes there.
+    """Memory for the root and the candidates of all levels, the levels, and the nodes' places in the memory.
 
-    No places are needed where the nodes are all there is.
+    The places are None where the memory holds the nodes and nothing else.
     """
     expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
     widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
@@ -93,7 +100,7 @@ def _laid_out(
             first=first - 1,
             plain=bool(ancestors[np.ix_(nodes, inner[: first + len(nodes)])].all()),
             gaps=rule is DrawRule.NO_REPLACEMENT and depth > 0 and widths[depth - 1] > 1,
-            found=handed(parts[depth + 1].view(len(nodes), width)),
+            found=numpy_on_host(parts[depth + 1].view(len(nodes), width)),
         )
         levels.append(level)
         below = np.flatnonzero(tree.depth == depth + 1)
@@ -105,11 +112,11 @@ class StaticDrafting(ModelDrafting):
     """A text drafted with one tree, numbered breadth first.
 
     Attributes:
-        memory: the root and the candidates of all levels, overwritten in every cycle.
-        root: the first of them.
+        memory: tokens of the root and of the candidates of all levels, overwritten in every cycle.
+        root: view of the root's token.
         levels: the draft forwards.
-        places: of the tree's nodes in the memory; None where they are all.
-        nodes: those of the tree that the last draft has; None for all.
+        places: of the tree's nodes in the memory; None where it holds nothing else.
+        nodes: nodes of the tree that are in the last draft; None where all are.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
@@ -118,11 +125,11 @@ class StaticDrafting(ModelDrafting):
         self.rule = rule
         inner = np.unique(self.tree.parent[1:])
         self.memory, self.levels, self.places = _laid_out(self.tree, inner, rule, self.model.device)
-        self.root = handed(self.memory[:1])
+        self.root = numpy_on_host(self.memory[:1])
         self.offset = {node: place for place, node in enumerate(inner.tolist(), start=-1)}
-        self.law_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
+        self.q_rows = [self.offset.get(node, len(inner)) + 1 for node in range(self.tree.budget + 1)]
         self.rows = self.model.rows()
-        self.rows.hang([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
+        self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
@@ -139,27 +146,28 @@ class StaticDrafting(ModelDrafting):
         self.keep([self.offset[node] for node in planned if node in self.offset], emitted)
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. The tokens are good until the next draft.
+        """See Drafting.grow. The tokens are valid until the next draft.
 
-        Where a device finds no token to draw the law was no number, of which the host hears at the end of the cycle:
-        until then token 0 stands there, since models take no -1.
+        A device that finds no token to draw got NaN, which the host checks at the end of the cycle; until then the
+        token is 0, since models take no -1.
         """
-        self.root[0], laws = self.pending[-1], []
+        self.root[0], drawn_from = self.pending[-1], []
         for level in self.levels[:room]:
             logits = self._logits(level)
             if self.sampling.greedy:
-                level.found[:] = largest(handed(logits), level.found.shape[1])[0]
+                level.found[:] = largest(numpy_on_host(logits), level.found.shape[1])[0]
             else:
-                law = handed(self.sampling.law(logits))
-                draw_into(level.found, law, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
+                q = numpy_on_host(self.sampling.distribution(logits))
+                draw_into(level.found, q, rng, apart=self.rule is DrawRule.NO_REPLACEMENT)
                 if self.rule is DrawRule.IID and not logits.is_cpu:
                     level.found.clamp_min_(0)
-                laws.extend(law)
+                drawn_from.extend(q)
         tree, tokens = self.tree, self.memory if self.places is None else self.memory.take(self.places)
         if room < tree.max_depth:
             tree = Tree(tree.parent[tree.depth <= room])
             tokens = tokens[: tree.budget + 1]
-        q = [laws[row] if row < len(laws) else None for row in self.law_rows[: tree.budget + 1]]
+        rows = self.q_rows[: tree.budget + 1]
+        q = [drawn_from[row] if row < len(drawn_from) else None for row in rows]
         draft = Draft._unchecked(tree, tokens, q, tree.child_lists, self.rule)
         self.nodes = None
         if self.rule is DrawRule.NO_REPLACEMENT and min(listed := tokens.tolist()) < 0:
@@ -167,7 +175,7 @@ class StaticDrafting(ModelDrafting):
         return draft
 
     def _logits(self, level: _Level) -> Tensor:
-        """(P, V) behind the nodes of a level; behind token 0 for those that are missing."""
+        """(P, V) logits after the nodes of a level; a missing node is read as token 0."""
         if level.first < 0:
             return self.root_logits(level.fed if len(self.pending) == 1 else self.pending_tokens())
         fed = level.fed if level.chosen is None else level.fed.take(level.chosen)
@@ -179,7 +187,7 @@ class StaticDrafting(ModelDrafting):
 
 
 def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
-    """The draft without the nodes that are not `wanted`, one of n + 1, and what hangs below; and the nodes it has."""
+    """The draft without the nodes that are not `wanted` (n + 1,) and their descendants, and the nodes that are left."""
     parent, number = draft.tree.parent.tolist(), {0: 0}
     for node in range(1, len(parent)):
         if wanted[node] and parent[node] in number:
@@ -188,3 +196,40 @@ def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
     tree = Tree([-1, *(number[parent[node]] for node in nodes[1:])])
     draws = tuple(tuple(number[child] for child in draft.draws[node] if child in number) for node in nodes)
     return Draft._unchecked(tree, draft.tokens[nodes], [draft.q[node] for node in nodes], draws, draft.rule), nodes
+
+
+def full_tree(counts: Sequence[int]) -> Tree:
+    """The tree in which every node of depth d has counts[d] children."""
+    ways = [range(count) for count in counts]
+    return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
+
+
+def _in_matrix(planned: Tree) -> Iterator[Variant]:
+    for name, family, tree in (
+        ("chain of 5", "chain", Tree.chain(5)),
+        ("binary tree 2x2x2", "static tree", full_tree((2, 2, 2))),
+        (f"planned tree of {planned.budget}", "static tree", planned),
+    ):
+        yield Variant(name, family, PlannedTree(tree), lambda rates, tree=tree: tree)
+
+
+def _on_clock(plan: Plan) -> Iterator[Variant]:
+    """Plain decoding, the plan's best chain, and its tree where it has one."""
+    chain = best_chain(plan)
+    yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
+    yield Variant(
+        f"chain of {chain}",
+        "chain",
+        PlannedTree(Tree.chain(chain)),
+        predicted=float(plan.by_budget.chain_speedup[chain]),
+    )
+    if plan.answer == "tree":
+        yield Variant(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), predicted=plan.speedup)
+
+
+KIND = DrafterKind(
+    matrix=lambda sampling, planned, corpus: _in_matrix(planned),
+    clock=lambda plan, corpus: _on_clock(plan),
+    greedy=lambda: map(PlannedTree, (Tree.chain(0), Tree.chain(1), Tree.chain(4), Tree.k_ary(3, 3))),
+    small=lambda: map(PlannedTree, (Tree.chain(2), Tree.k_ary(2, 2))),
+)

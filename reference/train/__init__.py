@@ -1,1 +1,1 @@
-"""Training of the shipped pair: a target on the standard library's source, a draft distilled from it."""
+"""Training of the shipped pair: a target on the standard library's source, and a draft distilled from it."""

@@ -8,15 +8,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference import trace
+from reference import tracing
 from reference.models import Pair, load_pair
-from reference.profile import profile
+from reference.profiling import profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train.recipe import Recipe
 from spectheory import Acceptance
 
 ROWS = 64
-"""Rows of held-out text that the losses are measured on."""
+"""Rows of held-out text on which the losses are measured."""
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
@@ -60,18 +60,18 @@ def on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, fl
     text = torch.from_numpy(held_out[: rows * length].astype(np.int64)).view(rows, length).to(pair.device)
     sums = np.zeros(3)
     for row in text:
-        laws: list[Tensor] = [model(row[None]).logits[0, :-1].float() for model in (pair.target, pair.draft)]
-        sums[:2] += [float(torch.nn.functional.cross_entropy(law, row[1:])) for law in laws]
-        p, q = (law.softmax(-1) for law in laws)
+        both: list[Tensor] = [model(row[None]).logits[0, :-1].float() for model in (pair.target, pair.draft)]
+        sums[:2] += [float(torch.nn.functional.cross_entropy(one, row[1:])) for one in both]
+        p, q = (one.softmax(-1) for one in both)
         sums[2] += float(torch.minimum(p, q).sum(-1).mean())
     target, draft, overlap = sums / rows
     return {"target": target, "draft": draft}, overlap
 
 
 def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperature: float) -> Acceptance:
-    """Rates by rank on the target's continuations of all held-out prompts."""
+    """Acceptance by rank on the target's continuations of all held-out prompts."""
     prompts = encode_prompts(pair, load_prompts(folder / "held_out.jsonl"), min(PROMPT_TOKENS, recipe.length // 2))
-    settings = trace.TraceSettings(
+    settings = tracing.TraceSettings(
         dataset="held-out prompts",
         temperature=temperature,
         new_tokens=min(NEW_TOKENS, recipe.length // 2),
@@ -79,8 +79,8 @@ def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperatu
         seed=recipe.seed,
     )
     record = work / f"trace-{temperature:g}"
-    trace.record(pair, prompts, settings, record)
-    return trace.acceptance(record)
+    tracing.record_trace(pair, prompts, settings, record)
+    return tracing.acceptance(record)
 
 
 _TEXT = """# The shipped pair
@@ -94,7 +94,7 @@ Rebuild everything with `make pair`; seed {seed}, {steps}.
 | --- | --- | --- | --- | --- | --- |
 {models}
 
-The draft was distilled from the target with the total variation between their next-token laws.
+The draft was distilled from the target with the total variation between their next-token distributions.
 
 | measured | value |
 | --- | --- |

@@ -1,55 +1,13 @@
-"""The corpus: the Python standard library's own source files, split by file into train and held-out text."""
+"""The corpus as tokens: tokenizer, encoding, held-out prompts, and the batches of the training."""
 
 from __future__ import annotations
-
-import hashlib
-import sysconfig
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 from tokenizers import Tokenizer, decoders, models, pre_tokenizers, trainers
 
+from reference.library_sources import SourceFile
+
 SEPARATOR = "<|endoftext|>"
-LEFT_OUT = {"site-packages", "encodings", "pydoc_data", "test", "tests", "idle_test"}
-LARGEST_FILE_BYTES = 256 * 1024
-"""Files above this size are generated tables; a few of them would outweigh the rest."""
-
-
-@dataclass(frozen=True)
-class SourceFile:
-    """One text of the corpus. `name` is its path below the library's root, with forward slashes."""
-
-    name: str
-    text: str
-
-    @property
-    def is_held_out(self) -> bool:
-        """One file in fifteen, chosen by its name alone, so that the split is the same on every machine."""
-        return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8]) % 15 == 0
-
-
-def standard_library() -> list[SourceFile]:
-    """The readable .py files of the running interpreter's standard library, sorted by name.
-
-    Tests, code pages and installed packages are left out: they repeat themselves, and a model that has learned to copy
-    is followed by no small draft.
-    """
-    root = Path(sysconfig.get_paths()["stdlib"])
-    return list(source_files(root, sorted(root.rglob("*.py"))))
-
-
-def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """Those of `paths` below `root` that are readable, not too large and not left out, read one at a time."""
-    for path in paths:
-        name = path.relative_to(root).as_posix()
-        if LEFT_OUT.intersection(name.split("/")) or path.stat().st_size > LARGEST_FILE_BYTES:
-            continue
-        try:
-            yield SourceFile(name, path.read_text(encoding="utf-8"))
-        except UnicodeDecodeError:
-            continue
 
 
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
@@ -68,14 +26,14 @@ def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
 
 
 def encode(tokenizer: Tokenizer, files: list[SourceFile]) -> np.ndarray:
-    """All files in one row of token ids, each behind a separator. Shape (tokens,), uint16."""
+    """All files as one row of token ids, each after a separator. Shape (tokens,), uint16."""
     separator = tokenizer.token_to_id(SEPARATOR)
     rows = [[separator, *e.ids] for e in tokenizer.encode_batch([f.text for f in files])]
     return np.concatenate([np.asarray(row, dtype=np.uint16) for row in rows])
 
 
 def held_out_prompts(tokenizer: Tokenizer, tokens: np.ndarray, count: int, seed: int) -> list[str]:
-    """`count` pieces of at least 128 tokens, each from the start of a line of a file; all long files alike."""
+    """`count` pieces of at least 128 tokens, each from the start of a line; all long files are equally likely."""
     rng, found = np.random.default_rng(seed), []
     files = np.split(tokens, np.flatnonzero(tokens == tokenizer.token_to_id(SEPARATOR)))
     files = [file[1:] for file in files if len(file) > 200]
@@ -89,6 +47,6 @@ def held_out_prompts(tokenizer: Tokenizer, tokens: np.ndarray, count: int, seed:
 
 
 def batch(tokens: np.ndarray, rows: int, length: int, seed: int, step: int) -> np.ndarray:
-    """Random windows of the corpus, shape (rows, length), a function of (seed, step) alone: resuming needs no state."""
+    """Random windows of the corpus, shape (rows, length) by (seed, step) alone: resuming needs no state."""
     starts = np.random.default_rng([seed, step]).integers(0, len(tokens) - length, size=rows)
     return np.stack([tokens[s : s + length] for s in starts]).astype(np.int64)

@@ -17,7 +17,7 @@ CHECKPOINT_EVERY = 100
 
 
 @dataclass(frozen=True)
-class Schedule:
+class LearningRates:
     """Steps and learning rates; the rate rises over `warmup`, holds, and falls to zero over the last `decay` share."""
 
     steps: int
@@ -33,7 +33,7 @@ class Schedule:
         return min(1.0, rise, fall)
 
 
-def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimizer]:
+def _optimizers(model: nn.Module, schedule: LearningRates) -> list[torch.optim.Optimizer]:
     """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings and norms."""
     if not hasattr(torch.optim, "Muon"):
         raise InputError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
@@ -49,14 +49,14 @@ def _optimizers(model: nn.Module, schedule: Schedule) -> list[torch.optim.Optimi
 def fit(
     model: nn.Module,
     loss: Callable[[int], Tensor],
-    schedule: Schedule,
+    schedule: LearningRates,
     checkpoint: Path,
     label: str,
 ) -> None:
-    """Minimise `loss(step)` in place; continue from `checkpoint` where one lies there.
+    """Minimise `loss(step)` in place; continue from `checkpoint` where that file exists.
 
     A checkpoint is written whole or not at all, every 100 steps and when the run is interrupted between two updates
-    of the weights, and one JSON line per 10 steps goes to `checkpoint.with_suffix(".jsonl")`.
+    of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
     """
     optimizers = _optimizers(model, schedule)
     first = 0

@@ -1,4 +1,4 @@
-"""The shipped pair from nothing: corpus, tokenizer, target, distilled draft, HF folders."""
+"""Training of the shipped pair from scratch: corpus, tokenizer, target, distilled draft, model folders."""
 
 from __future__ import annotations
 
@@ -13,25 +13,18 @@ from tokenizers import Tokenizer
 from torch import Tensor
 from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
 
+from reference.library_sources import SourceFile, standard_library
 from reference.train.card import model_card
-from reference.train.corpus import (
-    SEPARATOR,
-    SourceFile,
-    batch,
-    encode,
-    held_out_prompts,
-    standard_library,
-    train_tokenizer,
-)
-from reference.train.loop import Schedule, fit
-from reference.train.recipe import Recipe, Shape
+from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, train_tokenizer
+from reference.train.loop import LearningRates, fit
+from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 
 
 @dataclass(frozen=True)
 class Corpus:
-    """The tokenized corpus; names of the files on each side of the split."""
+    """The tokenized corpus, and the names of the training and held-out files."""
 
     tokenizer: Tokenizer
     train: np.ndarray
@@ -43,7 +36,7 @@ Files = Callable[[], list[SourceFile]]
 
 
 def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Corpus:
-    """Read, split and tokenize `files`, by default the standard library; what is found in `work` is used again."""
+    """Read, split and tokenize `files`, by default the standard library; results that are in `work` are used again."""
     tokenizer_file, tokens_file, split_file = (work / name for name in ("tokenizer.json", "tokens.npz", "split.json"))
     if not tokens_file.exists():
         found = (files or standard_library)()
@@ -65,7 +58,7 @@ def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Co
     )
 
 
-def new_model(shape: Shape, recipe: Recipe) -> LlamaForCausalLM:
+def new_model(shape: LayerSizes, recipe: Recipe) -> LlamaForCausalLM:
     """A Llama model with fresh weights."""
     heads = max(1, shape.width // 32)
     return LlamaForCausalLM(
@@ -105,18 +98,18 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu"
         predicted = logits(model, tokens)[:, :-1].flatten(0, 1)
         return torch.nn.functional.cross_entropy(predicted, tokens[:, 1:].flatten())
 
-    fit(model, loss, Schedule(recipe.target_steps), work / "target.pt", "target")
+    fit(model, loss, LearningRates(recipe.target_steps), work / "target.pt", "target")
     return model
 
 
 def train_draft(
     recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path, device: str = "cpu"
 ) -> LlamaForCausalLM:
-    """The draft: the total variation between the two models' next-token laws on the training files.
+    """The draft: the total variation between the two models' next-token distributions on the training files.
 
-    Total variation is what one draft token is rejected with at temperature 1. It hardly moves a law that is far off, so
-    over the first half of the steps a falling share of forward KL is added. Where the two models are equally wide the
-    embedding starts as the target's.
+    Total variation is the probability that one drafted token is rejected at temperature 1. Its gradient is small where
+    the two distributions are far apart, so that a falling share of forward KL is added over the first half of the
+    steps. Where the two models are equally wide, the embedding starts as the target's.
     """
     torch.manual_seed(recipe.seed + 1)
     model = new_model(recipe.draft, recipe).to(device)  # type: ignore[arg-type]
@@ -131,7 +124,7 @@ def train_draft(
         share = max(0.0, 1 - 2 * step / recipe.draft_steps)
         return 1 - overlap(p, q.exp()) - share * (p * q).sum(-1).mean()
 
-    fit(model, loss, Schedule(recipe.draft_steps), work / "draft.pt", "draft")
+    fit(model, loss, LearningRates(recipe.draft_steps), work / "draft.pt", "draft")
     return model
 
 
@@ -162,7 +155,7 @@ def train_pair(
     device: str = "cpu",
     say: Callable[[str], None] = print,
 ) -> Corpus:
-    """All of `build_pair` but the card, of any files, on any device; the corpus that it was trained on."""
+    """Train a pair on any files and any device, without a model card; returns the corpus."""
     work.mkdir(parents=True, exist_ok=True)
     remember = work / "recipe.json"
     if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):

@@ -1,4 +1,4 @@
-"""What decides the shipped pair."""
+"""Settings of the training of the shipped pair."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True)
-class Shape:
+class LayerSizes:
     """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
 
     layers: int
@@ -16,13 +16,13 @@ class Shape:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the pair, the seed included. `length` is tokens per row and the models' context."""
+    """Everything that decides the pair. `length` is the number of tokens in a row, and the models' context."""
 
     vocab_size: int = 2048
     length: int = 1024
     rows: int = 4
-    target: Shape = Shape(layers=18, width=160, hidden=320)
-    draft: Shape = Shape(layers=1, width=160, hidden=768)
+    target: LayerSizes = LayerSizes(layers=18, width=160, hidden=320)
+    draft: LayerSizes = LayerSizes(layers=1, width=160, hidden=768)
     target_steps: int = 1500
     draft_steps: int = 6000
     prompts: int = 160

@@ -16,8 +16,8 @@ from spectheory.planning.planner import Plan
 from spectheory.results.wall_clock import WallClock
 
 if TYPE_CHECKING:
-    from reference.clock import ClockSettings
     from reference.models import Pair
+    from reference.wall_clock import ClockSettings
 
 
 def clock(
@@ -42,8 +42,8 @@ def clock(
 
     The number of threads is OMP_NUM_THREADS.
     """
-    from reference.clock import ClockSettings, entrants, library
-    from reference.clock import clock as run
+    from reference.wall_clock import ClockSettings, entrants, library
+    from reference.wall_clock import clock as run
     from spectheory.report.terminal import text_table
     from spectheory.report.wallclock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
@@ -73,7 +73,7 @@ def clock(
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:
-    from reference.planned import measured_plan
+    from reference.planning_loop import measured_plan
 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a --plan"

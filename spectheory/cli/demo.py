@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import shutil
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import numpy as np
 import typer
 
 from spectheory.cli.measuring import measured
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
 from spectheory.cli.output import console, progress
+from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
-from spectheory.planning.planner import plan
 from spectheory.results.comparison import compare
 
 if TYPE_CHECKING:
@@ -55,7 +53,7 @@ def demo(
 
 
 def _profile(pair: Pair, out: Path, seed: int) -> Latency:
-    from reference.profile import profile
+    from reference.profiling import profile
 
     with progress("profile") as done:
         latency = profile(pair, seed=seed, done=done)
@@ -66,43 +64,22 @@ def _profile(pair: Pair, out: Path, seed: int) -> Latency:
 def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
     """Trace on some held-out prompts, plan, decode others, simulate."""
     import simulate
-    from reference import trace
-    from reference.parts import ForeignFolderError
+    from reference.part_files import ForeignFolderError
+    from reference.planning_loop import RATES, TRACE, measured_plan
     from spectheory.report.page import Run
 
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, TRACED + DECODED)
-    traced = trace.TraceSettings(
-        dataset="shipped held-out prompts",
-        temperature=temperature,
-        new_tokens=NEW_TOKENS,
-        seed=seed,
-    )
+    settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
     with progress("trace") as done:
+        traced = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
-            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
+            chosen = measured_plan(pair, prompts[:TRACED], **settings, **traced)
         except ForeignFolderError:  # an earlier demo, with other models or another seed
-            shutil.rmtree(folder / "trace")
-            trace.record(pair, prompts[:TRACED], traced, folder / "trace", done)
-    latency = _at_temperature(pair, latency, temperature, seed).smoothed()
-    acceptance = trace.acceptance(folder / "trace")
-    context = PROMPT_TOKENS + NEW_TOKENS // 2
-    first = plan(acceptance.smoothed(), latency, context=context)
-    acceptance = trace.acceptance(folder / "trace", policy=first.tree)
-    acceptance.save(folder / "acceptance.json")
-    chosen = plan(acceptance.smoothed(), latency, context=context)
+            shutil.rmtree(folder / TRACE)
+            chosen = measured_plan(pair, prompts[:TRACED], **settings, **traced)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
-    settings = {"new_tokens": NEW_TOKENS, "temperature": temperature, "seed": seed}
     tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", TRACED, **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
-    return Run(heading, acceptance, compare(chosen, simulated, tally))
-
-
-def _at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int) -> Latency:
-    """The same forwards with the overheads of that temperature."""
-    from reference.profile import overheads
-    from reference.sampling import Sampling
-
-    cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
-    return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)
+    return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

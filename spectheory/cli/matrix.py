@@ -39,7 +39,7 @@ def matrix(
     """Measure tau of every policy, verifier and temperature on a pair, beside two predictions of it."""
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
-    from reference.measure import require_cycle
+    from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
 

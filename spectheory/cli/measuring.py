@@ -79,7 +79,7 @@ def trace(
     as_json: Json = False,
 ) -> None:
     """Record the rank of the target's token among the draft's candidates, and reduce it to acceptance rates."""
-    from reference import trace as tracing
+    from reference import tracing
     from spectheory.report.terminal import acceptance_table
 
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
@@ -96,7 +96,7 @@ def trace(
             seed=seed,
         )
         with progress("trace") as done:
-            tracing.record(models, rows, settings, out, done)
+            tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
     show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
@@ -115,7 +115,7 @@ def profile(
     as_json: Json = False,
 ) -> None:
     """Measure seconds per forward of 1, 2, 4, ... tokens for both models on this machine."""
-    from reference.profile import profile as measure_latency
+    from reference.profiling import profile as measure_latency
     from spectheory.report.terminal import latency_table
 
     require_free([], Output(out, "latency"))
@@ -159,7 +159,7 @@ def decode(
     require_free([plan], Output(out, "tally"))
     planned = Plan.load(plan)
     temperature = _temperature(planned, temperature)
-    from reference.measure import require_cycle
+    from reference.measuring import require_cycle
 
     require_cycle(text.new_tokens)
     models = pair.load()
@@ -197,14 +197,14 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 
     `skip` is the number of the first prompt in its file, from 0.
     """
-    from reference.measure import measure
+    from reference.measuring import measure
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
     total: Tally | None = None
     with progress("decode") as done:
-        for tally in measure(pair, plan.tree, prompts, **settings, parted=say):
+        for tally in measure(pair, plan.tree, prompts, **settings, diverged=say):
             if total is None:
                 stamp = tally.provenance
                 total = replace(tally, provenance=stamp.replace(settings=stamp.settings | {"skip": skip}))
@@ -220,9 +220,9 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
     from reference.decode import Decoder
     from reference.drafters import PlannedTree
-    from reference.measure import verifier_at
+    from reference.measuring import verifier_at
+    from reference.random_streams import streams
     from reference.sampling import Sampling
-    from reference.streams import streams
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
     drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature)
@@ -235,6 +235,10 @@ def train(
     work: Annotated[Path, typer.Option("--work", help="Folder for checkpoints; an interrupted run continues.")],
 ) -> None:
     """Train the shipped pair from nothing on the standard library's source (about an hour and a half)."""
-    from reference.train.pair import build_pair
-
+    try:
+        from reference.train.pair import build_pair
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("reference.train"):
+            raise
+        raise InputError("training is not part of the installed package: run `make pair` in a checkout") from error
     build_pair(out, work)

@@ -15,17 +15,17 @@ from torch import Tensor
 
 import spectheory as st
 from reference import hugging_face
-from reference.clock import ClockSettings, clock, entrants
 from reference.decode import Decoder
 from reference.drafters import Checked, Drafter, Drawn, Goose, Lookahead, PlannedTree, Searched, SuffixArray
 from reference.logits import LogitsError, Peaks, fetch, settle
 from reference.matrix import Matrix, MatrixSettings, Texts
-from reference.measure import measure
+from reference.measuring import measure
 from reference.models import Pair, load_pair
-from reference.profile import profile
+from reference.profiling import profile
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
-from reference.trace import TraceSettings, record
+from reference.tracing import TraceSettings, record_trace
+from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.world import Levels
 from spectheory.otlp import NSS, RRS, Naive
@@ -153,7 +153,7 @@ def test_a_trace_names_the_request(
     model.forward = Broken(model, value)
     settings = TraceSettings("test", temperature=temperature, new_tokens=20, batch=2)
     with refused(role, value, tiny_folders, f"after token {FROM + 1} of request 0"):
-        record(pair, PROMPTS, settings, tmp_path / "trace")
+        record_trace(pair, PROMPTS, settings, tmp_path / "trace")
     assert not list((tmp_path / "trace").glob("part-*"))
 
 
@@ -246,7 +246,7 @@ def test_minus_infinity_for_some_tokens_is_a_distribution(
         pair, PlannedTree(Tree.k_ary(2, 2)), sampling, TopDown(RRS()) if sampling.temperature else TopDown(NSS())
     )
     assert all(token % 2 for token in text.generate(PROMPTS[0], 20, *streams(pair, 0)).tokens)
-    record(pair, PROMPTS, TraceSettings("test", sampling.temperature, new_tokens=4), tmp_path / "trace")
+    record_trace(pair, PROMPTS, TraceSettings("test", sampling.temperature, new_tokens=4), tmp_path / "trace")
 
 
 @pytest.mark.parametrize("place", [(0, 0), (2, 3), (4, 6)])

@@ -1,4 +1,4 @@
-"""Folders of Parquet parts: a folder belongs to one run's settings, each part is there whole or not at all."""
+"""Folders of Parquet files: a folder belongs to one run, and each of its parts is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectheory.core.files import read_text, write_whole
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
-"""In the folder: its settings, versions and date."""
+"""File of a folder's settings, versions and date."""
 LONGEST = 60
 """Characters of a value that a message repeats."""
 
@@ -26,7 +26,7 @@ class ForeignFolderError(InputError):
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what` with these fields of a provenance, which is returned.
+    """Reserve `folder` for `what`, such as a trace, with these fields of a provenance; returns the provenance.
 
     Raises:
         ForeignFolderError: the folder belongs to something else, or to other fields or versions.
@@ -49,10 +49,10 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
 def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """What differs, as `another seed (0, here 1), temperature (1, here 0)`; '' where nothing does.
 
-    A name stands alone where its values are hashes or long, as in `other prompts`.
+    Values that are hashes or long are left out, as in `other prompts`.
     """
 
-    def told(name: str) -> str:
+    def described(name: str) -> str:
         values = str(theirs.get(name, "not recorded")), str(ours[name])
         if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
             return name
@@ -61,11 +61,11 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     differing = [name for name in sorted(ours) if theirs.get(name) != ours[name]]
     if not differing:
         return ""
-    return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(told, differing))}"
+    return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(described, differing))}"
 
 
 def stamp_of(folder: Path) -> Provenance:
-    """What `claim` wrote."""
+    """The provenance that `claim` wrote."""
     try:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:
@@ -73,7 +73,7 @@ def stamp_of(folder: Path) -> Provenance:
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` so that no reader and no interruption ever sees half of them."""
+    """Write `rows` to a file that appears only once it is complete."""
     table = pa.Table.from_pylist(list(rows), schema=columns)
     partial = part.with_suffix(".partial")
     pq.write_table(table, partial)
@@ -81,7 +81,7 @@ def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """What `write_part` wrote.
+    """The table that `write_part` wrote.
 
     Raises:
         InputError: it is damaged.

@@ -1,9 +1,9 @@
-"""Policy-free acceptance statistics: the rank of the target's token among the draft's candidates, everywhere.
+"""Traces: the rank of the target's token among the draft's candidates, at every position of a text.
 
-The text is the target's own continuation of each prompt, so a row is recorded at every position whatever a tree
-policy would have drafted there. At temperature 0 the candidates are the draft's top k; above it they are drawn
-without replacement and the token is emitted by the naive solver's law given those candidates, which leaves the text
-the target's (the solver is lossless) and gives the rank of the accepted draw.
+The text is the target's own continuation of each prompt, and every position has a row, whatever a tree would draft
+there. At temperature 0 the candidates are the draft's top k. Above it they are drawn without replacement, and the naive
+solver emits the next token given those candidates. The solver is lossless, so the text still has the target's
+distribution, and the row holds the rank of the accepted draw.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ import torch
 from torch import Generator, Tensor
 from transformers import DynamicCache, PreTrainedModel
 
-from reference.candidates import candidates
-from reference.handed import handed
+from reference.candidates import child_tokens
+from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
-from reference.parts import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
@@ -46,13 +46,13 @@ COLUMNS = pa.schema(
         ("ctx_len", pa.int32()),
     ]
 )
-"""One row a position; logarithms are natural. `target_rank` is the token's place among the candidates, and
-`target_top_rank` that among the draft's most probable tokens, of as many; -1 where it is not there."""
+"""One row per position; logarithms are natural. `target_rank` is the rank of the token among the candidates, and
+`target_top_rank` its rank among as many of the draft's most probable tokens; -1 where it is not one of them."""
 
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """What decides a trace, beside the pair and the prompts."""
+    """Settings of a trace, beside the pair and the prompts."""
 
     dataset: str
     temperature: float = 0.0
@@ -74,22 +74,22 @@ class TraceSettings:
         return {**pair.stamp, **own, "settings": settings}
 
 
-def record(
+def record_trace(
     pair: Pair,
     prompts: list[list[int]],
     settings: TraceSettings,
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> None:
-    """Write `folder`/part-*.parquet, a file for each batch of prompts, each whole or not at all.
+    """Write `folder`/part-*.parquet, one file for each batch of prompts.
 
-    Parts that are already there are kept, so an interrupted call goes on where it stopped. `prompts` have equal
-    length; `done` is told the finished requests and all.
+    A file is written whole or not at all, and files that exist are kept, so that an interrupted call continues where it
+    stopped. `prompts` have equal length; `done` is called with the finished and all requests.
 
     Raises:
-        InputError: prompts of unequal length, longer than the context, or `folder` holds a trace of other settings,
+        InputError: prompts differ in length or do not fit the context, or `folder` holds a trace of other settings,
             prompts or weights.
-        LogitsError: a model gives logits that are no distribution.
+        LogitsError: a model returns logits that are not a distribution.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
@@ -125,9 +125,9 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     for step in range(settings.new_tokens):
         wanted, offered = target.next(tokens), draft.next(tokens)
         settle(target.peaks, draft.peaks)
-        q = sampling.draft_law(offered)
-        offers = torch.as_tensor(candidates(handed(q), settings.top_k, rule, uniforms))
-        emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.law(wanted), q, offers, rng)
+        q = sampling.draft_distribution(offered)
+        offers = torch.as_tensor(child_tokens(numpy_on_host(q), settings.top_k, rule, uniforms))
+        emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.distribution(wanted), q, offers, rng)
         columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:
             place = {"request_id": first + row, "pos": step, "ctx_len": len(prompts[row]) + step}
@@ -137,7 +137,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
 
 
 def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
-    """What one position says of each of its B rows, by column name."""
+    """The columns of one position, by name; a list has an entry for each of the B sequences."""
     among = offers == emitted[:, None]
     above = (offered > offered.gather(1, emitted[:, None])).sum(1)
     offered_log = torch.log_softmax(offered, -1)
@@ -154,7 +154,7 @@ def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -
 
 
 class _Stream:
-    """A batch of sequences of equal length in one model, `first` the request of the first of them."""
+    """A batch of sequences of equal length in one model; `first` is the number of the first request."""
 
     def __init__(self, pair: Pair, role: str, first: int) -> None:
         self.model: PreTrainedModel = getattr(pair, role)
@@ -165,7 +165,7 @@ class _Stream:
         self.peaks = Peaks(f"{role} {name}", self.model.dtype)
 
     def next(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (B, n); logits (B, V) of what follows, float32."""
+        """Append `tokens` (B, n); float32 logits (B, V) of the next tokens."""
         out = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         logits, length = out.logits[:, -1, : self.vocab_size].float(), self.cache.get_seq_length()
         self.peaks.see(logits, lambda row: f"after token {length} of request {self.first + row}")
@@ -173,10 +173,10 @@ class _Stream:
 
 
 def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
-    """(B,) the target's next tokens, drawn given the candidates."""
+    """(B,) the target's next tokens, emitted by the naive solver given the candidates."""
     drafts = [[token for token in row if token >= 0] for row in offers.tolist()]
-    laws = [Naive().distribution(*row) for row in zip(p, q, drafts, strict=True)]
-    return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
+    rows = [Naive().distribution(*row) for row in zip(p, q, drafts, strict=True)]
+    return torch.multinomial(torch.stack(rows), 1, generator=rng)[:, 0]
 
 
 def acceptance(
@@ -192,8 +192,8 @@ def acceptance(
     Args:
         folder: of the trace.
         max_depth: deepest node with rates of its own.
-        min_trials: visits that a depth needs for that.
-        policy: count only where cycles with this tree start.
+        min_trials: visits that a depth needs to have rates of its own.
+        policy: count only the positions where cycles with this tree start.
         top: as for `ranks`.
 
     Raises:
@@ -216,9 +216,8 @@ def acceptance(
 def ranks(folder: Path, *, top: bool = False) -> list[np.ndarray]:
     """The rank of the target's token at each position of each request, -1 where it was no candidate.
 
-    The candidates are the drawn ones and the token is the naive solver's; where `top`, they are the draft's most
-    probable tokens and it is that of sample and match (DrawRule.TOP_K). Greedy traces have both alike. Errors as for
-    `acceptance`.
+    The candidates are the drawn ones; where `top`, they are the draft's most probable tokens, which gives the rates of
+    sample and match (DrawRule.TOP_K). In greedy traces both are the same. Raises InputError as `acceptance` does.
     """
     column = "target_top_rank" if top else "target_rank"
     parts = sorted(folder.glob("part-*.parquet"))

@@ -1,4 +1,4 @@
-"""Wall clock: every decoder on the same models, prompts and machine, in random order, beside transformers' own."""
+"""Wall clock of all decoders, and of transformers' own, on the same models, prompts and machine, in random order."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -16,39 +15,28 @@ import torch
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
-from reference.drafters import (
-    Datastore,
-    Drafter,
-    Goose,
-    Lookahead,
-    PlannedTree,
-    PromptLookup,
-    Searched,
-    SuffixArray,
-    TokenRecycling,
-)
-from reference.measure import require_cycle
+from reference.divergence import first_divergence
+from reference.drafters import SuffixArray, Variant, drafters
+from reference.drafters.kind import best_chain
+from reference.measuring import require_cycle
 from reference.meter import Meter
 from reference.models import Pair
-from reference.parting import parting
-from reference.parts import differences
+from reference.part_files import differences
+from reference.prompts import training_texts
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
-from reference.train.corpus import standard_library
-from spectheory import DrawRule, Eagle2, OptTree, Plan, Provenance, Salf, SpecExec, Tree
+from spectheory import DrawRule, Plan, Provenance
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
 from spectheory.results.wall_clock import SAME, WallClock
 from spectheory.verify import TopDown
 
 WARM_UP_TOKENS = 32
-MODEL_FREE: tuple[Drafter, ...] = (PromptLookup(), TokenRecycling(), Goose(), Lookahead())
-"""Drafters without a draft model, with their default settings; a datastore comes with its corpus."""
 
 
 @dataclass(frozen=True)
 class Entrant:
-    """A decoder on the clock. `decode` takes a prompt, the tokens wanted, and the number of the request."""
+    """A decoder whose time is measured. `decode` takes a prompt, the length of the text, and the request's number."""
 
     name: str
     family: str
@@ -59,12 +47,12 @@ class Entrant:
 
 @dataclass(frozen=True)
 class ClockSettings:
-    """What decides a clocking, beside the pair, the prompts and the plan.
+    """Settings of a wall clock, beside the pair, the prompts and the plan.
 
     Attributes:
-        new_tokens: tokens of each text, at least 2; stop tokens end nothing.
+        new_tokens: tokens of each text, at least 2; stop tokens are ignored.
         temperature: of all decoders.
-        rounds: times that each prompt goes to each decoder; the one of median seconds counts.
+        rounds: runs of each prompt by each decoder; the run of median seconds counts.
         seed: of every random stream, and of the order.
     """
 
@@ -81,22 +69,21 @@ class ClockSettings:
 
 
 def library(pair: Pair) -> SuffixArray:
-    """The standard library's source without its held-out files, which the shipped pair has learned from as well."""
-    texts = [file.text for file in standard_library() if not file.is_held_out]
-    return SuffixArray.build(pair.tokenizer(texts, add_special_tokens=False, verbose=False)["input_ids"])
+    """The datastore's corpus: the part of the standard library's source that the shipped pair was trained on."""
+    return SuffixArray.build(training_texts(pair))
 
 
 def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
-    """Those of transformers, then ours: plain, the plan's best chain, its tree, searches as large, model-free ones.
+    """Three decoders of transformers, then ours: every drafter with the settings of its `DrafterKind.clock`.
 
     Args:
         pair: target and draft.
-        plan: gives the chain's length, the tree, and the size of the dynamic trees.
-        settings: those of the clocking.
+        plan: gives the length of the chains, the tree, and the size of the dynamic trees.
+        settings: temperature and seed.
         corpus: of the datastore drafter.
     """
     sampling = Sampling(settings.temperature)
-    chain = max(1, int(np.argmax(plan.by_budget.chain_speedup)))
+    chain = best_chain(plan)
 
     def theirs(name: str, **options: int) -> Entrant:
         def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
@@ -105,56 +92,31 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
         return Entrant(name, "HF", str(options), decode)
 
-    ours = partial(_ours, pair, sampling, settings.seed)
-    found = [
+    ours = [variant for kind in drafters() for variant in kind.clock(plan, corpus)]
+    return [
         theirs("HF plain"),
         theirs(f"HF assisted, {chain}", chain=chain),
         theirs("HF prompt lookup", lookup=hugging_face.LOOKUP_TOKENS),
-        ours("plain", "plain", PlannedTree(Tree.chain(0))),
-        ours(f"chain of {chain}", "chain", PlannedTree(Tree.chain(chain)), float(plan.by_budget.chain_speedup[chain])),
+        *(_entrant(pair, sampling, settings.seed, variant) for variant in ours),
     ]
-    if plan.answer == "tree":
-        found.append(ours(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), plan.speedup))
-    found += [ours(name, "dynamic tree", Searched(search)) for name, search in _searches(plan, chain).items()]
-    return found + [ours(type(drafter).__name__, "model-free", drafter) for drafter in (*MODEL_FREE, Datastore(corpus))]
 
 
-def _searches(plan: Plan, chain: int) -> dict[str, Eagle2 | OptTree | SpecExec | Salf]:
-    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
-    tree = plan.tree if plan.tree.budget else Tree.chain(chain)
-    budget, widest = tree.budget, int(tree.rank.max()) + 1
-    worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds
-    return {
-        "EAGLE-2": Eagle2(top_k=widest, depth=tree.max_depth, budget=budget),
-        "OPT-Tree": OptTree(budget, worth),
-        "SpecExec": SpecExec(budget, batch=budget),
-        "SALF": Salf(budget, worth, batch=widest),
-    }
-
-
-def _ours(
-    pair: Pair,
-    sampling: Sampling,
-    seed: int,
-    name: str,
-    family: str,
-    drafter: Drafter,
-    predicted: float | None = None,
-) -> Entrant:
-    """With a verifier that suits the drafter: sample and match where nothing is drawn, else the one of the traces."""
+def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
+    """Verified by sample and match where nothing is drawn, else by the naive solver, as traces are."""
+    drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
     decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
 
     def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
         return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))
 
-    return Entrant(name, family, f"{drafter} {decoder.verifier}", decode, predicted)
+    return Entrant(variant.name, variant.family, f"{drafter} {decoder.verifier}", decode, variant.predicted)
 
 
 def stamp(
     pair: Pair, prompts: list[list[int]], plan: Plan, running: list[Entrant], settings: ClockSettings
 ) -> Provenance:
-    """All that a speed depends on."""
+    """The provenance of a wall clock: everything that a speed depends on."""
     return Provenance.now(
         "spectheory clock",
         packages=("torch", "transformers", "numpy"),
@@ -182,10 +144,10 @@ def clock(
     settings: ClockSettings,
     so_far: WallClock | None = None,
 ) -> Iterator[WallClock]:
-    """Decode what `so_far` lacks of the prompts by all of `running`, and yield the whole record after each of them.
+    """Decode every prompt that `so_far` lacks with all of `running`; yields the whole record after each prompt.
 
     Raises:
-        InputError: there is no prompt, or `so_far` is of other models, prompts, settings, versions or machine.
+        InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
     """
     if not prompts:
         raise InputError("need at least one prompt to clock, got none")
@@ -202,7 +164,7 @@ def clock(
 
 
 def check_same(found: Provenance, here: Provenance) -> None:
-    """Refuse to go on with a record that was begun elsewhere, or with other settings."""
+    """Raise InputError if a record was begun on another machine or with other settings."""
     theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
     if differing := differences(theirs, ours):
         raise InputError(f"the record was begun with {differing}: name a new file or remove it")
@@ -236,7 +198,7 @@ def _row(
 
 def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], greedy: bool) -> dict[str, float]:
     text = run.text
-    where = parting(pair, prompt, baseline, text.tokens) if greedy else None
+    where = first_divergence(pair, prompt, baseline, text.tokens) if greedy else None
     fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
     return {
         "tokens": len(text.tokens),
@@ -258,7 +220,7 @@ def _hash(values: object) -> str:
 
 
 def _cpu() -> str:
-    """The processor's name, where the system tells."""
+    """The processor's name, where the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

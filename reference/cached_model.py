@@ -1,4 +1,4 @@
-"""A stock Hugging Face model and its KV cache: tree forwards, and keeping the accepted path only."""
+"""A stock Hugging Face model with its KV cache: it reads trees, and keeps the rows of the accepted path only."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from reference.logits import Peaks
-from reference.rows import RowCache
+from reference.row_cache import RowCache
 from reference.tree_rows import TreeRows
 
 
 class CachedModel:
     """One sequence in one model.
 
-    Logits are cut to `vocab_size`: models pad their output layers to different sizes. Forwards whose logits are no
-    distributions raise LogitsError, which calls the model by its `name`; on a device as `peaks` says.
+    Logits are cut to `vocab_size`: models pad their output layers to different sizes. A forward whose logits are not a
+    distribution raises LogitsError, which names the model by `name`; on a device it is raised later, see `Peaks`.
     """
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, name: str = "the model") -> None:
@@ -36,19 +36,19 @@ class CachedModel:
         return self._call(tokens)
 
     def rows(self) -> TreeRows:
-        """For the nodes of trees that this model reads."""
+        """Masks and positions for the trees that this model reads."""
         return TreeRows(self.dtype, self.device)
 
     def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
-        """Append nodes of a tree that hangs below the first `committed` tokens; logits (n, V) in float32.
+        """Append nodes of a tree whose root follows the committed text; logits (n, V) in float32.
 
         Args:
-            tokens: (1, n) of the new nodes; behind the committed ones the cache holds the `first` nodes before them.
-            committed: as said.
+            tokens: (1, n) of the new nodes.
+            committed: tokens of the committed text, the first ones in the cache.
             rows: what the nodes attend to.
-            first: number of the first new node in it.
+            first: number of the first new node in `rows`; the cache holds the nodes before it after the text.
         """
-        positions, mask = rows.behind(committed, first, first + tokens.shape[1])
+        positions, mask = rows.after(committed, first, first + tokens.shape[1])
         return self._call(tokens, position_ids=positions, attention_mask=mask)
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
@@ -63,5 +63,5 @@ class CachedModel:
         return logits
 
     def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` cached tokens and behind them those at `committed + offsets`; drop the rest."""
+        """Keep the first `committed` cached tokens, then those at `committed + offsets`; drop the rest."""
         self.cache.keep(committed, offsets)

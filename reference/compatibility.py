@@ -1,4 +1,4 @@
-"""Which verifiers keep the target's law for the drafts of a drafter."""
+"""Which verifiers are lossless for which drafters."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from reference.sampling import Sampling
 from spectheory.verify import Verifier
 
 
-def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
-    """Why these do not go together; None where they do."""
+def incompatibility(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
+    """Why the verifier cannot be used with the drafter; None where it can."""
     rule = drafter.rule(sampling)
     if rule not in verifier.rules:
         return f"is not lossless for {rule.name}: {rule.value}"

@@ -1,4 +1,4 @@
-"""The two random sources of a text."""
+"""The two random sources of a text: the draft's and the verifier's."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reference.models import Pair
 def streams(pair: Pair, *seed: int) -> tuple[Generator, np.random.Generator]:
     """The draft's generator, on the device of the models, and the verifier's, on the host.
 
-    They are independent of each other and of those of every other `seed` of as many numbers.
+    They are independent of each other, and of the streams of every other `seed` with as many numbers.
     """
     drafting, verifying = np.random.SeedSequence(seed).spawn(2)
     return Generator(pair.device).manual_seed(int(drafting.generate_state(1)[0])), np.random.default_rng(verifying)

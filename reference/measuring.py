@@ -1,4 +1,4 @@
-"""Decoding many prompts and counting: the measured side of every comparison."""
+"""Decoding of many prompts with a tree and without, counted and timed."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from reference.decode import Decoder, Generation
+from reference.divergence import Divergence, first_divergence
 from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
-from reference.parting import Parting, parting
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Provenance, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
@@ -20,15 +20,15 @@ from spectheory.verify import Greedy, TopDown, Verifier
 
 
 def verifier_at(temperature: float) -> Verifier:
-    """What decoding with a plan verifies with, lossless for a `PlannedTree`.
+    """The verifier for decoding with a plan, lossless for a `PlannedTree`.
 
-    Above temperature 0 that is the naive solver, whose acceptance the traces record.
+    Above temperature 0 it is the naive solver, whose acceptance the traces record.
     """
     return TopDown(Naive()) if temperature else Greedy()
 
 
 def require_cycle(new_tokens: int) -> None:
-    """Check that a text of `new_tokens` takes a cycle. Raises InputError if not."""
+    """Raise InputError if a text of `new_tokens` needs no cycle."""
     if new_tokens < 2:
         raise InputError(
             f"new_tokens must be at least 2, got {new_tokens}: the first token comes with the prompt, before any cycle"
@@ -43,13 +43,22 @@ def measure(
     new_tokens: int = 128,
     temperature: float = 0.0,
     seed: int = 0,
-    parted: Callable[[int, Parting], None] = lambda request, parting: None,
+    diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
 ) -> Iterator[Tally]:
-    """Decode each prompt with the tree and plainly, in turns, and yield one tally a prompt: add them up.
+    """Decode each prompt with the tree and plainly, in turns; yields one tally per prompt, to be added up.
 
-    A text ends at one of the target's stop tokens. At temperature 0 the two texts are compared, and `parted` is told
-    where they differ and by how little; above it only the clocks are compared. The provenance names the tree, the
-    verifier and the number of all requests, by which a sum of some of them is known for a part.
+    A text ends at one of the target's stop tokens. The provenance names the tree, the verifier and the number of all
+    requests, which tells a sum of some tallies from a complete one.
+
+    Args:
+        pair: target and draft.
+        tree: drafted in every cycle.
+        prompts: token ids.
+        new_tokens: length of each text, at least 2.
+        temperature: of both decoders.
+        seed: of every random stream.
+        diverged: called at temperature 0, where texts are compared, with the number of each request whose two texts
+            differ, and with the place.
 
     Raises:
         InputError: `new_tokens` is below 2.
@@ -77,8 +86,8 @@ def measure(
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
-        if temperature == 0 and (where := parting(pair, prompt, reference.tokens, text.tokens)):
-            parted(request, where)
+        if temperature == 0 and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
+            diverged(request, where)
         yield _tally(reference, text, meter, tree, stamp, greedy=temperature == 0)
 
 

@@ -15,9 +15,9 @@ FEWEST = 256
 class RowCache(Cache):
     """Keys and values of one sequence, of all layers in one tensor: (2, layers, 1, heads, rows, head size).
 
-    The first `rows` hold something. Rows are written in place; where there is no room left, it is doubled.
-    transformers' own DynamicCache copies every layer's cache at every forward, and has to be cut layer by layer. Keys
-    and values of other shapes than each other have a tensor each.
+    The first `rows` are in use. Rows are written in place; the tensor is doubled when it is full. transformers' own
+    DynamicCache copies the cache of every layer at every forward, and has to be cut layer by layer. Keys and values
+    that differ in shape have one tensor each.
     """
 
     def __init__(self, layers: int) -> None:
@@ -26,7 +26,7 @@ class RowCache(Cache):
         self.rows = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> None:
-        """Make room for n more rows, of states (1, heads, n, head size) in each layer."""
+        """Make room for n more rows in each layer; `keys` and `values` are its new states (1, heads, n, head size)."""
         self.rows += keys.shape[2]
         before = self.stacks
         if before and self.rows <= before[0].shape[4]:
@@ -42,7 +42,7 @@ class RowCache(Cache):
         self.keys, self.values = (kind for stack in self.stacks for kind in stack)
 
     def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` rows and behind them those at `committed + offsets`, increasing; drop the rest."""
+        """Keep the first `committed` rows, then those at `committed + offsets`, increasing; drop the rest."""
         for place, offset in enumerate(offsets):
             if place != offset:
                 for stack in self.stacks:
@@ -51,7 +51,7 @@ class RowCache(Cache):
 
 
 class _Layer(DynamicLayer):
-    """One layer's view of the cache. The first layer's update, which comes first, makes room for all of them."""
+    """One layer's view of the cache. The first layer is updated first, and makes room for all layers."""
 
     def __init__(self, cache: RowCache, index: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Layer(DynamicLayer):
         self.index = index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append states (1, heads, n, head size); all rows of this layer."""
+        """Append states (1, heads, n, head size); returns all rows of this layer."""
         if self.index == 0:
             self.cache.extend(key_states, value_states)
         end = self.cache.rows
@@ -69,5 +69,5 @@ class _Layer(DynamicLayer):
         return keys[:, :, :end], values[:, :, :end]
 
     def get_seq_length(self) -> int:
-        """Rows that hold something."""
+        """Rows in use."""
         return self.cache.rows

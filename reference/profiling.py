@@ -1,28 +1,29 @@
-"""Seconds per forward of n tokens behind a context, for both models, on this machine."""
+"""Seconds per forward of n tokens after a context, for both models, on this machine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from reference.cached import CachedModel
+from reference.cached_model import CachedModel
 from reference.decode import Decoder
 from reference.drafters import PlannedTree
 from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
+from reference.random_streams import streams
 from reference.sampling import Sampling
-from reference.streams import streams
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
 SHALLOW, DEEP = Tree.chain(1), Tree.k_ary(2, 4)
-"""The trees that overheads are measured with."""
+"""The trees with which overheads are measured."""
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
@@ -36,13 +37,13 @@ def profile(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
-    """Median and interquartile range of `rounds` forwards at each size, sizes in random order.
+    """Median and interquartile range of the seconds of `rounds` forwards at each size, sizes in random order.
 
-    Both models take turns, as they do in decoding, and each size is run twice, the second time on the clock: a decode
-    repeats its sizes, so weights and code are warm. The overheads are those of `overheads` at `temperature`.
+    The models take turns, as in decoding. Each size is run twice, and the second run is timed: a decode repeats its
+    sizes, so that weights and code are warm. The overheads are those of `overheads` at `temperature`.
 
     Raises:
-        LogitsError: a model gives logits that are no distribution.
+        LogitsError: a model returns logits that are not a distribution.
         InputError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
     """
     _check(pair, tokens, contexts, rounds)
@@ -98,7 +99,7 @@ def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> Ca
 def _forwards(
     pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of each model's forward of a chain of `tokens`, then dropped; one token goes as plain decoding does."""
+    """Seconds of each model's forward of a chain of `tokens`, which is then dropped; one token as in plain decoding."""
     with Meter(pair) as meter:
         for model in models:
             drawn = _random(model, tokens, rng)
@@ -106,18 +107,24 @@ def _forwards(
                 model.forward(drawn)
             else:
                 rows = model.rows()
-                rows.hang(range(-1, tokens - 1))
+                rows.add(range(-1, tokens - 1))
                 model.forward_tree(drawn, context, rows)
             model.keep(context, [])
     settle(*(model.peaks for model in models))
     return meter.since(0)
 
 
-def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Seconds outside the forwards of a cycle, of each drafted level, and of a plain step.
+def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
+    """The same seconds of forwards, with the overheads of another temperature, measured now."""
+    cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
+    return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)
 
-    The straight line through a tree of one level and one of four. Sampling costs more than greedy decoding, so each
-    temperature has its own.
+
+def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
+    """Seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
+
+    The first two are the straight line through a tree of one level and a tree of four. Sampling costs more than greedy
+    decoding, so that each temperature has its own overheads.
     """
     shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
     level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)

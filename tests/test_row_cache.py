@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from reference.rows import RowCache
+from reference.row_cache import RowCache
 
 LAYERS, HEADS = 3, 2
 

@@ -1,4 +1,4 @@
-"""Where two greedy texts of one prompt part, and whether two logits tied there."""
+"""The first token at which two greedy texts of one prompt differ, and whether two logits tied there."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from reference.models import Pair
 
 
 @dataclass(frozen=True)
-class Parting:
+class Divergence:
     """The first position at which two texts differ, and the target's logits of both tokens there."""
 
     position: int
@@ -19,22 +19,22 @@ class Parting:
 
     @property
     def margin(self) -> float:
-        """How far apart the two logits are; within rounding (some 1e-5 in float32) the tokens tie."""
+        """Difference of the two logits; below the rounding error (some 1e-5 in float32) the tokens tie."""
         return abs(self.logits[0] - self.logits[1])
 
     def __str__(self) -> str:
         return (
-            f"texts part at token {self.position}: {self.tokens[0]} (logit {self.logits[0]:.6f}) and "
+            f"texts diverge at token {self.position}: {self.tokens[0]} (logit {self.logits[0]:.6f}) and "
             f"{self.tokens[1]} (logit {self.logits[1]:.6f}), {self.margin:.1e} apart"
         )
 
 
 @torch.inference_mode()
-def parting(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Parting | None:
-    """Where `one` and `other` part; None where one is the beginning of the other."""
+def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
+    """Where `one` and `other` first differ; None where one is a prefix of the other."""
     position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
     if position is None:
         return None
     logits = pair.target(torch.tensor([prompt + one[:position]], device=pair.device)).logits[0, -1].float()
     tokens = (one[position], other[position])
-    return Parting(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))
+    return Divergence(position, tokens, (float(logits[tokens[0]]), float(logits[tokens[1]])))
