@@ -27,15 +27,15 @@ ROOT: Node = (-1.0, 0, 0, ())
 
 
 def measured_like() -> MarkovDraft:
-    """Laws that fall with rank as a language model's do, each on an order of tokens of its own."""
+    """Distributions that fall with rank as a language model's do, each on an order of tokens of its own."""
     rng = np.random.default_rng(0)
-    law = np.arange(1, VOCABULARY + 1.0) ** -rng.uniform(1.5, 3, (VOCABULARY, 1))
-    return MarkovDraft(rng.permuted(law / law.sum(1, keepdims=True), axis=1))
+    distribution = np.arange(1, VOCABULARY + 1.0) ** -rng.uniform(1.5, 3, (VOCABULARY, 1))
+    return MarkovDraft(rng.permuted(distribution / distribution.sum(1, keepdims=True), axis=1))
 
 
 def children(draft: DraftModel, nodes: list[Node], n: int) -> list[Node]:
-    tokens, law = draft.expand([node[3] for node in nodes])
-    rows = zip(nodes, tokens[:, :n].tolist(), law[:, :n].tolist(), strict=True)
+    tokens, distribution = draft.expand([node[3] for node in nodes])
+    rows = zip(nodes, tokens[:, :n].tolist(), distribution[:, :n].tolist(), strict=True)
     return [
         (value * q, depth + 1, rank, (*path, token))
         for (value, depth, _, path), row, probabilities in rows

@@ -26,7 +26,7 @@ SMALL = 20
 RULES = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 
 
-def laws(size: int) -> tuple[np.ndarray, np.ndarray]:
+def distributions(size: int) -> tuple[np.ndarray, np.ndarray]:
     """A peaked target and a draft that is it with noise, as softmax of logits."""
     rng = np.random.default_rng(0)
     logits = 3 * rng.standard_normal(size)
@@ -57,7 +57,7 @@ class Baselines:
     """Least seconds of the baselines, and the lines that relate other least seconds to them: a busy machine adds."""
 
     def __init__(self, report: list[str]) -> None:
-        self.large, self.small = laws(VOCABULARY), laws(SMALL)
+        self.large, self.small = distributions(VOCABULARY), distributions(SMALL)
         self.seconds, self.lines = {}, report
         self.seconds["argsort and overlap"] = min(_seconds(lambda: sort_and_overlap(*self.large)) for _ in range(20))
         self.optimum = {}
@@ -102,9 +102,11 @@ def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, baselines: Baselines
 
 def test_selection_on_a_vocabulary(benchmark: Any, baselines: Baselines) -> None:
     p, q = baselines.large
-    name = f"Khisti().branching, {VOCABULARY:,}, k=4"
-    law = baselines.time(benchmark, name, lambda: Khisti().branching(p, q, [5, 6, 7, 5]), "argsort and overlap")
-    assert law.sum() == pytest.approx(1)
+    name = f"Khisti().distribution, {VOCABULARY:,}, k=4"
+    distribution = baselines.time(
+        benchmark, name, lambda: Khisti()._distribution(p, q, [5, 6, 7, 5]), "argsort and overlap"
+    )
+    assert distribution.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -122,7 +124,7 @@ def test_optimal_transport_beside_a_linear_program(benchmark: Any, baselines: Ba
 
     def solve() -> float:
         _coupling.cache_clear()
-        return sum(c * solver.branching(p, q, sorted(x) * (3 - len(x)))[sorted(x)].sum() for x, c in sets.items())
+        return sum(c * solver._distribution(p, q, sorted(x) * (3 - len(x)))[sorted(x)].sum() for x, c in sets.items())
 
     value = baselines.time(benchmark, f"OptimalTransport, {SMALL}, k=2, {rule.name}", solve, f"cvxpy, {rule.name}")
     assert value == pytest.approx(baselines.optimum[rule], abs=1e-9)

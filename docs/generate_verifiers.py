@@ -15,31 +15,13 @@ from spectheory.core.files import write_whole
 
 PAGE = Path(__file__).parent / "verifiers.md"
 CASES = 60
-NODE_SOLVERS = (
-    st.otlp.NSS(),
-    st.otlp.Naive(),
-    st.otlp.SpecInfer(),
-    st.otlp.SpecTr(),
-    st.otlp.SpecTr(candidates=9),
-    st.otlp.Khisti(),
-    st.otlp.Khisti(guard=True),
-    st.otlp.RRS(),
-    st.otlp.GreedyTopK(),
-    st.otlp.SpecHub(),
-    st.otlp.OptimalTransport(),
-)
-TREE_VERIFIERS = (
-    st.verify.Block(),
-    st.verify.TreeMonteCarlo(),
-    st.verify.Traversal(),
-    st.verify.GreedyMultiPathBlock(),
-)
 HEAD = """# The verifiers
 
 Written by `python docs/generate_verifiers.py` from the docstrings of `spectheory.otlp` and `spectheory.verify` and from
 the certifier; a test keeps it so. Rules of a node are lifted to trees by `st.verify.TopDown(solver)`.
 
-`p` is the target's law, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw rules:
+`p` is the target's distribution, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw
+rules:
 
 {rules}
 
@@ -49,7 +31,7 @@ behind it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInf
 each node only 39/32. `tests/test_orderings.py` holds both.
 
 Worlds are those of `spectheory.certify.strategies`, at least two for each shape, draw rule and vocabulary size. Left
-out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a law by design.
+out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy as a distribution by design.
 """
 
 
@@ -74,12 +56,22 @@ def section(rule: Any) -> str:
     return f"### {type(rule).__name__}\n\n- Acceptance: {said['Acceptance']}\n- Source: {said['Source']}\n"
 
 
+def rules() -> list[Any]:
+    """Every node solver, in each of its settings, then every path and tree verifier."""
+    nodes = [one for solver in st.otlp.solvers() for one in (solver, *solver.variants())]
+    return [*nodes, *st.verify.verifiers()]
+
+
 def page(cases: int = CASES) -> str:
     """The whole page."""
-    rules = "\n".join(f"- `{rule.name}`: {rule.value}" for rule in st.DrawRule)
-    every = (*NODE_SOLVERS, *TREE_VERIFIERS)
-    parts = [HEAD.format(rules=rules), "| rule | lossless for drafts by | certificate, in exact fractions | cost |"]
-    parts += ["| --- | --- | --- | --- |", *(row(rule, cases) for rule in every), "", "## Acceptance and sources", ""]
+    draw_rules = "\n".join(f"- `{rule.name}`: {rule.value}" for rule in st.DrawRule)
+    every = rules()
+    parts = [
+        HEAD.format(rules=draw_rules),
+        "| rule | lossless for drafts by | certificate, in exact fractions | cost |",
+    ]
+    parts += ["| --- | --- | --- | --- |", *(row(rule, cases) for rule in every)]
+    parts += ["", "## Acceptance and sources", ""]
     return "\n".join([*parts, *(section(rule) for rule in {type(rule): rule for rule in every}.values())])
 
 

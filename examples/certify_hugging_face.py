@@ -18,9 +18,9 @@ from spectheory import Draft, DrawRule, Levels, Tree
 from spectheory.certify import as_step, certify_step, markov_world
 
 
-def logits(laws: Any) -> torch.Tensor:
-    """Laws as logits, one row a node, in a batch of one."""
-    return torch.tensor(np.array(laws, dtype=np.float64)).log()[None]
+def logits(distributions: Any) -> torch.Tensor:
+    """Distributions as logits, one row a node, in a batch of one."""
+    return torch.tensor(np.array(distributions, dtype=np.float64)).log()[None]
 
 
 def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:

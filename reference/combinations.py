@@ -24,9 +24,9 @@ from reference.predictions import Shape
 from reference.sampling import Sampling
 from spectheory import Acceptance, DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.world import Levels, Paths
-from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, SpecHub, SpecInfer, SpecTr
+from spectheory.otlp import solvers
 from spectheory.search import RatesDraft
-from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import Greedy, TopDown, Verifier, verifiers
 
 BUDGET = 16
 """Drafted nodes of the planned tree and of every search."""
@@ -37,18 +37,13 @@ MODEL_FREE: dict[str, Drafter] = {
     "Lookahead": Lookahead(),
 }
 """Drafters without a draft model or a corpus."""
+SOLVERS = solvers()
 VERIFIERS: tuple[Verifier, ...] = (
-    *(TopDown(solver()) for solver in (NSS, Naive, SpecTr, SpecInfer, Khisti, RRS, SpecHub, GreedyTopK)),
-    Block(),
-    TreeMonteCarlo(),
-    Traversal(),
-    GreedyMultiPathBlock(),
+    *(TopDown(solver) for solver in SOLVERS if not solver.small_vocabulary_only),
+    *verifiers(),
 )
 """Those of sampled text; `Greedy` is the one at temperature 0."""
-LEFT_OUT = {
-    "OptimalTransport": "lists all sets of drafts, too many of a real vocabulary; where it need not, for HUB and "
-    "TOP_K_THEN_ONE, SpecHub and GreedyTopK reach its acceptance",
-}
+LEFT_OUT = {type(solver).__name__: why for solver in SOLVERS if (why := solver.small_vocabulary_only)}
 """Lossless verifiers that no combination has, and why."""
 
 

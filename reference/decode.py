@@ -191,7 +191,7 @@ class Decoding:
             draft = _on_host(draft, fetch(tokens, self.peaks))
             return draft, None, *walk(draft.draws, draft.tokens, best.__getitem__)
         draft, p = _on_host(draft, fetch(tokens, self.peaks)), Laws(logits, self.sampling)
-        node, following = self.verifier.drawn(draft, p, self.rng)  # type: ignore[arg-type]
+        node, following = self.verifier._sample(draft, p, self.rng)  # type: ignore[arg-type]
         path, parent = [], draft.tree.parent
         while node:
             path.append(node)
@@ -214,4 +214,4 @@ def _check_tokens(prompt: list[int], vocab_size: int) -> None:
 
 
 def _on_host(draft: Draft, tokens: list[int]) -> Draft:
-    return Draft.unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)
+    return Draft._unchecked(draft.tree, tokens, draft.q, draft.draws, draft.rule)

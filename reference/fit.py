@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from reference.drafters import Drafter
 from reference.sampling import Sampling
-from spectheory.verify import GreedyMultiPathBlock, Verifier
-from spectheory.verify.single_path import SinglePath
+from spectheory.verify import Verifier
 
 
 def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
@@ -13,8 +12,8 @@ def unfit(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | Non
     rule = drafter.rule(sampling)
     if rule not in verifier.rules:
         return f"is not lossless for {rule.name}: {rule.value}"
-    if isinstance(verifier, SinglePath) and not drafter.chains:
+    if verifier.takes == "chains" and not drafter.chains:
         return "verifies chains only"
-    if isinstance(verifier, GreedyMultiPathBlock) and not drafter.paths:
+    if verifier.takes == "paths" and not drafter.paths:
         return "verifies independent paths of one length only"
     return None

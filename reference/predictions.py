@@ -32,8 +32,8 @@ def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
     draft = cycle.draft
     p = [fetched(law).astype(np.float64) for law in cycle.p]
     q = [None if law is None else fetched(law).astype(np.float64) for law in draft.q]
-    exact = Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
-    outcome = verifier.law_of(exact, p)
+    exact = Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+    outcome = verifier._outcome(exact, p)
     return float(outcome.block_efficiency), float(outcome.variance)
 
 

@@ -175,7 +175,7 @@ class _Stream:
 def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
     """(B,) the target's next tokens, drawn given the candidates."""
     drafts = [[token for token in row if token >= 0] for row in offers.tolist()]
-    laws = [Naive().law(*row) for row in zip(p, q, drafts, strict=True)]
+    laws = [Naive().distribution(*row) for row in zip(p, q, drafts, strict=True)]
     return torch.multinomial(torch.stack(laws), 1, generator=rng)[:, 0]
 
 

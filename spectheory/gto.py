@@ -12,7 +12,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
 ROUNDING = 1e-9
-"""How far above 1 the probabilities of siblings may sum through rounding; float32 laws need rounding up to 1e-5."""
+"""How far above 1 the probabilities of siblings may sum through rounding; float32 distributions need rounding up to
+1e-5.
+"""
 
 
 def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
@@ -33,7 +35,7 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     leaf of probability 0.6 has r = 0.6, with a leaf of probability 0 beside it r = 1.04 for eta = 1. And it may rise
     while the expectation falls, so that Theorem 1(a) fails: of a target (4, 3, 3, 1) / 11 and for eta = 6, the leaves
     of 3 and 3 have r = 0.388 and 6/11 expected tokens, those of 4 and 1 have r = 0.393 and 5/11. Nor does it follow
-    what other verifiers accept, which depends on the draft's law too.
+    what other verifiers accept, which depends on the draft's distribution too.
 
     max L <= r <= max L + log(N) / eta. As eta grows r tends to max L. As eta tends to 0 it grows without bound for
     N > 1; only r - log(N) / eta tends to the average of L, which is what the text below Eq. 5 says of r. The sum, not

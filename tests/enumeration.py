@@ -13,14 +13,14 @@ from spectheory import DrawRule
 from spectheory.otlp import Solver
 
 
-def laws(size: int) -> hs.SearchStrategy[np.ndarray]:
-    """Rational laws on `size` tokens, zeros and one-hot laws among them."""
+def distributions(size: int) -> hs.SearchStrategy[np.ndarray]:
+    """Rational distributions on `size` tokens, zeros and one-hot distributions among them."""
     weights = hs.lists(hs.integers(0, 4), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
 
 
-def random_law(rng: np.random.Generator, size: int) -> np.ndarray:
-    """A rational law with small numerators, zeros among them."""
+def random_distribution(rng: np.random.Generator, size: int) -> np.ndarray:
+    """A rational distribution with small numerators, zeros among them."""
     weights = rng.integers(0, 6, size)
     weights[rng.integers(size)] += 1
     return np.array([Fraction(int(w), int(weights.sum())) for w in weights], dtype=object)
@@ -31,14 +31,16 @@ def random_pairs(count: int, sizes: tuple[int, ...] = (2, 3, 4), seed: int = 0) 
     rng = np.random.default_rng(seed)
     for i in range(count):
         size = int(rng.choice(sizes))
-        p, q = random_law(rng, size), random_law(rng, size)
+        p, q = random_distribution(rng, size), random_distribution(rng, size)
         if i % 8 == 0:
             q = p.copy()
         elif i % 8 == 1:
             cut = int(rng.integers(1, size))
             p[:cut], q[cut:] = Fraction(0), Fraction(0)
-            p, q = (law / law.sum() if law.sum() else np.array([Fraction(j == at) for j in range(size)], dtype=object)
-                    for law, at in ((p, size - 1), (q, 0)))  # fmt: skip
+            p, q = (
+                part / part.sum() if part.sum() else np.array([Fraction(j == at) for j in range(size)], dtype=object)
+                for part, at in ((p, size - 1), (q, 0))
+            )
         yield p, q
 
 
@@ -79,12 +81,12 @@ def sequences(q: np.ndarray, k: int, rule: DrawRule) -> list[tuple[tuple[int, ..
 
 
 def enumerated(solver: Solver, p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> tuple[np.ndarray, Fraction]:
-    """The law of the emitted token, and the probability that it is a draft."""
+    """The distribution of the emitted token, and the probability that it is a draft."""
     emitted, accepted = p * 0, Fraction(0)
     for drafts, chance in sequences(q, k, rule):
-        law = solver.branching(p, q, drafts)
-        assert law.min() >= 0
-        assert {type(share) for share in law} == {Fraction}
-        emitted = emitted + chance * law
-        accepted += chance * sum(law[sorted(set(drafts))])
+        distribution = solver._distribution(p, q, drafts)
+        assert distribution.min() >= 0
+        assert {type(share) for share in distribution} == {Fraction}
+        emitted = emitted + chance * distribution
+        accepted += chance * sum(distribution[sorted(set(drafts))])
     return emitted, accepted

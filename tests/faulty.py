@@ -89,19 +89,19 @@ class Overheard(Meddling):
 def other_temperature(draft: Draft) -> Draft:
     """As if q had been made at three times the temperature that was drawn at."""
     q = [None if law is None else law ** (1 / 3) / (law ** (1 / 3)).sum() for law in draft.q]
-    return Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+    return Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
 
 
 def before_top_k(draft: Draft) -> Draft:
     """As if q had been recorded before all but some tokens were cut off: a fifth lies on the others."""
     q = [None if law is None else 0.8 * law + 0.2 * (law == 0) / max(1, int((law == 0).sum())) for law in draft.q]
-    return Draft.unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
+    return Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
 
 
 def in_order_of_tokens(draft: Draft) -> Draft:
     """Siblings sorted."""
     draws = tuple(tuple(sorted(drawn, key=lambda child: int(draft.tokens[child]))) for drawn in draft.draws)
-    return Draft.unchecked(draft.tree, draft.tokens, draft.q, draws, draft.rule)
+    return Draft._unchecked(draft.tree, draft.tokens, draft.q, draws, draft.rule)
 
 
 @dataclass(frozen=True)
@@ -114,11 +114,11 @@ class BonusAtTheParent(Verifier):
     def rules(self) -> tuple[DrawRule, ...]:
         return self.verifier.rules
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         raise NotImplementedError
 
-    def drawn(self, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-        node, token = self.verifier.drawn(draft, p, rng)
+    def _sample(self, draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+        node, token = self.verifier._sample(draft, p, rng)
         return node, token if draft.draws[node] else draw(p[int(draft.tree.parent[node])], rng)
 
 
@@ -126,7 +126,7 @@ class BonusAtTheParent(Verifier):
 class NotNormalised(Naive):
     """After a rejection the residual is inverted as if it summed to 1: what lacks falls to the last token."""
 
-    def emit(self, p: Any, q: Any, drafts: Sequence[int], rng: Any) -> int:
+    def _sample(self, p: Any, q: Any, drafts: Sequence[int], rng: Any) -> int:
         if rng.random() < accept_ratio(p[drafts[0]], q[drafts[0]]):
             return drafts[0]
         law = excess(p, q)

@@ -25,7 +25,7 @@ Children = Callable[[Node], list[Node]]
 
 
 @st.composite
-def laws(draw: st.DrawFn, tokens: int) -> list[float]:
+def distributions(draw: st.DrawFn, tokens: int) -> list[float]:
     if draw(st.booleans()):  # ties and zeros, exact in binary
         cuts = sorted(draw(st.lists(st.integers(0, 4), min_size=tokens - 1, max_size=tokens - 1)))
         return [(high - low) / 4 for low, high in pairwise([0, *cuts, 4])]
@@ -36,7 +36,7 @@ def laws(draw: st.DrawFn, tokens: int) -> list[float]:
 @st.composite
 def drafts(draw: st.DrawFn) -> MarkovDraft:
     tokens = draw(st.integers(2, 3))
-    return MarkovDraft(np.array([draw(laws(tokens)) for _ in range(tokens)]), draw(st.integers(0, tokens - 1)))
+    return MarkovDraft(np.array([draw(distributions(tokens)) for _ in range(tokens)]), draw(st.integers(0, tokens - 1)))
 
 
 UNIFORM = MarkovDraft(np.full((3, 3), 1 / 3))
@@ -81,9 +81,9 @@ def optimum(draft: MarkovDraft, budget: int) -> float:
 
 def children_of(draft: MarkovDraft) -> Children:
     def children(node: Node) -> list[Node]:
-        law = draft.q[draft.start if node is ROOT else node[4]].tolist()
-        ranked = sorted(range(len(law)), key=lambda token: (-law[token], token))
-        return [(node[0] * law[token], node[1] + 1, rank, node, token) for rank, token in enumerate(ranked)]
+        distribution = draft.q[draft.start if node is ROOT else node[4]].tolist()
+        ranked = sorted(range(len(distribution)), key=lambda token: (-distribution[token], token))
+        return [(node[0] * distribution[token], node[1] + 1, rank, node, token) for rank, token in enumerate(ranked)]
 
     return children
 

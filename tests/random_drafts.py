@@ -1,4 +1,4 @@
-"""Drafts in random worlds, and the laws of what is made of them."""
+"""Drafts in random worlds, and the distributions of what is made of them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import spectheory as st
 from spectheory import DrawRule, Levels, Paths, World, branches
 from spectheory.verify import Block, Outcome
-from tests.enumeration import random_law
+from tests.enumeration import random_distribution
 
 CHAINS = [Levels((1,) * length, rule) for length in (1, 2, 3) for rule in Block().rules]
 TREES = [Levels(counts) for counts in [(1, 1), (2,), (3,), (1, 2), (2, 1), (3, 1), (1, 1, 2), (2, 2)]]
@@ -28,15 +28,17 @@ WIDE = [Levels((2, 2), DrawRule.NO_REPLACEMENT), Levels((2, 2), DrawRule.IID_APA
 HUBS = [Levels(counts, DrawRule.HUB) for counts in [(2,), (2, 1), (1, 2), (2, 2)]]
 
 
-def law(*weights: int) -> np.ndarray:
+def distribution(*weights: int) -> np.ndarray:
     return np.array([Fraction(x, sum(weights)) for x in weights], dtype=object)
 
 
-def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable = random_law) -> World:
-    """Laws of their own for each context: p = q, disjoint supports and one-hot laws stand beside others with zeros."""
+def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable = random_distribution) -> World:
+    """Distributions of their own for each context: p = q, disjoint supports and one-hot distributions stand beside
+    others with zeros.
+    """
 
     def pair() -> tuple[np.ndarray, np.ndarray]:
-        p, q, one_hot = new(rng, size), new(rng, size), law(*(rng.permutation(size) == 0).astype(int).tolist())
+        p, q, one_hot = new(rng, size), new(rng, size), distribution(*(rng.permutation(size) == 0).astype(int).tolist())
         outside = p * (one_hot == 0)
         apart = outside / outside.sum() if outside.sum() else p
         kinds = [(p, p), (one_hot, q), (p, one_hot), (apart, one_hot), *[(p, q)] * 5]
@@ -46,8 +48,8 @@ def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable 
     return World.table({context: pair() for context in contexts})
 
 
-def grown(policy: Any, seed: int, size: int, new: Callable = random_law) -> tuple[st.Draft, list[np.ndarray]]:
-    """A draft and the target's laws at its nodes, in a random world."""
+def grown(policy: Any, seed: int, size: int, new: Callable = random_distribution) -> tuple[st.Draft, list[np.ndarray]]:
+    """A draft and the target's distributions at its nodes, in a random world."""
     rng = np.random.default_rng(seed)
     world = random_world(rng, size, 4, new)
     draft = policy.grow(world, rng)
@@ -55,7 +57,7 @@ def grown(policy: Any, seed: int, size: int, new: Callable = random_law) -> tupl
 
 
 def joint(outcome: Outcome) -> dict[tuple[int, int], Fraction]:
-    """The law of (last accepted node, next token), zeros left out."""
+    """The distribution of (last accepted node, next token), zeros left out."""
     return {
         (node, token): stop * share
         for node, stop in enumerate(outcome.stop)
@@ -65,7 +67,7 @@ def joint(outcome: Outcome) -> dict[tuple[int, int], Fraction]:
 
 
 def played(program: Callable[[Any], tuple[int, int]]) -> dict[tuple[int, int], Fraction]:
-    """The law of what a sampling procedure returns, by playing all its branches."""
+    """The distribution of what a sampling procedure returns, by playing all its branches."""
     found: dict[tuple[int, int], Fraction] = defaultdict(Fraction)
     for result, chance in branches(program):
         found[result] += chance

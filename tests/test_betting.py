@@ -1,4 +1,5 @@
-"""The bets behind the sequential certificate: fair by exact sums, false alarms counted, joint laws by enumeration.
+"""The bets behind the sequential certificate: fair by exact sums, false alarms counted, joint distributions by
+enumeration.
 
 Statistical tests name their error level; every seed is fixed.
 """
@@ -21,27 +22,30 @@ from spectheory.core.world import Context
 def joint_of(rng: np.random.Generator, size: int, length: int, zeros: bool = False) -> Joint:
     given = [rng.dirichlet(np.full(size, 0.5), size=size**m) for m in range(length)]
     if zeros:
-        given = [law * (law >= np.sort(law, axis=1)[:, 1:2]) for law in given]
-        given = [law / law.sum(axis=1, keepdims=True) for law in given]
+        given = [distribution * (distribution >= np.sort(distribution, axis=1)[:, 1:2]) for distribution in given]
+        given = [distribution / distribution.sum(axis=1, keepdims=True) for distribution in given]
     return Joint(given)
 
 
 def right_rule(joint: Joint, stops: list[np.ndarray]) -> np.ndarray:
-    """(nodes,) law of the emitted prefix of a step that draws from the target and ends with chance stops[l][prefix].
+    """(nodes,) distribution of the emitted prefix of a step that draws from the target and ends with chance
+    stops[l][prefix].
 
     The chance of an end may depend on the tokens emitted, as in every speculative step, not on those to come.
     """
-    alive, law = np.ones(1), []
+    alive, distribution = np.ones(1), []
     for level, given in enumerate(joint.given, start=1):
         alive = (alive[:, None] * given).ravel()
         ends = stops[level - 1] if level < joint.length else np.ones(len(alive))
-        law.append(alive * ends)
+        distribution.append(alive * ends)
         alive = alive * (1 - ends)
-    return np.concatenate(law)
+    return np.concatenate(distribution)
 
 
 def right_rules(rng: np.random.Generator) -> list[tuple[list[Joint], list[np.ndarray]]]:
-    """Right steps of many kinds, each with its joint laws and the laws of its emitted prefixes, by context."""
+    """Right steps of many kinds, each with its joint distributions and the distributions of its emitted prefixes, by
+    context.
+    """
     rules = []
     for size, length, contexts, kind in (
         (2, 1, 1, "random"), (4, 2, 1, "random"), (10, 2, 1, "random"), (10, 2, 1, "short"), (10, 2, 1, "long"),
@@ -65,8 +69,8 @@ def richest(joints: list[Joint], emitted: list[np.ndarray], most: int, rng: np.r
     """Log of the highest wealth at any look; batches are drawn whole, as counts."""
     wagers, highest = [Wager(joint) for joint in joints], 0.0
     for runs in look_times(most):
-        for wager, law in zip(wagers, emitted, strict=True):
-            wager.settle(rng.multinomial(runs - wager.runs, law / law.sum()).astype(float))
+        for wager, distribution in zip(wagers, emitted, strict=True):
+            wager.settle(rng.multinomial(runs - wager.runs, distribution / distribution.sum()).astype(float))
         highest = max(highest, pooled([wager.log_wealth() for wager in wagers]))
     return highest
 
@@ -78,8 +82,8 @@ def test_false_alarms_stay_below_alpha() -> None:
     """
     rng, highest = np.random.default_rng(5), []
     for joints, emitted in right_rules(rng):
-        for joint, law in zip(joints, emitted, strict=True):
-            np.testing.assert_allclose(joint.extended(law)[-1], joint.levels[-1], atol=1e-14)  # right indeed
+        for joint, distribution in zip(joints, emitted, strict=True):
+            np.testing.assert_allclose(joint.extended(distribution)[-1], joint.levels[-1], atol=1e-14)  # right indeed
         highest += [richest(joints, emitted, 2_000, rng) for _ in range(100)]
     alarms = {alpha: int((np.array(highest) >= -math.log(alpha)).sum()) for alpha in (0.01, 0.1, 0.5)}
     print("alarms", alarms)
@@ -91,8 +95,8 @@ def test_false_alarms_stay_below_alpha() -> None:
 def test_the_alarm_rings_for_a_selection() -> None:
     """The control of the test above: counting only the runs that accept makes a right step look wrong."""
     rng = np.random.default_rng(6)
-    joints, (law,) = right_rules(rng)[-1]
-    selected = np.where(np.arange(len(law)) < joints[0].offsets[2], 0, law)
+    joints, (distribution,) = right_rules(rng)[-1]
+    selected = np.where(np.arange(len(distribution)) < joints[0].offsets[2], 0, distribution)
     assert all(richest(joints, [selected], 1_000, rng) >= math.log(1e6) for _ in range(10))
 
 
@@ -112,44 +116,46 @@ def test_every_bet_is_fair(size: int, length: int, zeros: bool) -> None:
     rules = [right_rule(joint, stops), right_rule(joint, [np.ones(len(s)) for s in stops])]
     possible = ~np.array(joint.impossible)
     past = [rng.integers(0, 9, joint.nodes) * possible * 1.0 for _ in range(2)]
-    for law in rules:
+    for distribution in rules:
         before, after = bet(joint, *past), np.zeros(2 + 3 * (2 * length - 1))
-        for node in np.flatnonzero(law):
+        for node in np.flatnonzero(distribution):
             wager = bet(joint, *past, np.eye(joint.nodes)[node])
             gained = np.append(wager.logs() - before.logs(), wager.log_wealth() - before.log_wealth())
-            after += law[node] * np.exp(gained)
+            after += distribution[node] * np.exp(gained)
         np.testing.assert_allclose(after, 1, rtol=0, atol=1e-12)
 
 
 def test_each_single_cell_is_bet_on_fairly() -> None:
     rng = np.random.default_rng(8)
     joint = joint_of(rng, 3, 3)
-    law = right_rule(joint, [rng.random(3), rng.random(9)])
+    distribution = right_rule(joint, [rng.random(3), rng.random(9)])
     mean = 0.0
-    for node, chance in enumerate(law):
+    for node, chance in enumerate(distribution):
         wager = bet(joint, np.eye(joint.nodes)[node])
         mean = mean + chance * np.exp(np.concatenate(list(wager._fixed())))
     assert np.shape(mean) == (8 * (3 + 9 + 3 + 27 + 3),)
     np.testing.assert_allclose(mean, 1, rtol=0, atol=1e-12)
 
 
-def test_joint_laws_by_enumeration() -> None:
+def test_joint_distributions_by_enumeration() -> None:
     rng = np.random.default_rng(4)
     joint = joint_of(rng, 3, 3)
     counts = rng.integers(0, 5, joint.nodes).astype(float)
     cells = list(itertools.product(range(3), repeat=3))
     nodes = [joint.tokens(node) for node in range(joint.nodes)]
-    law = {cell: np.prod([joint.given[m][int("0" + "".join(map(str, cell[:m])), 3)][cell[m]] for m in range(3)])
-           for cell in cells}  # fmt: skip
+    distribution = {
+        cell: np.prod([joint.given[m][int("0" + "".join(map(str, cell[:m])), 3)][cell[m]] for m in range(3)])
+        for cell in cells
+    }
     payoff = rng.random(27)
 
     def below(node: Context) -> dict[Context, float]:
-        mass = {cell: law[cell] for cell in cells if cell[: len(node)] == node}
+        mass = {cell: distribution[cell] for cell in cells if cell[: len(node)] == node}
         return {cell: x / sum(mass.values()) for cell, x in mass.items()}
 
     extended = [sum(c * below(node).get(cell, 0) for c, node in zip(counts, nodes, strict=True)) for cell in cells]
     np.testing.assert_allclose(joint.extended(counts)[-1], extended)
-    np.testing.assert_allclose(joint.levels[-1], list(law.values()))
+    np.testing.assert_allclose(joint.levels[-1], list(distribution.values()))
     expected = [sum(x * payoff[cells.index(cell)] for cell, x in below(node).items()) for node in nodes]
     np.testing.assert_allclose(joint.expected(payoff, 3), expected)
     begun = [sum(c for c, node in zip(counts, nodes, strict=True) if node[:2] == pair)

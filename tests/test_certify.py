@@ -84,8 +84,8 @@ def test_code_that_needs_floats_is_replayed_in_floats() -> None:
 
 def casts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     """Right, in float32 behind the caller's back."""
-    law = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
-    return 0, rng.choice(len(law), p=law.double() / law.double().sum())
+    distribution = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
+    return 0, rng.choice(len(distribution), p=distribution.double() / distribution.double().sum())
 
 
 def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:

@@ -26,18 +26,18 @@ from spectheory.verify import TopDown
 Step = Callable[[Context, np.random.Generator], tuple[int, ...]]
 
 V = 10
-LAWS = np.random.default_rng(11)
-P = LAWS.dirichlet(np.ones(V), size=V + 1)
-Q = 0.5 * P + 0.5 * LAWS.dirichlet(np.ones(V), size=V + 1)
-"""Row t is the law after token t, row V the law at the start."""
+DISTRIBUTIONS = np.random.default_rng(11)
+P = DISTRIBUTIONS.dirichlet(np.ones(V), size=V + 1)
+Q = 0.5 * P + 0.5 * DISTRIBUTIONS.dirichlet(np.ones(V), size=V + 1)
+"""Row t is the distribution after token t, row V the distribution at the start."""
 
 
 def target(context: Context) -> np.ndarray:
     return P[context[-1] if context else V]
 
 
-def pick(law: np.ndarray, rng: np.random.Generator) -> int:
-    return int(np.searchsorted(law.cumsum(), rng.random() * law.sum(), side="right"))
+def pick(distribution: np.ndarray, rng: np.random.Generator) -> int:
+    return int(np.searchsorted(distribution.cumsum(), rng.random() * distribution.sum(), side="right"))
 
 
 def residual(p: np.ndarray, q: np.ndarray) -> np.ndarray:
@@ -140,7 +140,7 @@ def decoding(world: st.World, policy: DrawPolicy) -> Step:
     return step
 
 
-SMALL = st.World.markov(LAWS.dirichlet(np.ones(4), size=4), LAWS.dirichlet(np.ones(4), size=4))
+SMALL = st.World.markov(DISTRIBUTIONS.dirichlet(np.ones(4), size=4), DISTRIBUTIONS.dirichlet(np.ones(4), size=4))
 
 
 @pytest.mark.parametrize("counts", [(1,), (2, 1)])
@@ -172,14 +172,14 @@ def test_conditioning_on_longer_runs_would_be_wrong() -> None:
 
 
 def off_by(shift: float) -> tuple[Joint, np.ndarray]:
-    """Four tokens, one position, and the law of a step whose total variation from the target is `shift`."""
+    """Four tokens, one position, and the distribution of a step whose total variation from the target is `shift`."""
     return Joint([np.full((1, 4), 0.25)]), np.array([0.25 + shift, 0.25, 0.25, 0.25 - shift])
 
 
 def test_a_step_far_off_is_never_passed() -> None:
     """TV = 0.2 against tv = 0.05, 200 runs: each is passed with probability at most 1e-6."""
-    joint, law = off_by(0.2)
-    cumulated = law.cumsum()
+    joint, distribution = off_by(0.2)
+    cumulated = distribution.cumsum()
 
     def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
         return (int(np.searchsorted(cumulated, rng.random(), side="right")),)
@@ -194,9 +194,9 @@ def test_a_step_far_off_is_never_passed() -> None:
 @pytest.mark.parametrize("shift", [0.0, 0.02, 0.2])
 def test_the_bound_covers_at_all_looks(shift: float) -> None:
     """1,000 runs at alpha = 0.05, failures at any look counted against the 1e-4 quantile of Binomial(1000, 0.05)."""
-    joint, law = off_by(shift)
+    joint, distribution = off_by(shift)
     rng, looks = np.random.default_rng(2), look_times(20_000)
-    counts = np.cumsum([rng.multinomial(step, law, size=1000) for step in np.diff([0, *looks])], axis=0)
+    counts = np.cumsum([rng.multinomial(step, distribution, size=1000) for step in np.diff([0, *looks])], axis=0)
     seen = np.abs(counts / np.array(looks)[:, None, None] - joint.levels[1]).sum(axis=2) / 2
     bounds = np.array(
         [[variation_bound(s, n, len(looks), 0.05) for s in row] for row, n in zip(seen, looks, strict=True)]
@@ -208,12 +208,12 @@ def test_the_bound_covers_at_all_looks(shift: float) -> None:
 
 
 def test_an_impossible_token_ends_the_test() -> None:
-    law = np.array([0.5, 0.5, 0.0])
+    distribution = np.array([0.5, 0.5, 0.0])
 
     def step(context: Context, rng: np.random.Generator) -> tuple[int, ...]:
         return (0, 2) if rng.random() < 1e-3 else (int(rng.integers(2)),)
 
-    found = certify_step(step, lambda _: law, vocab_size=3)
+    found = certify_step(step, lambda _: distribution, vocab_size=3)
     print("impossible", found.samples)
     assert found.verdict is Verdict.LOSSY
     assert math.isinf(found.log_wealth)
@@ -300,9 +300,9 @@ def test_a_bug_in_one_context_of_many_is_found() -> None:
         ({"contexts": [(), ()]}, "contexts must name each context once"),
         ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
         ({"max_samples": 0}, "max_samples must give each of 1 contexts a run, got 0"),
-        ({"target": lambda _: P[V] * 2}, r"target\(\(\)\) must be a law"),
-        ({"target": lambda _: P}, r"target\(\(\)\) must be one law of shape \(V,\)"),
-        ({"vocab_size": 9}, r"target\(\(\)\) must be a law on vocab_size = 9 tokens, got 10"),
+        ({"target": lambda _: P[V] * 2}, r"target\(\(\)\) must be a distribution"),
+        ({"target": lambda _: P}, r"target\(\(\)\) must be one distribution of shape \(V,\)"),
+        ({"vocab_size": 9}, r"target\(\(\)\) must be a distribution on vocab_size = 9 tokens, got 10"),
     ],
 )
 def test_bad_input_is_named(changed: dict, said: str) -> None:
@@ -311,8 +311,10 @@ def test_bad_input_is_named(changed: dict, said: str) -> None:
         certify_step(**given)
 
 
-def test_laws_on_the_edge() -> None:
-    """One token, one-hot laws, probabilities near the smallest number: no warning, no verdict against a right step."""
+def test_distributions_on_the_edge() -> None:
+    """One token, one-hot distributions, probabilities near the smallest number: no warning, no verdict against a right
+    step.
+    """
     one = certify_step(lambda *_: (0,), lambda _: np.ones(1), vocab_size=1, tv=0.1, max_samples=5_000)
     hot = certify_step(lambda *_: [2], lambda _: np.eye(3)[2], vocab_size=3, tv=0.1, max_samples=5_000)
     tiny = np.array([1e-300, 1e-308, 0.5, 0.5])

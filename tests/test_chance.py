@@ -16,7 +16,7 @@ from spectheory.core.chance import ReplayError, branches, draw
 from tests.enumeration import random_pairs, sequences
 
 
-def law_of(program: Any) -> dict:
+def distribution_of(program: Any) -> dict:
     found: Counter = Counter()
     for result, chance in branches(program):
         found[result] += chance  # type: ignore[assignment]
@@ -25,12 +25,12 @@ def law_of(program: Any) -> dict:
 
 def test_choices_integers_and_permutations_are_counted() -> None:
     thirds = [Fraction(1, 3), Fraction(0), Fraction(2, 3)]
-    assert law_of(lambda rng: rng.choice(3, p=thirds)) == {0: Fraction(1, 3), 2: Fraction(2, 3)}
-    assert law_of(lambda rng: rng.integers(2, 4)) == {2: Fraction(1, 2), 3: Fraction(1, 2)}
-    assert law_of(lambda rng: tuple(rng.permutation(3))) == {
+    assert distribution_of(lambda rng: rng.choice(3, p=thirds)) == {0: Fraction(1, 3), 2: Fraction(2, 3)}
+    assert distribution_of(lambda rng: rng.integers(2, 4)) == {2: Fraction(1, 2), 3: Fraction(1, 2)}
+    assert distribution_of(lambda rng: tuple(rng.permutation(3))) == {
         order: Fraction(1, 6) for order in [(0, 1, 2), (0, 2, 1), (1, 0, 2), (1, 2, 0), (2, 0, 1), (2, 1, 0)]
     }
-    pair = law_of(lambda rng: (rng.choice(["a", "b"]), draw(np.array([0.25, 0.75]), rng)))
+    pair = distribution_of(lambda rng: (rng.choice(["a", "b"]), draw(np.array([0.25, 0.75]), rng)))
     assert pair == {
         ("a", 0): Fraction(1, 8),
         ("a", 1): Fraction(3, 8),
@@ -46,45 +46,51 @@ def test_a_uniform_number_is_settled_by_its_comparisons() -> None:
             return "low"
         return "middle" if 3 * u + 1 < 2.5 else "high"
 
-    assert law_of(two_thresholds) == {"low": Fraction(1, 4), "middle": Fraction(1, 4), "high": Fraction(1, 2)}
-    assert law_of(lambda rng: 1 - rng.random() > Fraction(1, 3)) == {True: Fraction(2, 3), False: Fraction(1, 3)}
-    assert law_of(lambda rng: int((rng.random() < np.array([0.25, 0.5, 1.0])).argmax())) == {
+    assert distribution_of(two_thresholds) == {"low": Fraction(1, 4), "middle": Fraction(1, 4), "high": Fraction(1, 2)}
+    assert distribution_of(lambda rng: 1 - rng.random() > Fraction(1, 3)) == {
+        True: Fraction(2, 3),
+        False: Fraction(1, 3),
+    }
+    assert distribution_of(lambda rng: int((rng.random() < np.array([0.25, 0.5, 1.0])).argmax())) == {
         0: Fraction(1, 4),
         1: Fraction(1, 4),
         2: Fraction(1, 2),
     }
-    inverse = law_of(lambda rng: int(np.searchsorted([0.25, 1.0], rng.random(), side="right")))
+    inverse = distribution_of(lambda rng: int(np.searchsorted([0.25, 1.0], rng.random(), side="right")))
     assert inverse == {0: Fraction(1, 4), 1: Fraction(3, 4)}
-    assert law_of(lambda rng: rng.random() < float("inf")) == {True: 1}
-    assert law_of(lambda rng: rng.random() < float("nan")) == {False: 1}
-    row = law_of(lambda rng: tuple(bool(u < 0.5) for u in rng.random(2)))
+    assert distribution_of(lambda rng: rng.random() < float("inf")) == {True: 1}
+    assert distribution_of(lambda rng: rng.random() < float("nan")) == {False: 1}
+    row = distribution_of(lambda rng: tuple(bool(u < 0.5) for u in rng.random(2)))
     assert row == {(a, b): Fraction(1, 4) for a in (True, False) for b in (True, False)}
 
 
 def test_a_coin_of_exactly_zero_is_a_branch_of_probability_zero() -> None:
     assert list(branches(lambda rng: rng.random() * 2 <= 0)) == [(False, 1), (True, 0)]
-    assert law_of(lambda rng: rng.random() * 2 < 0) == {False: 1}
+    assert distribution_of(lambda rng: rng.random() * 2 < 0) == {False: 1}
     assert list(branches(lambda rng: rng.random() == 0)) == [(False, 1), (True, 0)]
     assert list(branches(lambda rng: bool(rng.random()))) == [(True, 1), (False, 0)]
 
 
 def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
     quarter = np.float64(0.25)
-    assert law_of(lambda rng: bool(quarter > rng.random())) == {True: Fraction(1, 4), False: Fraction(3, 4)}
-    assert law_of(lambda rng: bool(quarter * rng.random() < 0.125)) == {True: Fraction(1, 2), False: Fraction(1, 2)}
-    assert law_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == {
+    assert distribution_of(lambda rng: bool(quarter > rng.random())) == {True: Fraction(1, 4), False: Fraction(3, 4)}
+    assert distribution_of(lambda rng: bool(quarter * rng.random() < 0.125)) == {
+        True: Fraction(1, 2),
+        False: Fraction(1, 2),
+    }
+    assert distribution_of(lambda rng: bool(np.float64(1) - rng.random() < quarter)) == {
         True: Fraction(1, 4),
         False: Fraction(3, 4),
     }
 
 
-def test_the_same_law_as_the_generator() -> None:
+def test_the_same_distribution_as_the_generator() -> None:
     """A Generator and the Replay agree: 4,000 draws within 5 standard errors, level 6e-7 for each of three numbers."""
 
     def program(rng: Any) -> int:
         return rng.choice(3, p=[0.2, 0.3, 0.5]) if rng.random() < 0.4 else rng.integers(3)
 
-    exact, rng = law_of(program), np.random.default_rng(0)
+    exact, rng = distribution_of(program), np.random.default_rng(0)
     counts = Counter(int(program(rng)) for _ in range(4000))
     for value, chance in exact.items():
         spread = float(chance * (1 - chance) / 4000) ** 0.5
@@ -126,12 +132,15 @@ def test_hidden_randomness_is_noticed() -> None:
 
 
 def test_every_draw_rule_follows_its_definition() -> None:
-    """Against an enumeration written from the definitions, 40 pairs of laws, ties and zeros among them."""
+    """Against an enumeration written from the definitions, 40 pairs of distributions, ties and zeros among them."""
     for _, q in random_pairs(40):
         for rule in st.DrawRule:
             for k in (1, 2) if rule is st.DrawRule.HUB else (1, 2, 3):
                 expected = dict(sequences(q, k, rule))
-                assert law_of(lambda rng, r=rule, n=k, law=q: tuple(r.children(law, n, rng))) == expected
+                assert (
+                    distribution_of(lambda rng, r=rule, n=k, distribution=q: tuple(r.children(distribution, n, rng)))
+                    == expected
+                )
 
 
 def test_a_hub_has_at_most_two_draws() -> None:
@@ -155,15 +164,15 @@ def test_paths_share_nodes_and_keep_their_multiplicity() -> None:
 
 
 @pytest.mark.parametrize(
-    "make", [np.array, torch.tensor, lambda law: np.array([Fraction(x) for x in law], dtype=object)]
+    "make", [np.array, torch.tensor, lambda distribution: np.array([Fraction(x) for x in distribution], dtype=object)]
 )
-def test_where_nothing_is_left_another_law_is_drawn_from(make: Callable[[list[float]], Any]) -> None:
-    nothing, law = make([0.0, 0.0, 0.0]), make([0.0, 1.0, 0.0])
-    assert draw(nothing, np.random.default_rng(0), otherwise=law) == 1
-    assert draw(law, np.random.default_rng(0), otherwise=nothing) == 1
-    assert draw(law, np.random.default_rng(0), less=law, otherwise=make([0.0, 0.0, 1.0])) == 2
-    assert list(branches(lambda rng: draw(nothing, rng, otherwise=law))) == [(1, 1)]
-    with pytest.raises(ValueError, match="law is 0 throughout"):
+def test_where_nothing_is_left_another_distribution_is_drawn_from(make: Callable[[list[float]], Any]) -> None:
+    nothing, distribution = make([0.0, 0.0, 0.0]), make([0.0, 1.0, 0.0])
+    assert draw(nothing, np.random.default_rng(0), otherwise=distribution) == 1
+    assert draw(distribution, np.random.default_rng(0), otherwise=nothing) == 1
+    assert draw(distribution, np.random.default_rng(0), less=distribution, otherwise=make([0.0, 0.0, 1.0])) == 2
+    assert list(branches(lambda rng: draw(nothing, rng, otherwise=distribution))) == [(1, 1)]
+    with pytest.raises(ValueError, match="distribution is 0 throughout"):
         draw(nothing, np.random.default_rng(0))
 
 
@@ -178,23 +187,23 @@ class Fixed:
 
 
 @pytest.mark.parametrize(("kind", "other"), [("f", "f"), ("d", "d"), ("f", "d"), ("d", "f")])
-def test_a_draw_inverts_the_cumulated_law(kind: str, other: str) -> None:
+def test_a_draw_inverts_the_cumulated_distribution(kind: str, other: str) -> None:
     """At every uniform number it is the token whose interval holds it, of p as of (p - q)+, and of every second p."""
     rng = np.random.default_rng(0)
     for size in (1, 2, 5, 300):
         p, q = (rng.dirichlet(np.full(size, 0.3)).astype(code) * (rng.random(size) < 0.8) for code in (kind, other))
         p[-1] += np.float32(1e-3)
-        for law, less in ((p, None), (p, q), (p.repeat(2)[::2], q), (p, p * np.float32(0.5))):
-            rest = law.astype(np.float64) - (0 if less is None else less)
+        for distribution, less in ((p, None), (p, q), (p.repeat(2)[::2], q), (p, p * np.float32(0.5))):
+            rest = distribution.astype(np.float64) - (0 if less is None else less)
             edges = np.maximum(rest, 0).cumsum()
             if edges[-1] == 0:
                 continue
             for uniform in (0.0, *rng.random(20), 1 - 2.0**-53):
                 wanted = int(edges.searchsorted(edges[-1] * uniform, side="right"))
-                assert draw(law, Fixed(uniform), less=less) == wanted
+                assert draw(distribution, Fixed(uniform), less=less) == wanted
 
 
-def test_a_law_that_rounds_away_gives_its_last_token() -> None:
+def test_a_distribution_that_rounds_away_gives_its_last_token() -> None:
     """Times the least subnormal number every uniform number above a half is 1."""
     assert draw(np.array([0.0, 5e-324, 0.0]), Fixed(0.9)) == 1
 
@@ -213,16 +222,16 @@ def test_an_interval_begins_with_its_lower_end() -> None:
     ids=["half", "fractions", "other byte order"],
 )
 def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:
-    law = np.array([0.5, 0.25, 0.25])
-    assert [draw(law, Fixed(uniform), less=less) for uniform in (0.0, 0.49, 0.51, 0.99)] == [1, 1, 2, 2]
+    distribution = np.array([0.5, 0.25, 0.25])
+    assert [draw(distribution, Fixed(uniform), less=less) for uniform in (0.0, 0.49, 0.51, 0.99)] == [1, 1, 2, 2]
 
 
-def test_laws_that_cannot_be_drawn_from_are_refused() -> None:
+def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:
     with pytest.raises(ValueError, match="could not be broadcast"):
         draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
     with pytest.raises(ValueError, match="or no number"):
         draw(np.array([0.5, np.nan]), np.random.default_rng(0))
-    with pytest.raises(ValueError, match="law is 0 throughout"):
+    with pytest.raises(ValueError, match="distribution is 0 throughout"):
         list(branches(lambda rng: draw(np.zeros(2), rng)))
 
 
@@ -230,4 +239,4 @@ def test_where_no_token_has_more_of_p_a_rejected_draft_gives_way_to_one_of_p() -
     """In float32, at a uniform number that rounds the coin up to 1."""
     p, q = np.array([0.5, 0.5 - 1e-7], np.float32), np.array([0.5 + 1e-7, 0.5 - 1e-7], np.float32)
     assert not (p > q).any()
-    assert st.otlp.Naive().emit(p, q, [0], Fixed(1 - 2.0**-53)) == 1
+    assert st.otlp.Naive()._sample(p, q, [0], Fixed(1 - 2.0**-53)) == 1

@@ -30,7 +30,7 @@ class Broken(Meddling):
     def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
         draft = grow(room + self.further, rng)
         given = {name: getattr(draft, name) for name in ("tree", "tokens", "q", "draws", "rule")}
-        return Draft.unchecked(**given | self.change)
+        return Draft._unchecked(**given | self.change)
 
 
 CHAIN = PlannedTree(Tree.chain(2))

@@ -15,13 +15,13 @@ from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, GreedyTopK, Naive, Solver, SpecInfer
 
 
-def rational_laws(seed: int, size: int) -> np.ndarray:
-    """(size, size) Fractions, each row a law without zeros."""
+def rational_distributions(seed: int, size: int) -> np.ndarray:
+    """(size, size) Fractions, each row a distribution without zeros."""
     weights = np.random.default_rng(seed).integers(1, 8, (size, size))
     return np.array([[Fraction(int(w), int(row.sum())) for w in row] for row in weights], dtype=object)
 
 
-P, Q = rational_laws(1, 3), rational_laws(2, 3)
+P, Q = rational_distributions(1, 3), rational_distributions(2, 3)
 WORLD = st.World.markov(P, Q)
 
 
@@ -42,7 +42,7 @@ def eq_3(solver: Solver, world: st.World, paths: int, length: int, trunk: int) -
                 for j, token in enumerate(node):
                     passing = [row[j] for row in drawn if row[:j] == node[:j]]
                     listed = passing if j >= trunk else passing[:1]
-                    reached *= solver.branching(world.p(node[:j]), world.q(node[:j]), listed)[token]
+                    reached *= solver._distribution(world.p(node[:j]), world.q(node[:j]), listed)[token]
                 total += reached
     return total
 

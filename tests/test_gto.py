@@ -79,7 +79,7 @@ def test_expected_accepted_is_the_walk_of_a_sampled_target(case: tuple[Tree, np.
 
 
 def test_expected_accepted_is_what_nss_keeps() -> None:
-    """Siblings bear tokens 0, 1, ...; the laws of target and draft differ from node to node."""
+    """Siblings bear tokens 0, 1, ...; the distributions of target and draft differ from node to node."""
     tree = Tree([-1, 0, 0, 1, 1, 2, 4, 4])
     pairs = [pair for pair in random_pairs(200, seed=3) if len(pair[0]) >= 2 and all(x > 0 for x in pair[1][:2])]
     p, q = zip(*[pair for pair in pairs if len(pair[0]) == len(pairs[0][0])][: tree.budget + 1], strict=True)

@@ -40,19 +40,17 @@ from reference.drafters import (
 from reference.models import Pair, load_pair
 from reference.sampling import Sampling
 from reference.streams import streams
-from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory import DrawRule, Eagle2, OptTree, Salf, SpecExec, Tree, otlp, verify
 from spectheory.certify import StepCertificate, Verdict, certify_step
 from spectheory.core.world import Context, Levels, Paths
-from spectheory.otlp import NSS, RRS, GreedyTopK, Khisti, Naive, OptimalTransport, SpecHub, SpecInfer, SpecTr
-from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from spectheory.verify.single_path import SinglePath
+from spectheory.verify import TopDown, Verifier
 from tests.faulty import FAULTS, Fault, Overheard, Shared
 from tests.remembered import remembered
 
 WORDS, PROMPT = ("n", "-", " is", "#"), [0, 1, 2, 3, 2, 0]
-"""Their laws lean on the token before the last, so that a wrong row of the cache is seen."""
+"""Their distributions lean on the token before the last, so that a wrong row of the cache is seen."""
 LENGTH = 4
-"""Tokens whose joint law is compared, enough for a second cycle on what the first one kept."""
+"""Tokens whose joint distribution is compared, enough for a second cycle on what the first one kept."""
 SAMPLINGS = (Sampling(1.0), Sampling(0.6), Sampling(1.0, top_k=3), Sampling(0.6, top_p=0.9))
 LONG = int(os.environ.get("SPECTHEORY_RUNS", "0"))
 RUNS = LONG or 400
@@ -81,10 +79,16 @@ MODEL_FREE = (
     Lookahead(2, 3, 2, prompt=True),
     Datastore(SuffixArray.build(np.random.default_rng(0).integers(4, size=(4, 60))), 6, 3, 4, 1),
 )
+
+
+def of_other_rules(solver: otlp.Solver) -> list[otlp.Solver]:
+    """Those of its settings that are for draws by other rules."""
+    return [other for other in solver.variants() if not set(other.rules) <= set(solver.rules)]
+
+
 VERIFIERS: tuple[Verifier, ...] = (
-    *(TopDown(solver()) for solver in (NSS, Naive, RRS, SpecTr, SpecInfer, Khisti, SpecHub, GreedyTopK)),
-    *(TopDown(OptimalTransport(rule)) for rule in DrawRule if rule is not DrawRule.IID_APART),
-    *(Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()),
+    *(TopDown(one) for solver in otlp.ALL for one in (solver, *of_other_rules(solver))),
+    *verify.ALL,
 )
 
 
@@ -107,7 +111,7 @@ def combinations() -> Iterator[Combination]:
         paths = chain or (isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths))
         if drafter.rule(SAMPLINGS[0]) not in verifier.rules:
             continue
-        if not (chain if isinstance(verifier, SinglePath) else paths or verifier != GreedyMultiPathBlock()):
+        if not {"chains": chain, "paths": paths, "trees": True}[verifier.takes]:
             continue
         yield Combination(drafter, verifier)
 
@@ -144,17 +148,17 @@ def logits_of_target() -> dict[Context, np.ndarray]:
 
 
 def target(sampling: Sampling) -> Callable[[Context], np.ndarray]:
-    """The target's law as transformers' own processors make it."""
+    """The target's distribution as transformers' own processors make it."""
     warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 4)]
     warpers += [TopPLogitsWarper(sampling.top_p)] if sampling.top_p < 1 else []
 
-    def law(context: Context) -> np.ndarray:
+    def distribution(context: Context) -> np.ndarray:
         scores = logits_of_target()[context][None]
         for warper in warpers:
             scores = warper(torch.empty(0), scores)  # type: ignore[arg-type]
         return scores[0].double().softmax(-1).numpy()
 
-    return law
+    return distribution
 
 
 def certified(step: Step, sampling: Sampling, subject: str, seed: int = 0, runs: int = RUNS) -> StepCertificate:
@@ -176,7 +180,7 @@ def decoding(pair: Pair, drafter: Drafter, verifier: Verifier, sampling: Samplin
 
 
 @pytest.mark.parametrize("turn", range(len(SAMPLINGS)), ids=[str(sampling) for sampling in SAMPLINGS])
-def test_texts_have_the_targets_law(turn: int) -> None:
+def test_texts_have_the_targets_distribution(turn: int) -> None:
     sampling, texts, wrong = SAMPLINGS[turn], list[list[list[int]]](), list[str]()
     for combination in IN_TURN[turn]:
         number = len(SAMPLINGS) * COMBINATIONS.index(combination) + turn  # no two share a stream: all are pooled below

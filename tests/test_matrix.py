@@ -105,7 +105,7 @@ def test_the_exact_prediction_is_the_mean_of_what_is_drawn(tiny: Pair, chosen: l
         cycle = max(cycles, key=lambda cycle: conditional(verifier, cycle)[1])
         mean, variance = conditional(verifier, cycle)
         assert cycle.p is not None
-        tau = 1 + cycle.draft.tree.depth[[verifier.drawn(cycle.draft, cycle.p, rng)[0] for _ in range(300)]]
+        tau = 1 + cycle.draft.tree.depth[[verifier._sample(cycle.draft, cycle.p, rng)[0] for _ in range(300)]]
         assert abs(tau.mean() - mean) < 5 * np.sqrt(variance / len(tau)), name
         assert tau.var() == pytest.approx(variance, rel=0.5), name
 

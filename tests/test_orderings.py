@@ -14,12 +14,14 @@ from spectheory.verify import TopDown
 from tests.enumeration import random_pairs
 
 
-def law(*weights: int | Fraction) -> np.ndarray:
+def distribution(*weights: int | Fraction) -> np.ndarray:
     return np.array([Fraction(w) for w in weights], dtype=object)
 
 
 def test_acceptance_per_node_is_ordered() -> None:
-    """500 pairs of laws and k = 1, 2, 3; rho* is known to (k - 1) / 2^32, which is all the slack that is given."""
+    """500 pairs of distributions and k = 1, 2, 3; rho* is known to (k - 1) / 2^32, which is all the slack that is
+    given.
+    """
     for p, q in random_pairs(500, seed=5):
         for k in (1, 2, 3):
             nss, naive, specinfer, spectr = (s.acceptance(p, q, k) for s in (NSS(), Naive(), SpecInfer(), SpecTr()))
@@ -28,8 +30,8 @@ def test_acceptance_per_node_is_ordered() -> None:
             assert nss <= naive <= specinfer <= spectr + slack <= best + slack
 
 
-ROOT = (law(0, Fraction(3, 4), Fraction(1, 4)), law(Fraction(1, 4), Fraction(3, 4), 0))
-BEHIND = (law(1, 0, 0), law(Fraction(1, 2), Fraction(1, 2), 0))
+ROOT = (distribution(0, Fraction(3, 4), Fraction(1, 4)), distribution(Fraction(1, 4), Fraction(3, 4), 0))
+BEHIND = (distribution(1, 0, 0), distribution(Fraction(1, 2), Fraction(1, 2), 0))
 WORLD = st.World.table({(): ROOT, **{(token,): BEHIND for token in range(3)}})
 
 
@@ -43,7 +45,7 @@ WORLD = st.World.table({(): ROOT, **{(token,): BEHIND for token in range(3)}})
     ],
 )
 def test_whole_trees_do_not_inherit_the_order(solver: Solver, kept: Fraction) -> None:
-    """Two i.i.d. paths of two tokens; behind them the laws no longer matter."""
+    """Two i.i.d. paths of two tokens; behind them the distributions no longer matter."""
     found = st.expected_block_efficiency(TopDown(solver), WORLD, st.Paths(2, 2))
     slack = Fraction(1, 2**20) if isinstance(solver, SpecTr) else 0
     assert abs(found.value - 1 - kept) <= slack
@@ -51,18 +53,18 @@ def test_whole_trees_do_not_inherit_the_order(solver: Solver, kept: Fraction) ->
 
 
 def test_counterexamples_across_draw_rules() -> None:
-    p, q = law(0, Fraction(1, 4), Fraction(3, 4)), law(Fraction(1, 2), 0, Fraction(1, 2))
+    p, q = distribution(0, Fraction(1, 4), Fraction(3, 4)), distribution(Fraction(1, 2), 0, Fraction(1, 2))
     world = st.World.constant(p, q)
     merged = st.expected_block_efficiency(st.verify.Traversal(), world, st.Levels((2,)))
     assert SpecInfer().acceptance(p, q, 2) == Fraction(3, 4) > merged.value - 1 == Fraction(5, 8)
-    p, q = law(0, Fraction(2, 5), Fraction(3, 5)), law(Fraction(1, 5), Fraction(1, 5), Fraction(3, 5))
+    p, q = distribution(0, Fraction(2, 5), Fraction(3, 5)), distribution(Fraction(1, 5), Fraction(1, 5), Fraction(3, 5))
     assert SpecTr().acceptance(p, q, 2) > st.otlp.RRS().acceptance(p, q, 2) == Fraction(17, 20)
-    p, q = law(Fraction(1, 2), Fraction(1, 2)), law(Fraction(1, 6), Fraction(5, 6))
+    p, q = distribution(Fraction(1, 2), Fraction(1, 2)), distribution(Fraction(1, 6), Fraction(5, 6))
     world = st.World.constant(p, q)
     chain = st.expected_block_efficiency(st.verify.Block(), world, st.Levels((1, 1, 1)))
     tree = st.expected_block_efficiency(TopDown(SpecInfer()), world, st.Paths(2, 3))
     assert chain.value - 1 == Fraction(19, 12) > tree.value - 1 == Fraction(2299, 1458)
-    p, q = law(0, 0, 1), law(Fraction(2, 5), Fraction(2, 5), Fraction(1, 5))
+    p, q = distribution(0, 0, 1), distribution(Fraction(2, 5), Fraction(2, 5), Fraction(1, 5))
     greedy, without, nss = (s.acceptance(p, q, 2) for s in (st.otlp.GreedyTopK(), st.otlp.RRS(), NSS()))
     assert (greedy, nss) == (Fraction(1, 3), Fraction(9, 25))
     assert greedy < nss

@@ -144,7 +144,7 @@ def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) 
 class Trusted(MarkovDraft):
     """Whose answers are taken as they are, of as many columns as there are tokens."""
 
-    unchecked = True
+    trusted = True
 
 
 @given(drafts(), st.integers(1, 4), st.floats(0, 0.5))
@@ -271,7 +271,7 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
         (lambda: Salf(5, nan), "threshold must be a number of at least 0, got nan: 0 is the optimal search"),
         (lambda: Salf(5, 0.5, 0), "batch must be at least 1, got 0"),
         (lambda: MarkovDraft(np.ones((2, 3))), r"q must have shape \(V, V\), .* got shape \(2, 3\)"),
-        (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a law"),
+        (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a distribution"),
         (lambda: MarkovDraft(np.eye(2), 2), "start must be a token between 0 and 1, got 2"),
         (lambda: RatesDraft([0.5]), "must be an Acceptance, got list"),  # pyright: ignore[reportArgumentType]
     ],

@@ -182,8 +182,8 @@ def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overhea
 
 
 def test_a_speedup_is_a_ratio_of_means_with_the_error_of_one() -> None:
-    law = np.arange(1, 41.0) ** -np.random.default_rng(0).uniform(1.2, 4, (40, 1))
-    several = every_start(st.MarkovDraft(law / law.sum(1, keepdims=True)))
+    distribution = np.arange(1, 41.0) ** -np.random.default_rng(0).uniform(1.2, 4, (40, 1))
+    several = every_start(st.MarkovDraft(distribution / distribution.sum(1, keepdims=True)))
     found = st.compare_policies(several, {"SALF": st.Salf(16), "OPT-Tree": st.OptTree(16, 0.2)}, latency=LATENCY)
     assert found.speedup is not None
     assert found.cycle_seconds is not None

@@ -14,12 +14,24 @@ import torch
 from spectheory import DrawRule
 from spectheory.core.arrays import excess
 from spectheory.core.chance import branches, draw
-from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, Solver, SpecHub, SpecInfer, SpecTr, estimated_acceptance
+from spectheory.otlp import (
+    ALL,
+    NSS,
+    RRS,
+    GreedyTopK,
+    Naive,
+    OptimalTransport,
+    Solver,
+    SpecHub,
+    SpecInfer,
+    SpecTr,
+    estimated_acceptance,
+)
 from spectheory.otlp.rrs import _accepted_of_two
-from tests.enumeration import enumerated, random_law, random_pairs, sequences
+from tests.enumeration import enumerated, random_distribution, random_pairs, sequences
 
 CASES = 510
-SOLVERS: list[Solver] = [NSS(), Naive(), SpecInfer(), SpecTr(), RRS(), GreedyTopK(), SpecHub()]
+SOLVERS = list(ALL)
 LEAST, LARGE, BEST = SpecTr(), SpecTr(rho=3), SpecTr(candidates=3)
 """The factor is the least that is lossless, one for every case here, or the best of three."""
 Case = tuple[np.ndarray, np.ndarray, int]
@@ -30,13 +42,13 @@ def exact(*weights: int, over: int) -> np.ndarray:
 
 
 def cases(count: int, solver: Solver, seed: int = 0, sizes: tuple[int, ...] = (2, 3, 4)) -> Iterator[Case]:
-    """(p, q, k) with k from 1 to 3, to 2 for pairs through a hub."""
+    """(p, q, k) with k from 1 to 3, or to the most that the solver takes."""
     for i, (p, q) in enumerate(random_pairs(count, sizes, seed)):
-        yield p, q, 1 + i % (2 if isinstance(solver, SpecHub) else 3)
+        yield p, q, 1 + i % (solver.most_drafts or 3)
 
 
 def fixed(solver: Solver, p: np.ndarray, q: np.ndarray, k: int) -> Solver:
-    """The solver with its factor found once, since `branching` would find it again for every draft."""
+    """The solver with its factor found once, since the solver would find it again for every draft."""
     return SpecTr(rho=solver.factor(p, q, k)) if isinstance(solver, SpecTr) else solver
 
 
@@ -74,7 +86,7 @@ def test_the_factor_is_the_upper_end_of_a_bracket_of_the_smallest_root() -> None
         assert gap(p, q, k, rho) <= 0
         assert rho == 1 or gap(p, q, k, rho - width) > 0
         assert rho.denominator <= 2**32
-        assert (SpecTr().branching(p, q, [0] * k) == SpecTr(rho=rho).branching(p, q, [0] * k)).all()
+        assert (SpecTr()._distribution(p, q, [0] * k) == SpecTr(rho=rho)._distribution(p, q, [0] * k)).all()
         best = [SpecTr(rho=rho + (k - rho) * Fraction(i, 2)).acceptance(p, q, k) for i in range(3)]
         assert SpecTr(candidates=3).acceptance(p, q, k) == max(best)
         assert SpecTr().acceptance(p, q, k) == best[0]
@@ -88,27 +100,29 @@ def test_three_number_systems_agree(solver: Solver) -> None:
         systems += [(torch.tensor(systems[0][0]), torch.tensor(systems[0][1]))]
         same, accepted = fixed(solver, p, q, k), solver.acceptance(p, q, k)
         drafts = solver.rule.children(q, k, rng)
-        law = same.branching(p, q, drafts).astype(float)
+        distribution = same._distribution(p, q, drafts).astype(float)
         for target, draft in systems:
-            found = same.law(target, draft, drafts)
+            found = same.distribution(target, draft, drafts)
             assert type(found) is type(target)
-            np.testing.assert_allclose(found, law, atol=1e-12)
+            np.testing.assert_allclose(found, distribution, atol=1e-12)
             assert abs(float(same.acceptance(target, draft, k)) - accepted) < 1e-12
             # the factor may be one step of the bracket off: (k - 1) / 2^32
             assert abs(float(solver.acceptance(target, draft, k)) - accepted) < 1e-8
-            np.testing.assert_allclose(solver.law(target, draft, drafts).sum(), 1, atol=1e-12)
+            np.testing.assert_allclose(solver.distribution(target, draft, drafts).sum(), 1, atol=1e-12)
 
 
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_the_law_is_a_new_array_and_whole_numbers_will_do(solver: Solver) -> None:
+def test_the_distribution_is_a_new_array_and_whole_numbers_will_do(solver: Solver) -> None:
     p, q = np.array([0, 1, 0]), np.array([0, 0, 1])
-    law = solver.law(p, q, [2])
-    np.testing.assert_array_equal(law, p)
-    law[:] = 7
+    distribution = solver.distribution(p, q, [2])
+    np.testing.assert_array_equal(distribution, p)
+    distribution[:] = 7
     np.testing.assert_array_equal(p, [0, 1, 0])
     assert solver.acceptance(p, q, 1) == 0
     half = torch.tensor([0.5, 0.5])
-    np.testing.assert_allclose(solver.law(half, half, [0]), [0.5, 0.5] if solver == NSS() else [1, 0], atol=1e-6)
+    np.testing.assert_allclose(
+        solver.distribution(half, half, [0]), [0.5, 0.5] if solver == NSS() else [1, 0], atol=1e-6
+    )
 
 
 def test_the_order_of_the_solvers_on_independent_drafts() -> None:
@@ -204,16 +218,16 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
         (SpecHub(), through_the_hub),
     ],
 )
-def test_the_law_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
+def test_the_distribution_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
     rng = np.random.default_rng(5)
     for i, (p, q, k) in enumerate(cases(CASES, solver, seed=5, sizes=(2, 3))):
         rule = solver.rules[i % len(solver.rules)]
         drafts = rule.children(q, min(k, 2) if rule is DrawRule.HUB else k, rng)
-        for draws in (procedure, solver.emit):
-            law = p * 0
+        for draws in (procedure, solver._sample):
+            distribution = p * 0
             for token, chance in branches(lambda coins, p=p, q=q, x=drafts, draws=draws: draws(p, q, x, coins)):
-                law[token] += chance
-            assert (law == solver.branching(p, q, drafts)).all(), (p, q, drafts)
+                distribution[token] += chance
+            assert (distribution == solver._distribution(p, q, drafts)).all(), (p, q, drafts)
 
 
 def test_named_examples() -> None:
@@ -222,7 +236,7 @@ def test_named_examples() -> None:
     assert float(SpecTr().factor(p, q, 2)) == pytest.approx((5 + 13**0.5) / 6, abs=1e-9)
     assert float(SpecTr().acceptance(p, q, 2)) == pytest.approx(0.8114195, abs=1e-7)
     assert SpecTr(rho=2).acceptance(p, q, 2) == SpecTr(candidates=2).acceptance(p, q, 2) == Fraction(5, 6)
-    assert SpecInfer().branching(p, q, [0, 0])[0] == Fraction(1, 2)
+    assert SpecInfer()._distribution(p, q, [0, 0])[0] == Fraction(1, 2)
     assert SpecInfer().acceptance(exact(0, 1, 3, over=4), exact(2, 0, 2, over=4), 2) == Fraction(3, 4)
     p, q = exact(0, 2, 3, over=5), exact(1, 1, 3, over=5)
     assert RRS().acceptance(p, q, 2) == Fraction(17, 20)
@@ -234,15 +248,15 @@ def test_named_examples() -> None:
 
 @pytest.mark.parametrize("solver", SOLVERS)
 @pytest.mark.parametrize("k", [1, 2])
-def test_equal_laws_and_disjoint_supports(solver: Solver, k: int) -> None:
+def test_equal_distributions_and_disjoint_supports(solver: Solver, k: int) -> None:
     p, q = np.array([0.2, 0.5, 0.3, 0, 0]), np.array([0, 0, 0, 0.6, 0.4])
     drafts = {1: [3], 2: [3, 4]}[k]
-    np.testing.assert_allclose(solver.law(p, q, drafts), p, atol=1e-12)
+    np.testing.assert_allclose(solver.distribution(p, q, drafts), p, atol=1e-12)
     assert solver.acceptance(p, q, k) == pytest.approx(0, abs=1e-12)
-    if solver not in (NSS(), GreedyTopK(), SpecHub()):
+    if type(solver) in (Naive, SpecInfer, SpecTr, RRS, OptimalTransport):
         assert solver.acceptance(p, p, k) == pytest.approx(1, abs=1e-12)
-        if not isinstance(solver, SpecInfer):
-            np.testing.assert_allclose(solver.law(p, p, [1, 0][:k]), [0, 1, 0, 0, 0], atol=1e-12)
+        if type(solver) in (Naive, SpecTr, RRS):
+            np.testing.assert_allclose(solver.distribution(p, p, [1, 0][:k]), [0, 1, 0, 0, 0], atol=1e-12)
 
 
 def test_more_drafts_than_tokens() -> None:
@@ -253,13 +267,13 @@ def test_more_drafts_than_tokens() -> None:
             assert solver.acceptance(p, q, k) == enumerated(solver, p, q, k, solver.rule)[1] == 1
     one = exact(1, 0, over=1)
     for solver in SOLVERS:
-        assert (solver.branching(exact(1, 1, over=2), one, [0]) == exact(1, 1, over=2)).all()
+        assert (solver._distribution(exact(1, 1, over=2), one, [0]) == exact(1, 1, over=2)).all()
 
 
 def test_recursion_and_running_sums_of_rejection_without_replacement() -> None:
     rng = np.random.default_rng(6)
     for _ in range(4):
-        p, q = random_law(rng, 5), random_law(rng, 5)
+        p, q = random_distribution(rng, 5), random_distribution(rng, 5)
         assert enumerated(RRS(), p, q, 4, DrawRule.NO_REPLACEMENT)[1] == RRS().acceptance(p, q, 4)
     p, q = rng.dirichlet(np.full(300, 0.1)), rng.dirichlet(np.full(300, 0.1))
     later = [
@@ -287,12 +301,12 @@ def test_the_estimate_refuses_a_single_sample() -> None:
 
 
 BAD = [
-    (np.array([0.5, 0.4, 0.2]), "p must be a law"),
-    (np.array([-0.1, 0.5, 0.6]), "p must be a law"),
-    (np.array([np.nan, 0.5, 0.5]), "p must be a law"),
-    (np.full((1, 3), 1 / 3), r"p must be one law of shape \(V,\), got shape \(1, 3\)"),
-    (np.array([]), "p must be one law"),
-    ([0.5, 0.25, 0.25], "p must be one law"),
+    (np.array([0.5, 0.4, 0.2]), "p must be a distribution"),
+    (np.array([-0.1, 0.5, 0.6]), "p must be a distribution"),
+    (np.array([np.nan, 0.5, 0.5]), "p must be a distribution"),
+    (np.full((1, 3), 1 / 3), r"p must be one distribution of shape \(V,\), got shape \(1, 3\)"),
+    (np.array([]), "p must be one distribution"),
+    ([0.5, 0.25, 0.25], "p must be one distribution"),
     (np.array([0.5, 0.5]), "one vocabulary, got 2 and 3 tokens"),
 ]
 
@@ -302,7 +316,9 @@ def test_bad_input_is_refused(solver: Solver) -> None:
     q: Any = np.array([0.5, 0.5, 0.0])
     for p, message in BAD:
         with pytest.raises(ValueError, match=message):
-            solver.law(p, q, [0])
+            solver.distribution(p, q, [0])
+        with pytest.raises(ValueError, match=message):
+            solver.sample(p, q, [0], np.random.default_rng(0))
         with pytest.raises(ValueError, match=message):
             solver.acceptance(p, q, 1)
         with pytest.raises(ValueError, match=message.replace("p must", "q must").replace("2 and 3", "3 and 2")):
@@ -314,7 +330,9 @@ def test_bad_input_is_refused(solver: Solver) -> None:
         ([0, 2], "token 2, which q gives probability 0"),
     ]:
         with pytest.raises(ValueError, match=message):
-            solver.law(q, q, drafts)
+            solver.distribution(q, q, drafts)
+        with pytest.raises(ValueError, match=message):
+            solver.sample(q, q, drafts, np.random.default_rng(0))
     with pytest.raises(ValueError, match="k must be at least 1 draft, got 0"):
         solver.acceptance(q, q, 0)
 
@@ -325,10 +343,10 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
         with pytest.raises(ValueError, match=r"rho = 1.4 is below rho\* = 1.434258\d+ for k = 2 drafts here"):
             SpecTr(rho=1.4).acceptance(target, draft, 2)
         with pytest.raises(ValueError, match="rho = 1.4 is below rho"):
-            SpecTr(rho=1.4).law(target, draft, [0, 1])
+            SpecTr(rho=1.4).distribution(target, draft, [0, 1])
     sure, unsure = exact(1, 0, over=1), exact(1, 9, over=10)  # 1 is lossless here, and below rho*
     with pytest.raises(ValueError, match=r"rho = 1 is below rho\* = 1.9 for k = 2 drafts .* every factor is lossless"):
-        SpecTr(rho=1).law(sure, unsure, [0, 1])
+        SpecTr(rho=1).distribution(sure, unsure, [0, 1])
     for rho in (0.5, float("inf"), float("nan")):
         with pytest.raises(ValueError, match=f"rho must be at least 1 and finite, got {rho}"):
             SpecTr(rho=rho)
@@ -336,19 +354,21 @@ def test_bad_factors_and_too_many_drafts_are_refused() -> None:
         SpecTr(candidates=0)
     with pytest.raises(ValueError, match="rho = 2 leaves nothing to choose, got candidates = 3: give one"):
         SpecTr(rho=2, candidates=3)
-    for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().law(p, q, [0, 1, 0])):
+    for refused in (lambda: SpecHub().acceptance(p, q, 3), lambda: SpecHub().distribution(p, q, [0, 1, 0])):
         with pytest.raises(ValueError, match="SpecHub drafts at most 2 tokens at a node, got 3: use GreedyTopK"):
             refused()
 
 
 @pytest.mark.parametrize("peak", [20.0, 30.0, 36.0, 37.0, 60.0])
-def test_two_rounds_without_replacement_from_a_law_with_one_tall_peak(peak: float) -> None:
-    """Where one token has all but 1e-16 of q, 1 - q would cancel; the law of the drafts is the other path to it."""
+def test_two_rounds_without_replacement_from_a_distribution_with_one_tall_peak(peak: float) -> None:
+    """Where one token has all but 1e-16 of q, 1 - q would cancel; the distribution of the drafts is the other path to
+    it.
+    """
     p, logits = np.array([0.4, 0.3, 0.2, 0.1]), np.array([peak, 0.0, 0.0, 0.0])
     q = np.exp(logits - peak) / np.exp(logits - peak).sum()
     others = q[1:].sum()
     drawn = [([0, x], q[0] * q[x] / others) for x in (1, 2, 3)]
-    expected = sum(chance * RRS().law(p, q, drafts)[drafts].sum() for drafts, chance in drawn)
+    expected = sum(chance * RRS().distribution(p, q, drafts)[drafts].sum() for drafts, chance in drawn)
     assert RRS().acceptance(p, q, 2) == pytest.approx(expected, abs=1e-7)
 
 
@@ -356,5 +376,5 @@ def test_rrs_goes_on_where_what_is_left_of_q_is_next_to_nothing() -> None:
     """At temperature 0.1 the second draft has probability 4e-41, and 1 / q is no float32."""
     p, q = (torch.softmax(torch.tensor(logits) / 0.1, 0).numpy() for logits in ([0.0, 0, 9, 9], [9.3, 0, -2, -2]))
     assert 0 < q[1] < np.finfo(np.float32).tiny
-    np.testing.assert_allclose(RRS().branching(p, q, [0, 1]), p, atol=1e-6)
-    assert {RRS().emit(p, q, [0, 1], np.random.default_rng(seed)) for seed in range(20)} == {2, 3}
+    np.testing.assert_allclose(RRS()._distribution(p, q, [0, 1]), p, atol=1e-6)
+    assert {RRS()._sample(p, q, [0, 1], np.random.default_rng(seed)) for seed in range(20)} == {2, 3}

@@ -130,8 +130,8 @@ def test_selection_in_one_order_has_the_acceptance_of_the_recursion(monkeypatch:
     flat = np.array([Fraction(1, size)] * size, dtype=object)
     falling = exact(*range(size, 0, -1), over=size * (size + 1) // 2)
     host = falling.astype(float), flat.astype(float)
-    laws = [host, (torch.tensor(host[0]), torch.tensor(host[1]))]
-    quick = [float(Khisti(1).acceptance(p, q, k)) for p, q in laws]
+    distributions = [host, (torch.tensor(host[0]), torch.tensor(host[1]))]
+    quick = [float(Khisti(1).acceptance(p, q, k)) for p, q in distributions]
     whole = Khisti(1).acceptance(falling, flat, k)
     monkeypatch.setattr("spectheory.otlp.khisti.one_order", lambda contests, q: None)
     assert quick == pytest.approx([float(Khisti(1).acceptance(*host, k))] * 2, abs=1e-13)
@@ -153,7 +153,7 @@ def test_selection_counts_the_residual_on_the_losing_draft() -> None:
     """Token 0 wins and is accepted with (1/3) / (5/9); all of the residual is on the other draft."""
     p = exact(1, 1, 1, over=3)
     solver = Khisti(truncation=1)
-    assert solver.branching(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
+    assert solver._distribution(p, p, [0, 2]).tolist() == [Fraction(3, 5), 0, Fraction(2, 5)]
     assert solver.acceptance(p, p, 2) == Fraction(13, 15)
     assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
 
@@ -203,27 +203,29 @@ def test_three_number_systems_agree(rule: DrawRule) -> None:
         host = p.astype(float), q.astype(float)
         device = torch.tensor(host[0]), torch.tensor(host[1])
         value = float(optimal_acceptance(p, q, k, rule))
-        for law in (host, device):
-            optimum: Any = optimal_acceptance(*law, k, rule)
+        for distribution in (host, device):
+            optimum: Any = optimal_acceptance(*distribution, k, rule)
             assert float(optimum) == pytest.approx(value, abs=1e-12)
-            assert type(optimum) is (torch.Tensor if law is device else np.float64)
+            assert type(optimum) is (torch.Tensor if distribution is device else np.float64)
             for solver in solvers:
-                _agree(solver, (p, q), law, k, rule)
+                _agree(solver, (p, q), distribution, k, rule)
 
 
-def _agree(solver: Solver, exact_laws: Pair, laws: Pair, k: int, rule: DrawRule) -> None:
-    """The vertex of the flow may differ where rounding breaks a tie, so laws are compared by what they give."""
-    emitted, accepted = np.zeros(len(laws[0])), 0.0
-    for drafts, chance in sequences(exact_laws[1], k, rule):
-        law = solver.branching(*laws, drafts)
-        assert type(law) is type(laws[0])
-        assert law.min() >= 0
-        assert float(law.sum()) == pytest.approx(1, abs=1e-12)
-        emitted += float(chance) * np.asarray(law)
-        accepted += float(chance) * float(law[sorted(set(drafts))].sum())
-    np.testing.assert_allclose(emitted, exact_laws[0].astype(float), atol=1e-12)
+def _agree(solver: Solver, exact_distributions: Pair, distributions: Pair, k: int, rule: DrawRule) -> None:
+    """The vertex of the flow may differ where rounding breaks a tie, so distributions are compared by what they
+    give.
+    """
+    emitted, accepted = np.zeros(len(distributions[0])), 0.0
+    for drafts, chance in sequences(exact_distributions[1], k, rule):
+        distribution = solver._distribution(*distributions, drafts)
+        assert type(distribution) is type(distributions[0])
+        assert distribution.min() >= 0
+        assert float(distribution.sum()) == pytest.approx(1, abs=1e-12)
+        emitted += float(chance) * np.asarray(distribution)
+        accepted += float(chance) * float(distribution[sorted(set(drafts))].sum())
+    np.testing.assert_allclose(emitted, exact_distributions[0].astype(float), atol=1e-12)
     if k <= 2 or isinstance(solver, OptimalTransport):
-        assert accepted == pytest.approx(float(solver.acceptance(*laws, k)), abs=1e-12)
+        assert accepted == pytest.approx(float(solver.acceptance(*distributions, k)), abs=1e-12)
 
 
 def test_selection_among_more_tokens_than_the_truncation() -> None:
@@ -233,9 +235,9 @@ def test_selection_among_more_tokens_than_the_truncation() -> None:
     for solver in (Khisti(), Khisti(truncation=size)):
         emitted, accepted = np.zeros(size), 0.0
         for a, b in itertools.product(range(size), repeat=2):
-            law = solver.branching(p, q, [a, b])
-            emitted += q[a] * q[b] * law
-            accepted += q[a] * q[b] * (law[a] + (law[b] if a != b else 0))
+            distribution = solver._distribution(p, q, [a, b])
+            emitted += q[a] * q[b] * distribution
+            accepted += q[a] * q[b] * (distribution[a] + (distribution[b] if a != b else 0))
         np.testing.assert_allclose(emitted, p, atol=1e-12)
         assert solver.acceptance(p, q, 2) == pytest.approx(accepted, abs=1e-12)
     assert Khisti(truncation=size).acceptance(p, q, 2) == pytest.approx(optimal_acceptance(p, q, 2), abs=1e-12)
@@ -266,7 +268,7 @@ def test_the_quadrature_where_weights_differ_by_many_orders() -> None:
         np.testing.assert_allclose(kept_within(q.astype(float), k), within.cumsum().astype(float), atol=1e-12)
 
 
-def test_the_quadrature_of_many_draws_from_a_uniform_law() -> None:
+def test_the_quadrature_of_many_draws_from_a_uniform_distribution() -> None:
     """Among the first n of V tokens: (n choose k) / (V choose k)."""
     size = 2000
     for k in (2, 9, 64):
@@ -291,13 +293,13 @@ def test_a_tree_of_drafts_is_verified_by_optimal_transport() -> None:
 def test_what_cannot_be_solved_is_refused() -> None:
     p = np.full(1000, 1e-3)
     with pytest.raises(ValueError, match=r"2 drafts from 1000 tokens make 500,500 sets, more than the 20,000"):
-        OptimalTransport().law(p, p, [0, 1])
+        OptimalTransport().distribution(p, p, [0, 1])
     assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         optimal_acceptance(p, p, 0)
     with pytest.raises(ValueError, match="k must be at least 1, at most 2, got 3"):
         optimal_acceptance(p, p, 3, DrawRule.HUB)
-    with pytest.raises(ValueError, match="p must be a law"):
+    with pytest.raises(ValueError, match="p must be a distribution"):
         optimal_acceptance(p * 2, p, 1)
-    with pytest.raises(ValueError, match="p and q must be laws on one vocabulary, got 1000 and 2 tokens"):
+    with pytest.raises(ValueError, match="p and q must be distributions on one vocabulary, got 1000 and 2 tokens"):
         optimal_acceptance(p, np.array([0.5, 0.5]), 1)

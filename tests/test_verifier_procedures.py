@@ -74,28 +74,30 @@ def traversal(draft: st.Draft, p: Any, rng: Any, node: int = 0, a: Any = 1) -> t
 
 
 @pytest.mark.parametrize("seed", range(34))
-def test_a_procedure_on_a_chain_has_the_law_and_the_three_agree_draft_by_draft(seed: int) -> None:
+def test_a_procedure_on_a_chain_has_the_distribution_and_the_three_agree_draft_by_draft(seed: int) -> None:
     for number, policy in enumerate(CHAINS):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
         x = [int(token) for token in draft.tokens[1:]]
-        law = joint(Block().outcome(draft, p))
-        assert law == played(lambda rng, x=x, p=p, q=draft.q: block(x, p, q, rng))
-        assert law == joint(TreeMonteCarlo().outcome(draft, p))
-        assert law == played(lambda rng, x=x, p=p, q=draft.q: tree_monte_carlo(x, p, q, rng))
-        assert law == joint(Traversal().outcome(replace(draft, rule=DrawRule.IID), p))
+        distribution = joint(Block().outcome(draft, p))
+        assert distribution == played(lambda rng, x=x, p=p, q=draft.q: block(x, p, q, rng))
+        assert distribution == joint(TreeMonteCarlo().outcome(draft, p))
+        assert distribution == played(lambda rng, x=x, p=p, q=draft.q: tree_monte_carlo(x, p, q, rng))
+        assert distribution == joint(Traversal().outcome(replace(draft, rule=DrawRule.IID), p))
 
 
 @pytest.mark.parametrize("seed", range(16))
-def test_a_procedure_on_a_tree_has_the_law_of_traversal(seed: int) -> None:
+def test_a_procedure_on_a_tree_has_the_distribution_of_traversal(seed: int) -> None:
     for number, policy in enumerate([*TREES, *PATHS, *OTHERS, *WIDE]):
         draft, p = grown(policy, 100 * seed + number, 2 + seed % 2)
         assert joint(Traversal().outcome(draft, p)) == played(lambda rng, d=draft, p=p: traversal(d, p, rng))  # type: ignore
 
 
 def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], list[np.ndarray]]:
-    """The largest path of a draft with its q~, from the law of the largest of K whole paths behind the trunk."""
+    """The largest path of a draft with its q~, from the distribution of the largest of K whole paths behind the
+    trunk.
+    """
     trunk: tuple[int, ...] = draft.context(int(draft.tree.depth.tolist().index(policy.trunk)))
-    size, law = len(draft.q[0]), {}
+    size, distribution = len(draft.q[0]), {}
     seen: Any = Fraction(0)
 
     def key(path: tuple[int, ...]) -> list[Any]:
@@ -105,28 +107,28 @@ def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], 
     every = [(*trunk, *tail) for tail in itertools.product(range(size), repeat=policy.length)]
     for path in sorted(every, key=key):
         chance = math.prod(world.q(path[:i])[path[i]] for i in range(policy.trunk, len(path)))
-        law[path], seen = (seen + chance) ** policy.paths - seen**policy.paths, seen + chance
+        distribution[path], seen = (seen + chance) ** policy.paths - seen**policy.paths, seen + chance
     drafted = [draft.context(node) for node in range(draft.tree.budget + 1)]
     best = max((path for path in drafted if len(path) == policy.trunk + policy.length), key=key)
     q = [world.q(best[:i]) for i in range(policy.trunk)]
     for i in range(policy.trunk, len(best)):
-        masses = [sum(law[path] for path in every if path[: i + 1] == (*best[:i], y)) for y in range(size)]
+        masses = [sum(distribution[path] for path in every if path[: i + 1] == (*best[:i], y)) for y in range(size)]
         q.append(np.array([mass / sum(masses) for mass in masses], dtype=object))
     return list(best), q
 
 
 @pytest.mark.parametrize("seed", range(56))
-def test_greedy_multi_path_is_block_on_the_largest_path_by_the_law_of_whole_paths(seed: int) -> None:
+def test_greedy_multi_path_is_block_on_the_largest_path_by_the_distribution_of_whole_paths(seed: int) -> None:
     for number, policy in enumerate(PATHS):
         rng = np.random.default_rng(100 * seed + number)
         world = random_world(rng, 2 + seed % 2, 3)
         draft = policy.grow(world, rng)
         x, q = best_path(world, policy, draft)
         p = [world.p(tuple(x[:i])) for i in range(len(x) + 1)]
-        law = played(lambda rng, x=x, p=p, q=q: block(x, p, q, rng))
+        distribution = played(lambda rng, x=x, p=p, q=q: block(x, p, q, rng))
         ours = joint(GreedyMultiPathBlock().outcome(draft, world.target(draft)))
         assert {(draft.context(node), token): mass for (node, token), mass in ours.items()} == {
-            (tuple(x[:n]), token): mass for (n, token), mass in law.items()
+            (tuple(x[:n]), token): mass for (n, token), mass in distribution.items()
         }
 
 
@@ -147,10 +149,10 @@ def test_traversal_of_one_level_is_recursive_rejection_sampling(k: int, rule: Dr
     for seed in range(20):
         draft, p = grown(Levels((k,), rule), seed, 3)
         outcome, distinct = Traversal().outcome(draft, p), list(dict.fromkeys(draft.drafted(0)))
-        law = played(lambda rng, p=p[0], q=draft.q[0], x=distinct: recursive(p, q, x, rng))
+        distribution = played(lambda rng, p=p[0], q=draft.q[0], x=distinct: recursive(p, q, x, rng))
         stays = {(0, token): outcome.stop[0] * share for token, share in enumerate(outcome.next_token[0])}
         goes = {(node, int(draft.tokens[node])): stop for node, stop in enumerate(outcome.stop) if node}
-        assert law == {end: mass for end, mass in (stays | goes).items() if mass}
+        assert distribution == {end: mass for end, mass in (stays | goes).items() if mass}
 
 
 def test_block_accepts_the_sum_of_its_weights() -> None:

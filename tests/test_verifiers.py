@@ -15,20 +15,30 @@ import torch
 import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, Tree, World, branches, expected_block_efficiency
 from spectheory.otlp import Naive
-from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from tests.random_drafts import CHAINS, HUBS, OTHERS, PATHS, TREES, WIDE, grown, joint, law, played, random_world
+from spectheory.verify import ALL, Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from tests.random_drafts import (
+    CHAINS,
+    HUBS,
+    OTHERS,
+    PATHS,
+    TREES,
+    WIDE,
+    distribution,
+    grown,
+    joint,
+    played,
+    random_world,
+)
 
+SHAPES: dict[str, list[Any]] = {"chains": CHAINS, "paths": PATHS, "trees": [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]}
 POLICIES: list[tuple[Verifier, list[Any]]] = [
-    (Block(), CHAINS),
-    (TreeMonteCarlo(), CHAINS),
-    (Traversal(), [*TREES, *PATHS, *OTHERS, *WIDE]),
-    (GreedyMultiPathBlock(), PATHS),
-    (TopDown(Naive()), [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]),
+    (verifier, [policy for policy in SHAPES[verifier.takes] if policy.rule in verifier.rules])
+    for verifier in (*ALL, TopDown(Naive()))
 ]
 
 
 def check_that_the_target_is_kept(verifier: Verifier, world: World, policy: Any) -> None:
-    """The texts emitted over all drafts, each extended by the target to one length, have the target's law."""
+    """The texts emitted over all drafts, each extended by the target to one length, have the target's distribution."""
     emitted: dict[tuple[int, ...], Fraction] = defaultdict(Fraction)
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         outcome = verifier.outcome(draft, world.target(draft))
@@ -57,10 +67,10 @@ def test_the_target_is_kept(verifier: Verifier, policies: list[Any]) -> None:
 
 
 @pytest.mark.parametrize(("verifier", "policies"), POLICIES, ids=lambda x: str(x) if isinstance(x, Verifier) else "")
-def test_what_is_drawn_has_the_law_of_the_outcome(verifier: Verifier, policies: list[Any]) -> None:
+def test_what_is_drawn_has_the_distribution_of_the_outcome(verifier: Verifier, policies: list[Any]) -> None:
     for case in range(200):
         draft, p = grown(policies[case % len(policies)], case, 2 + case % 2)
-        found = played(lambda rng, draft=draft, p=p: verifier.drawn(draft, p, rng))
+        found = played(lambda rng, draft=draft, p=p: verifier._sample(draft, p, rng))
         assert found == joint(verifier.outcome(draft, p))
 
 
@@ -70,28 +80,28 @@ def efficiency(verifier: Verifier, p: np.ndarray, q: np.ndarray, policy: Any) ->
 
 def test_published_and_checked_values() -> None:
     """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q more paths can serve worse."""
-    thirds, chains = (law(1, 2), law(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
-    for verifier in (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()):
+    thirds, chains = (distribution(1, 2), distribution(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
+    for verifier in ALL:
         assert [efficiency(verifier, *thirds, chain) - 1 for chain in chains] == [
             Fraction(*x) for x in ((2, 3), (11, 9), (5, 3))
         ]
     naive = [efficiency(TopDown(Naive()), *thirds, chain) - 1 for chain in chains]
     assert naive == [Fraction(2, 3), Fraction(10, 9), Fraction(38, 27)]
-    half = law(1, 1)
+    half = distribution(1, 1)
     assert efficiency(GreedyMultiPathBlock(), half, half, Paths(2, 1)) == 1 + Fraction(3, 4)
     assert efficiency(Block(), half, half, Levels((1,))) == 1 + 1
-    assert efficiency(Traversal(), law(0, 1, 3), law(1, 0, 1), Levels((2,))) == 1 + Fraction(5, 8)
-    assert efficiency(Block(), law(1, 1), law(1, 5), chains[2]) == 1 + Fraction(19, 12)
+    assert efficiency(Traversal(), distribution(0, 1, 3), distribution(1, 0, 1), Levels((2,))) == 1 + Fraction(5, 8)
+    assert efficiency(Block(), distribution(1, 1), distribution(1, 5), chains[2]) == 1 + Fraction(19, 12)
 
 
-def test_laws_with_whole_numbers_stay_exact() -> None:
+def test_distributions_with_whole_numbers_stay_exact() -> None:
     """An int divided by an int would be a float."""
     cases = ((GreedyMultiPathBlock(), Paths(2, 2)), (Block(), CHAINS[0]), (Traversal(), Levels((2,))))
     for q in ([1, 0, 0], [0, Fraction(1, 2), Fraction(1, 2)]):
-        mixed, fractions = np.array(q, dtype=object), law(*(int(2 * x) for x in q))
+        mixed, fractions = np.array(q, dtype=object), distribution(*(int(2 * x) for x in q))
         for verifier, policy in cases:
-            found = efficiency(verifier, law(1, 1, 1), mixed, policy)
-            assert (type(found), found) == (Fraction, efficiency(verifier, law(1, 1, 1), fractions, policy))
+            found = efficiency(verifier, distribution(1, 1, 1), mixed, policy)
+            assert (type(found), found) == (Fraction, efficiency(verifier, distribution(1, 1, 1), fractions, policy))
 
 
 @pytest.mark.parametrize(("verifier", "policies"), POLICIES, ids=lambda x: str(x) if isinstance(x, Verifier) else "")
@@ -99,7 +109,7 @@ def test_three_number_systems_agree(verifier: Verifier, policies: list[Any]) -> 
     """In 1/8ths, which floats hold: where p / q ties, it ties in all three."""
 
     def eighths(rng: np.random.Generator, size: int) -> np.ndarray:
-        return law(*rng.multinomial(8, [1 / size] * size).tolist())
+        return distribution(*rng.multinomial(8, [1 / size] * size).tolist())
 
     for seed, policy in enumerate(policies * 3):
         draft, p = grown(policy, seed, 3, eighths)
@@ -122,14 +132,14 @@ def to_torch(row: np.ndarray) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("number", [np.float64, np.float32])
-def test_rounding_leaves_a_law(number: type) -> None:
+def test_rounding_leaves_a_distribution(number: type) -> None:
     """Where p and q differ by rounding alone, 1 - w and (w p - q)+ are of that size, and no chance may get negative."""
     rng = np.random.default_rng(0)
     q = rng.dirichlet(np.ones(20), size=301).astype(number)
     p = (q * (1 + 5 * np.finfo(number).eps * rng.standard_normal(q.shape))).astype(number)
     tokens = [0, *(int(rng.choice(20, p=row / row.sum())) for row in q[:-1].astype(float))]
     draft = st.Draft.in_order(st.Tree.chain(300), tokens, q, DrawRule.IID)
-    for verifier in (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()):
+    for verifier in ALL:
         outcome = verifier.outcome(draft, p)
         assert min(outcome.stop) >= 0
         assert sum(outcome.stop) == pytest.approx(1, abs=1e-4)
@@ -138,7 +148,7 @@ def test_rounding_leaves_a_law(number: type) -> None:
 
 
 def test_drafts_that_do_not_fit_are_refused() -> None:
-    half = [law(1, 1)] * 4
+    half = [distribution(1, 1)] * 4
     twice = st.Draft(st.Tree.chain(1), [0, 0], half[:2], ((1, 1), ()), DrawRule.IID)
     fork = st.Draft.in_order(st.Tree([-1, 0, 1, 1]), [0, 0, 0, 1], half, DrawRule.IID)
     top = st.Draft.in_order(st.Tree.chain(1), [0, 0], half[:2], DrawRule.TOP_K)
@@ -165,13 +175,13 @@ def test_drafts_that_do_not_fit_are_refused() -> None:
 )
 def test_drafts_that_are_no_paths_are_refused(parent: list[int], draws: Any, message: str) -> None:
     tree = st.Tree(parent)
-    laws = [law(1, 1)] * len(parent)
+    distributions = [distribution(1, 1)] * len(parent)
     with pytest.raises(ValueError, match=message + r".*; draft with Paths\(K, L, trunk\) under DrawRule.IID"):
-        GreedyMultiPathBlock().outcome(st.Draft(tree, tree.rank, laws, draws, DrawRule.IID), laws)
+        GreedyMultiPathBlock().outcome(st.Draft(tree, tree.rank, distributions, draws, DrawRule.IID), distributions)
 
 
 def test_the_expectation_is_exact_or_has_its_standard_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    world = World.constant(law(1, 2, 3), law(3, 2, 1))
+    world = World.constant(distribution(1, 2, 3), distribution(3, 2, 1))
     exact = expected_block_efficiency(Traversal(), world, Levels((2, 1)))
     assert isinstance(exact.value, Fraction)
     assert (exact.standard_error, exact.is_exact) == (0, True)
@@ -189,23 +199,23 @@ def test_the_expectation_is_exact_or_has_its_standard_error(monkeypatch: pytest.
         # normal, 5 standard errors: level 6e-7
         assert abs(drawn.value - float(exact.value)) < 5 * drawn.standard_error
     monkeypatch.setattr("spectheory.yields.expected.MOST_DRAFTS", 7)
-    assert efficiency(Block(), law(1, 2), law(2, 1), Levels((1, 1))) == Fraction(20, 9)
+    assert efficiency(Block(), distribution(1, 2), distribution(2, 1), Levels((1, 1))) == Fraction(20, 9)
     with pytest.raises(ValueError, match=r"grows more than 7 drafts .* samples=1000, rng=numpy.random.default_rng"):
-        efficiency(Block(), law(1, 2), law(2, 1), Levels((1, 1, 1)))
+        efficiency(Block(), distribution(1, 2), distribution(2, 1), Levels((1, 1, 1)))
 
 
 def test_the_expectation_refuses_what_it_cannot_use() -> None:
-    world = World.constant(law(1, 1), law(1, 1))
+    world = World.constant(distribution(1, 1), distribution(1, 1))
     with pytest.raises(ValueError, match="samples and rng go together"):
         expected_block_efficiency(Block(), world, Levels((1,)), samples=10)
     with pytest.raises(ValueError, match="samples must be at least 2 drafts, for a standard error, got 1"):
         expected_block_efficiency(Block(), world, Levels((1,)), samples=1, rng=np.random.default_rng(0))
 
 
-def test_sampling_a_traversal_follows_its_law_and_stops_early() -> None:
+def test_sampling_a_traversal_follows_its_distribution_and_stops_early() -> None:
     """8,000 samples, each frequency within 5 standard errors of the outcome's: level 6e-7 for each node and token."""
     q = np.array([0.5, 0.3, 0.2])
-    tree_p = [np.array(law) for law in ([0.2, 0.5, 0.3], [0.6, 0.2, 0.2], [0.1, 0.1, 0.8])]
+    tree_p = [np.array(distribution) for distribution in ([0.2, 0.5, 0.3], [0.6, 0.2, 0.2], [0.1, 0.1, 0.8])]
     draft = Draft.in_order(Tree([-1, 0, 0]), [0, 0, 2], [q] * 3, DrawRule.NO_REPLACEMENT)
     outcome, rng = Traversal().outcome(draft, tree_p), np.random.default_rng(3)
     found = [Traversal().sample(draft, tree_p, rng) for _ in range(8000)]
@@ -217,7 +227,9 @@ def test_sampling_a_traversal_follows_its_law_and_stops_early() -> None:
 
 
 def test_ties_among_many_tokens_have_one_order() -> None:
-    """The law of the best path sums to 1 only if choice and law have the same order; sorts of 40 are not stable."""
+    """The distribution of the best path sums to 1 only if choice and distribution have the same order; sorts of 40 are
+    not stable.
+    """
     rng = np.random.default_rng(0)
     for _ in range(20):
         q = rng.dirichlet(np.ones(40))
@@ -230,9 +242,9 @@ def test_ties_among_many_tokens_have_one_order() -> None:
                 draft = Draft(
                     Tree([-1] + [0] * len(tokens)), [0, *tokens], [q] * (1 + len(tokens)), draws, DrawRule.IID
                 )
-                outcome = GreedyMultiPathBlock().law_of(draft, [p / p.sum()] * (1 + len(tokens)))
-                law = outcome.stop[0] * outcome.next_token[0]
+                outcome = GreedyMultiPathBlock()._outcome(draft, [p / p.sum()] * (1 + len(tokens)))
+                distribution = outcome.stop[0] * outcome.next_token[0]
                 for child in set(draws[0]):
-                    law[tokens[child - 1]] += outcome.stop[child]
-                found[0] = found[0] + q[first] * q[second] * law
+                    distribution[tokens[child - 1]] += outcome.stop[child]
+                found[0] = found[0] + q[first] * q[second] * distribution
         np.testing.assert_allclose(found[0], p / p.sum(), atol=1e-12)

@@ -1,4 +1,4 @@
-"""The naive law by exact enumeration over small vocabularies."""
+"""The naive distribution by exact enumeration over small vocabularies."""
 
 from __future__ import annotations
 
@@ -15,32 +15,34 @@ import spectheory as st
 from spectheory.core.arrays import accept_ratio, residual
 from spectheory.otlp import ArgMax, Naive
 from spectheory.verify import Greedy, Outcome, TopDown, walk
-from tests.enumeration import laws, sequences
+from tests.enumeration import distributions, sequences
 
 
 @pytest.mark.parametrize("rule", Naive.rules)
-@given(p=laws(3), q=laws(3), k=hs.integers(1, 3))
+@given(p=distributions(3), q=distributions(3), k=hs.integers(1, 3))
 @settings(deadline=None, derandomize=True, max_examples=60)
 def test_the_naive_solver_keeps_the_target(rule: st.DrawRule, p: np.ndarray, q: np.ndarray, k: int) -> None:
     drafts = sequences(q, k, rule)
     if not drafts:  # fewer tokens than draws
         return
-    emitted = np.sum([chance * Naive().branching(p, q, x) for x, chance in drafts], axis=0)
+    emitted = np.sum([chance * Naive()._distribution(p, q, x) for x, chance in drafts], axis=0)
     assert (emitted == p).all()
     if rule is st.DrawRule.IID:
-        accepted = sum(chance * sum(Naive().branching(p, q, x)[sorted(set(x))]) for x, chance in drafts)
+        accepted = sum(chance * sum(Naive()._distribution(p, q, x)[sorted(set(x))]) for x, chance in drafts)
         assert accepted == Naive().acceptance(p, q, k)
 
 
-@given(p=laws(4), q=laws(4))
+@given(p=distributions(4), q=distributions(4))
 @settings(deadline=None, derandomize=True)
 def test_three_number_systems_agree(p: np.ndarray, q: np.ndarray) -> None:
     for drafts in ([0], [3, 1], [2, 2]):
-        exact = Naive().branching(p, q, drafts).astype(float)
+        exact = Naive()._distribution(p, q, drafts).astype(float)
         p64, q64 = p.astype(float), q.astype(float)
-        np.testing.assert_allclose(Naive().branching(p64, q64, drafts), exact, atol=1e-12)
-        np.testing.assert_allclose(Naive().branching(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12)
-        np.testing.assert_array_equal(ArgMax().branching(p64, q64, drafts), np.eye(4)[p64.argmax()])
+        np.testing.assert_allclose(Naive()._distribution(p64, q64, drafts), exact, atol=1e-12)
+        np.testing.assert_allclose(
+            Naive()._distribution(torch.tensor(p64), torch.tensor(q64), drafts), exact, atol=1e-12
+        )
+        np.testing.assert_array_equal(ArgMax()._distribution(p64, q64, drafts), np.eye(4)[p64.argmax()])
 
 
 def test_the_guards() -> None:
@@ -56,9 +58,11 @@ def test_the_guards() -> None:
 @given(data=hs.data())
 @settings(deadline=None, derandomize=True, max_examples=25)
 def test_a_whole_tree_keeps_the_target(data: hs.DataObject) -> None:
-    """Two drafted levels over two tokens: the joint law of two emitted tokens is the target's, by enumeration."""
-    context_p = {c: data.draw(laws(2)) for c in [(), (0,), (1,), *itertools.product((0, 1), repeat=2)]}
-    context_q = {c: data.draw(laws(2)) for c in [(), (0,), (1,)]}
+    """Two drafted levels over two tokens: the joint distribution of two emitted tokens is the target's, by
+    enumeration.
+    """
+    context_p = {c: data.draw(distributions(2)) for c in [(), (0,), (1,), *itertools.product((0, 1), repeat=2)]}
+    context_q = {c: data.draw(distributions(2)) for c in [(), (0,), (1,)]}
     rule = st.DrawRule.IID
     joint: dict[tuple[int, ...], Fraction] = {pair: Fraction(0) for pair in itertools.product((0, 1), repeat=2)}
     for first, chance in sequences(context_q[()], 2, rule):
@@ -87,7 +91,7 @@ def test_a_whole_tree_keeps_the_target(data: hs.DataObject) -> None:
     assert joint == {text: context_p[()][text[0]] * context_p[text[:1]][text[1]] for text in joint}
 
 
-def test_sampling_an_outcome_follows_its_law() -> None:
+def test_sampling_an_outcome_follows_its_distribution() -> None:
     p = np.array([[0.2, 0.8], [0.5, 0.5]])
     q = np.array([[0.6, 0.4], [0.5, 0.5]])
     draft = st.Draft.in_order(st.Tree.chain(1), [0, 0], q, st.DrawRule.IID)

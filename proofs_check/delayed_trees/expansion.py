@@ -66,7 +66,7 @@ def rule(number: int) -> Solver:
 
 @cache
 def _branching(solver: st.otlp.Solver, p: Law, q: Law, tokens: Path) -> Law:
-    return tuple(solver.law(array(p), array(q), tokens))
+    return tuple(solver.distribution(array(p), array(q), tokens))
 
 
 def published(solver: st.otlp.Solver) -> Solver:

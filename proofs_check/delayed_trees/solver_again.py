@@ -34,13 +34,16 @@ def drafts_of(q: Law, k: int) -> list[tuple[tuple[int, ...], Fraction]]:
 
 def emitted(solver: Solver, p: Law, q: Law, k: int) -> tuple[Fraction, ...]:
     """The law of the emitted token of a spectheory solver over all drafts."""
-    laws = [solver.law(array(p), array(q), drafts) * chance for drafts, chance in drafts_of(q, k)]
+    laws = [solver.distribution(array(p), array(q), drafts) * chance for drafts, chance in drafts_of(q, k)]
     return tuple(np.sum(laws, axis=0))
 
 
 def accepted(solver: Solver, p: Law, q: Law, k: int) -> Fraction:
     """Its acceptance by Definition 5.1, from its laws and not from its formula."""
-    return sum((c * sum(solver.law(array(p), array(q), x)[t] for t in set(x)) for x, c in drafts_of(q, k)), Fraction(0))
+    return sum(
+        (c * sum(solver.distribution(array(p), array(q), x)[t] for t in set(x)) for x, c in drafts_of(q, k)),
+        Fraction(0),
+    )
 
 
 def layered(layers: Sequence[tuple[Law, Law]]) -> st.World:
@@ -92,7 +95,7 @@ def refused_factor(verdict: Verdict) -> str:
     assert closed == case["emitted"] != p
     assert sum(closed) == 1
     try:
-        SpecTr(rho=rho).law(array(p), array(q), [0] * k)
+        SpecTr(rho=rho).distribution(array(p), array(q), [0] * k)
     except ValueError:
         assert emitted(SpecTr(), p, q, k) == p
         return "the play over every coin and the closed form agree; spectheory.otlp.SpecTr refuses the factor."
@@ -177,7 +180,7 @@ def nearer_and_less(verdict: Verdict) -> str:
 def spec_infer_law(verdict: Verdict) -> str:
     """Spectheory's law, which is lossless on average."""
     case = verdict.case
-    law = SpecInfer().law(array(case["p"]), array(case["q"]), case["drafts"])
+    law = SpecInfer().distribution(array(case["p"]), array(case["q"]), case["drafts"])
     assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert emitted(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
     return "Algorithm 4 played over every coin, and spectheory.otlp.SpecInfer's law agree."
@@ -187,7 +190,7 @@ def spec_infer_law(verdict: Verdict) -> str:
 def khisti_law(verdict: Verdict) -> str:
     """Spectheory's law, which is lossless on average."""
     case, solver = verdict.case, Khisti(truncation=1)
-    law = solver.law(array(case["p"]), array(case["q"]), case["drafts"])
+    law = solver.distribution(array(case["p"]), array(case["q"]), case["drafts"])
     assert {t: law[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert emitted(solver, case["p"], case["q"], len(case["drafts"])) == case["p"]
     return "Algorithm 5 played over every coin, and spectheory.otlp.Khisti's law, its contests solved by flows, agree."

@@ -53,7 +53,7 @@ def prefixes(p: Law, q: Law) -> list[Tokens]:
 def coupling(p: Law, q: Law, k: int) -> Coupling:
     """A candidate for the optimal solver, from spectheory's maximum flow; nothing of it is believed unchecked."""
     a, b = (np.array(law, dtype=object) for law in (p, q))
-    return {x: tuple(map(Fraction, OptimalTransport().law(a, b, x))) for x, _ in drafted(q, k)}
+    return {x: tuple(map(Fraction, OptimalTransport().distribution(a, b, x))) for x, _ in drafted(q, k)}
 
 
 def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:

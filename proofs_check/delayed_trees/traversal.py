@@ -229,7 +229,7 @@ def _orders(size: int) -> list[Path]:
 def _(verdict: Verdict) -> str:
     case = verdict.counterexample or {}
     p, q, child = case["p"], case["q"], "ABCD".index(case["drafted"])
-    nss = list(st.otlp.NSS().law(array(p), array(q), [child]))
+    nss = list(st.otlp.NSS().distribution(array(p), array(q), [child]))
     for solver in (st.otlp.Naive(), st.otlp.SpecInfer(), st.otlp.RRS(), st.otlp.GreedyTopK()):
-        assert list(solver.law(array(p), array(q), [child])) == nss == list(p) == list(case["emitted"])
+        assert list(solver.distribution(array(p), array(q), [child])) == nss == list(p) == list(case["emitted"])
     return "runs of the rule; spectheory's Naive, SpecInfer, RRS and GreedyTopK with q a point mass equal its NSS."

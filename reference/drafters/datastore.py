@@ -194,7 +194,7 @@ class DatastoreDrafting(Drafting):
         for node, above in enumerate(parent[1:].tolist(), start=1):
             draws[above].append(node)
         on_device = torch.as_tensor(tokens, dtype=torch.long, device=self.device)
-        return Draft.unchecked(Tree(parent), on_device, [None] * len(draws), tuple(map(tuple, draws)), DrawRule.TOP_K)
+        return Draft._unchecked(Tree(parent), on_device, [None] * len(draws), tuple(map(tuple, draws)), DrawRule.TOP_K)
 
     def continuations(self, room: int) -> np.ndarray:
         """(m, depth) what follows the longest known ending of the text, sorted."""

@@ -52,9 +52,9 @@ class Searched(Drafter):
 
 
 class SearchedDrafting(PathDrafting):
-    """A text drafted by a search, whose `unchecked` draft it is."""
+    """A text drafted by a search, which trusts its draft model."""
 
-    unchecked = True
+    trusted = True
 
     def __init__(self, pair: Pair, sampling: Sampling, search: Search) -> None:
         super().__init__(pair, sampling)
@@ -77,4 +77,4 @@ class SearchedDrafting(PathDrafting):
         found = self.search.grow(self)
         tokens = found.tokens.copy()
         tokens[0] = self.pending[-1]
-        return Draft.unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)
+        return Draft._unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)

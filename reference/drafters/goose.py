@@ -278,7 +278,7 @@ class _Growing:
 
     def draft(self) -> Draft:
         draws = tuple(map(tuple, self.draws))
-        return Draft.unchecked(Tree(self.parent), self.tokens, [None] * len(self.tokens), draws, DrawRule.TOP_K)
+        return Draft._unchecked(Tree(self.parent), self.tokens, [None] * len(self.tokens), draws, DrawRule.TOP_K)
 
 
 def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:

@@ -157,4 +157,4 @@ class _Trie:
         """All of it, siblings in the order in which they came."""
         draws = tuple(tuple(known.values()) for known in self.children)
         tokens = torch.tensor(self.tokens, device=device)
-        return Draft.unchecked(Tree(self.parent), tokens, [None] * len(draws), draws, DrawRule.TOP_K)
+        return Draft._unchecked(Tree(self.parent), tokens, [None] * len(draws), draws, DrawRule.TOP_K)

@@ -137,7 +137,7 @@ class LookupDrafting(Drafting):
 def chain(root: int, tokens: list[int]) -> Draft:
     """`tokens` one after another below `root`."""
     tree, draws = _shape(len(tokens))
-    return Draft.unchecked(tree, [root, *tokens], [None] * (len(tokens) + 1), draws, DrawRule.TOP_K)
+    return Draft._unchecked(tree, [root, *tokens], [None] * (len(tokens) + 1), draws, DrawRule.TOP_K)
 
 
 @cache

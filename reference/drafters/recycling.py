@@ -103,7 +103,7 @@ class RecyclingDrafting(Drafting):
         tokens = torch.full((tree.budget + 1,), self.root, device=self.device)
         for nodes, parents, ranks in self.levels[:room]:
             tokens[nodes] = self.table.tokens[tokens[parents], ranks]
-        draft = Draft.unchecked(tree, tokens, [None] * len(tokens), self.draws, DrawRule.TOP_K)
+        draft = Draft._unchecked(tree, tokens, [None] * len(tokens), self.draws, DrawRule.TOP_K)
         if room < tree.max_depth:
             draft, _ = pruned(draft, (tree.depth <= room).tolist())
         self.drafted = draft.tokens

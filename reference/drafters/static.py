@@ -160,7 +160,7 @@ class StaticDrafting(ModelDrafting):
             tree = Tree(tree.parent[tree.depth <= room])
             tokens = tokens[: tree.budget + 1]
         q = [laws[row] if row < len(laws) else None for row in self.law_rows[: tree.budget + 1]]
-        draft = Draft.unchecked(tree, tokens, q, tree.child_lists, self.rule)
+        draft = Draft._unchecked(tree, tokens, q, tree.child_lists, self.rule)
         self.nodes = None
         if self.rule is DrawRule.NO_REPLACEMENT and min(listed := tokens.tolist()) < 0:
             draft, self.nodes = pruned(draft, [token >= 0 for token in listed])
@@ -187,4 +187,4 @@ def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
     nodes = list(number)
     tree = Tree([-1, *(number[parent[node]] for node in nodes[1:])])
     draws = tuple(tuple(number[child] for child in draft.draws[node] if child in number) for node in nodes)
-    return Draft.unchecked(tree, draft.tokens[nodes], [draft.q[node] for node in nodes], draws, draft.rule), nodes
+    return Draft._unchecked(tree, draft.tokens[nodes], [draft.q[node] for node in nodes], draws, draft.rule), nodes

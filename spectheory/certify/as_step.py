@@ -19,7 +19,7 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
         policy: how drafts grow.
-        world: its target is the law to hold the step to.
+        world: its target is the distribution to hold the step to.
     """
     draw(np.ones(1), np.random.default_rng())  # compiled here, outside every time limit of a step
     verifier = TopDown(given) if isinstance(given, Solver) else given
@@ -35,7 +35,9 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
 
 
 def markov_world(size: int, seed: int = 0) -> World:
-    """A world of `size` tokens whose laws, drawn from a flat Dirichlet law, depend on the last token only."""
+    """A world of `size` tokens whose distributions, drawn from a flat Dirichlet distribution, depend on the last token
+    only.
+    """
     rng = np.random.default_rng(seed)
     p, q = (rng.dirichlet(np.ones(size), size) for _ in range(2))
     return World.markov(p, q)

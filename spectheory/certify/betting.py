@@ -1,7 +1,7 @@
-"""Bets against the claim that a decoding step keeps the target's law: what is won is evidence, at any time.
+"""Bets against the claim that a decoding step keeps the target's distribution: what is won is evidence, at any time.
 
-Under the claim the emitted tokens, extended by the target up to `length`, have the target's joint law J. A payoff
-f >= 0 on the joint cells with E_J f = 1 is a fair bet; its expectation over the target's extension of what was
+Under the claim the emitted tokens, extended by the target up to `length`, have the target's joint distribution J. A
+payoff f >= 0 on the joint cells with E_J f = 1 is a fair bet; its expectation over the target's extension of what was
 emitted, E[f | emitted], is one too, and needs no extension to be drawn. No condition is laid on how much a run
 emitted: the length of a run depends on its tokens, so looking at the longer runs alone would find a bias in a right
 step.
@@ -31,8 +31,9 @@ class Wager:
     """The bettors of one context, each with the same share of the capital.
 
     One keeps its cash, which bounds what the others can lose. For the prefixes of each level, and for the token at
-    each position, two bet on the law seen so far: `_bold` and `_shrunk`; and a group bets on each cell alone, at fixed
-    factors on its odds, which finds a bias in few cells before the law is learned. A run of probability 0 under the
+    each position, two bet on the distribution seen so far: `_bold` and `_shrunk`; and a group bets on each cell alone,
+    at fixed factors on its odds, which finds a bias in few cells before the distribution is learned. A run of
+    probability 0 under the
     target is left to the caller: it settles the matter.
 
     Attributes:
@@ -66,12 +67,12 @@ class Wager:
         """(nodes,) what each emitted prefix pays next to each bettor that learns."""
         size, seen = self.joint.vocab_size, self.joint.extended(self.ended)
         for level in range(1, self.joint.length + 1):
-            law = self.joint.levels[level]
-            for payoff in (_bold(law, seen[level]), _shrunk(law, seen[level])):
+            distribution = self.joint.levels[level]
+            for payoff in (_bold(distribution, seen[level]), _shrunk(distribution, seen[level])):
                 yield self.joint.expected(payoff, level)
             if level > 1:
-                law, counts = (values.reshape(-1, size).sum(axis=0) for values in (law, seen[level]))
-                for payoff in (_bold(law, counts), _shrunk(law, counts)):
+                distribution, counts = (values.reshape(-1, size).sum(axis=0) for values in (distribution, seen[level]))
+                for payoff in (_bold(distribution, counts), _shrunk(distribution, counts)):
                     yield self.joint.expected(np.tile(payoff, size ** (level - 1)), level)
 
     def _fixed(self) -> Iterator[np.ndarray]:
@@ -82,9 +83,11 @@ class Wager:
         """
         size, ends, begun = self.joint.vocab_size, self.joint.by_level(self.ended), self.joint.begun(self.ended)
         for level in range(1, self.joint.length + 1):
-            law = self.joint.levels[level]
-            cells = _Cells(law, begun[level], self.runs)
-            tokens = _Cells(law.reshape(-1, size).sum(axis=0), begun[level].reshape(-1, size).sum(axis=0), self.runs)
+            distribution = self.joint.levels[level]
+            cells = _Cells(distribution, begun[level], self.runs)
+            tokens = _Cells(
+                distribution.reshape(-1, size).sum(axis=0), begun[level].reshape(-1, size).sum(axis=0), self.runs
+            )
             for m in range(1, level):
                 rows = np.flatnonzero(ends[m])
                 if not len(rows):
@@ -98,11 +101,11 @@ class Wager:
 
 
 class _Cells:
-    """Log wealth of the fixed bets on the cells of one law, (ODDS, cells)."""
+    """Log wealth of the fixed bets on the cells of one distribution, (ODDS, cells)."""
 
-    def __init__(self, law: np.ndarray, begun: np.ndarray, runs: int) -> None:
-        self.law = law
-        self.logs = np.outer(np.log(ODDS), begun) - runs * np.log1p(np.outer(ODDS - 1, law))
+    def __init__(self, distribution: np.ndarray, begun: np.ndarray, runs: int) -> None:
+        self.distribution = distribution
+        self.logs = np.outer(np.log(ODDS), begun) - runs * np.log1p(np.outer(ODDS - 1, distribution))
 
     def extend(self, chances: np.ndarray, counts: np.ndarray, rows: np.ndarray | None = None) -> None:
         """Add the runs that ended too early to tell: `counts` of them have the `chances` (., cells) to hit.
@@ -117,38 +120,40 @@ class _Cells:
 
     def possible(self) -> np.ndarray:
         """Those of the cells that the target can hit."""
-        return self.logs[:, self.law > 0].ravel()
+        return self.logs[:, self.distribution > 0].ravel()
 
 
-def _bold(law: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """Likelihood ratio of the law seen so far, with half a run for each possible cell spread by the law itself."""
-    spread = np.count_nonzero(law) / 2
-    return _fair(law, (_ratio(law, counts) + spread) / (counts.sum() + spread))
+def _bold(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """Likelihood ratio of the distribution seen so far, with half a run for each possible cell spread by the
+    distribution itself.
+    """
+    spread = np.count_nonzero(distribution) / 2
+    return _fair(distribution, (_ratio(distribution, counts) + spread) / (counts.sum() + spread))
 
 
-def _shrunk(law: np.ndarray, counts: np.ndarray) -> np.ndarray:
+def _shrunk(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
     """The bold payoff mixed with cash by the share of Pearson's statistic that chance does not explain.
 
     The James-Stein weight 1 - degrees of freedom / statistic: next to no bet while all that is seen may be chance, so
     that a small bias of many cells does not have to win back what was lost before it could be seen.
     """
     runs = counts.sum()
-    statistic = law @ (_ratio(law, counts) - runs).clip(max=1e100) ** 2 / runs if runs else 0.0
-    freedom = np.count_nonzero(law) - 1
+    statistic = distribution @ (_ratio(distribution, counts) - runs).clip(max=1e100) ** 2 / runs if runs else 0.0
+    freedom = np.count_nonzero(distribution) - 1
     weight = 1 - freedom / statistic if statistic > freedom else 0.0
-    return _fair(law, 1 - weight + weight * _bold(law, counts))
+    return _fair(distribution, 1 - weight + weight * _bold(distribution, counts))
 
 
-def _ratio(law: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The ratio counts / law, and the number of runs where the law has none."""
+def _ratio(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The ratio counts / distribution, and the number of runs where the distribution has none."""
     with np.errstate(over="ignore"):
-        found = np.divide(counts, law, out=np.full(len(law), counts.sum()), where=law > 0)
+        found = np.divide(counts, distribution, out=np.full(len(distribution), counts.sum()), where=distribution > 0)
     return found.clip(max=HIGHEST_RATIO)
 
 
-def _fair(law: np.ndarray, payoff: np.ndarray) -> np.ndarray:
-    """The payoff brought to mean 1 under the law."""
-    return payoff / (law @ payoff)
+def _fair(distribution: np.ndarray, payoff: np.ndarray) -> np.ndarray:
+    """The payoff brought to mean 1 under the distribution."""
+    return payoff / (distribution @ payoff)
 
 
 def log_mean(logs: np.ndarray) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-from spectheory.certify.output_law import Difference
+from spectheory.certify.output_distribution import Difference
 from spectheory.certify.verdict import Verdict
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft
@@ -18,22 +18,22 @@ class Case:
     """A world written down, and how drafts grow in it."""
 
     policy: DrawPolicy
-    laws: dict[Context, tuple[Vector, Vector]]
+    distributions: dict[Context, tuple[Vector, Vector]]
 
     @property
     def world(self) -> World:
-        """The laws as a world."""
-        return World.table(self.laws)
+        """The distributions as a world."""
+        return World.table(self.distributions)
 
     @property
     def length(self) -> int:
         """Tokens of the longest emission."""
-        return max(map(len, self.laws)) + 1
+        return max(map(len, self.distributions)) + 1
 
     def lines(self) -> list[str]:
         """The policy, and p and q in each context; contexts that share both stand in one line."""
         groups: dict[tuple[str, str], list[Context]] = {}
-        for context, (p, q) in self.laws.items():
+        for context, (p, q) in self.distributions.items():
             groups.setdefault((shown(p), shown(q)), []).append(context)
         alike = len(groups) == 1
         return [
@@ -47,14 +47,14 @@ class Case:
 
 @dataclass(frozen=True)
 class Counterexample:
-    """The smallest case found in which the output's law is not the target's."""
+    """The smallest case found in which the output's distribution is not the target's."""
 
     case: Case
     difference: Difference
     draft: Draft
 
     def lines(self) -> list[str]:
-        """Case, draft, the law of the output beside the target's, and their total variation."""
+        """Case, draft, the distribution of the output beside the target's, and their total variation."""
         off, at = self.difference, self.draft
         drawn = "; ".join(
             f"after {text(at.context(u))} drew {text(tuple(at.drafted(u)))}" for u, d in enumerate(at.draws) if d
@@ -81,7 +81,7 @@ class Certificate:
     Attributes:
         subject: what was certified.
         verdict: LOSSLESS in every case covered, LOSSY, or UNDECIDED.
-        method: how its law was found, and in which numbers.
+        method: how its distribution was found, and in which numbers.
         covered: policies with the number of worlds of each vocabulary size, one line for each draw rule.
         refused: policies that the verifier refuses.
         sizes: vocabulary sizes.
@@ -134,7 +134,9 @@ class Certificate:
             "counterexample": found
             and {
                 "policy": str(found.case.policy),
-                "laws": {text(c): {"p": shown(p), "q": shown(q)} for c, (p, q) in found.case.laws.items()},
+                "distributions": {
+                    text(c): {"p": shown(p), "q": shown(q)} for c, (p, q) in found.case.distributions.items()
+                },
                 "output": {text(s): number(x) for s, x in found.difference.output.items()},
                 "target": {text(s): number(x) for s, x in found.difference.target.items()},
                 "total_variation": number(found.difference.total_variation),
@@ -147,9 +149,9 @@ def number(x: Any) -> str:
     return str(x) if Fraction(x).denominator < 10**6 else f"{float(x):.6g}"
 
 
-def shown(law: Vector) -> str:
-    """A law as (1/3, 2/3)."""
-    return f"({', '.join(map(number, law))})"
+def shown(distribution: Vector) -> str:
+    """A distribution as (1/3, 2/3)."""
+    return f"({', '.join(map(number, distribution))})"
 
 
 def text(context: Context) -> str:

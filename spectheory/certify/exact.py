@@ -1,4 +1,4 @@
-"""The exact certificate: all drafts of small worlds, the joint law of the output, equality."""
+"""The exact certificate: all drafts of small worlds, the joint distribution of the output, equality."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from spectheory.certify.certificate import Case, Certificate, Counterexample
 from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.output_law import Difference, NotALawError, compare
+from spectheory.certify.output_distribution import Difference, NotADistributionError, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
 from spectheory.core.chance import ReplayError, branches
@@ -27,7 +27,9 @@ from spectheory.core.world import DrawPolicy
 MOST_DRAFTS = 256
 """Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
 ROUNDED = 1e-6
-"""Total variation up to which numbers count as rounded: laws of small fractions are off by more, or not at all."""
+"""Total variation up to which numbers count as rounded: distributions of small fractions are off by more, or not at
+all.
+"""
 REPEATS = 5
 """Comparisons of one world that must agree, before code that draws is believed to draw through its rng alone."""
 MOST_DRAFTS_ASKED = 20_000
@@ -50,10 +52,10 @@ def certify_verifier(
 ) -> Certificate:
     """Whether a verifier keeps the target's distribution, by enumeration in exact numbers.
 
-    Worlds are drawn by Hypothesis: laws with zeros, equal laws, disjoint supports, one-hot laws, in every context up
-    to the depth of the tree. In each, the law of the output is summed over all drafts of a policy, extended by the
-    target to a common length, and compared with the target's by equality (within 1e-6 where the code computes in
-    floating point). The first world that differs is shrunk to the smallest one.
+    Worlds are drawn by Hypothesis: distributions with zeros, equal distributions, disjoint supports, one-hot
+    distributions, in every context up to the depth of the tree. In each, the distribution of the output is summed over
+    all drafts of a policy, extended by the target to a common length, and compared with the target's by equality
+    (within 1e-6 where the code computes in floating point). The first world that differs is shrunk to the smallest one.
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` that draws through `rng`,
@@ -103,7 +105,7 @@ def certify_verifier(
 
 @dataclass
 class _Hunt:
-    """One search for a world in which the output's law is not the target's."""
+    """One search for a world in which the output's distribution is not the target's."""
 
     subject: Subject
     arithmetic: Callable[[Any], np.ndarray]
@@ -114,7 +116,7 @@ class _Hunt:
     reached: list[Case] = field(default_factory=list)
     shrinks: int = 0
     failure: str | None = None
-    is_no_law: bool = False
+    is_not_a_distribution: bool = False
     cannot_replay: bool = False
 
     @property
@@ -130,7 +132,11 @@ class _Hunt:
             try:
                 self._settle_numbers(case)
             except Exception as error:
-                if self.subject.is_law and isinstance(error, InputError) and not isinstance(error, NotALawError):
+                if (
+                    self.subject.states_distribution
+                    and isinstance(error, InputError)
+                    and not isinstance(error, NotADistributionError)
+                ):
                     refused.append(policy)
                 else:
                     self._fail(case, error)
@@ -148,7 +154,7 @@ class _Hunt:
     def _steady(self, case: Case) -> Difference:
         """The comparison, made several times where the subject draws: a hidden random source makes them differ."""
         difference = self._compare(case, self.arithmetic)
-        for _ in range(0 if self.subject.is_law else REPEATS - 1):
+        for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, self.arithmetic).output != difference.output:
                 raise ReplayError(
                     "on the same draws it decides otherwise: it has a random source or a state of its own"
@@ -184,7 +190,7 @@ class _Hunt:
         ]
         try:
             return find(
-                strategies.tables(size, depth).map(lambda laws: Case(policy, laws)),
+                strategies.tables(size, depth).map(lambda distributions: Case(policy, distributions)),
                 self.is_lossy,
                 settings=options(
                     max_examples=cases,
@@ -199,7 +205,7 @@ class _Hunt:
             return plain if self.is_lossy(plain) else None
 
     def is_lossy(self, case: Case) -> bool:
-        """Whether the output's law differs; what raises is noted, and not lossy."""
+        """Whether the output's distribution differs; what raises is noted, and not lossy."""
         key = "\n".join(case.lines())
         if key in self.seen:
             return self.seen[key]
@@ -233,17 +239,17 @@ class _Hunt:
             except ReplayError as error:
                 self._fail(found, error)
                 found, verdict = None, Verdict.UNDECIDED
-        if found or self.is_no_law:
+        if found or self.is_not_a_distribution:
             verdict = Verdict.LOSSY
         numbers = "exact fractions" if self.arithmetic is fractions else "floating point, to 1e-6"
-        found_by = "its law" if self.subject.is_law else "its draws, replayed over every branch"
+        found_by = "its distribution" if self.subject.states_distribution else "its draws, replayed over every branch"
         return Certificate(
             subject=self.subject.name,
             verdict=verdict,
             method=f"{found_by}, in {numbers}",
             covered=_worlds(self.reached),
             refused=_by_rule(refused),
-            sizes=tuple(sorted({len(case.laws[()][0]) for case in self.reached})),
+            sizes=tuple(sorted({len(case.distributions[()][0]) for case in self.reached})),
             cases=len(self.reached),
             drafts=self.drafts,
             counterexample=self._explain(found) if found else None,
@@ -252,7 +258,7 @@ class _Hunt:
         )
 
     def _compare(self, case: Case, numbers: Callable[[Any], np.ndarray]) -> Difference:
-        return compare(self.subject.law_of, case.world, case.policy, case.length, numbers)
+        return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
 
     def _fail(self, case: Case, error: Exception) -> None:
         if self.failure is None:
@@ -263,7 +269,7 @@ class _Hunt:
                 else f"raised {type(error).__name__}{_place(error)}"
             )
             self.failure = "\n".join([f"{kind}: {error}", *case.lines()])
-            self.is_no_law = isinstance(error, NotALawError)
+            self.is_not_a_distribution = isinstance(error, NotADistributionError)
 
     def _explain(self, case: Case) -> Counterexample:
         difference, world = self._compare(case, self.arithmetic), case.world
@@ -271,7 +277,7 @@ class _Hunt:
 
         def weight(draft: Draft, chance: Any) -> Any:
             seen = Draft(draft.tree, draft.tokens, self.arithmetic(draft.q), draft.draws, draft.rule)
-            emitted = self.subject.law_of(seen, self.arithmetic(world.target(draft)))
+            emitted = self.subject.distribution_of(seen, self.arithmetic(world.target(draft)))
             agree = (x for u, t, x in emitted if (*draft.context(u), t) == wanted[: len(draft.context(u)) + 1])
             return chance * sum(agree)
 
@@ -312,8 +318,8 @@ def _worlds(cases: Sequence[Case]) -> tuple[str, ...]:
     counts: dict[str, dict[str, Counter[int]]] = {}
     for case in cases:
         by_size = counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())
-        by_size[len(case.laws[()][0])] += 1
-    sizes = sorted({len(case.laws[()][0]) for case in cases})
+        by_size[len(case.distributions[()][0])] += 1
+    sizes = sorted({len(case.distributions[()][0]) for case in cases})
     return tuple(
         f"{rule}: " + ", ".join(f"{name} {_sum(by[size] for size in sizes)}" for name, by in policies.items())
         for rule, policies in counts.items()

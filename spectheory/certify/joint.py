@@ -1,4 +1,6 @@
-"""The target's law of its next few tokens, over every prefix of them, and what an emitted prefix says of it."""
+"""The target's distribution of its next few tokens, over every prefix of them, and what an emitted prefix says of
+it.
+"""
 
 from __future__ import annotations
 
@@ -8,19 +10,19 @@ from functools import cached_property
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, check_law
+from spectheory.core.arrays import Vector, check_distribution
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context
 
 
 class Joint:
-    """The joint law of the `length` tokens that the target emits after a context.
+    """The joint distribution of the `length` tokens that the target emits after a context.
 
     A prefix of l tokens is row `code` of level l, its tokens read as a number in base V. A node is a prefix of 1 to
     `length` tokens, numbered level by level.
 
     Attributes:
-        given: `given[m]` (V^m, V) law of the next token after each prefix of m tokens.
+        given: `given[m]` (V^m, V) distribution of the next token after each prefix of m tokens.
         levels: `levels[l]` (V^l,) probability of each prefix of l tokens.
         offsets: `offsets[l]` number of the first node of level l; the last entry is the number of nodes.
     """
@@ -30,22 +32,23 @@ class Joint:
         self.length = len(self.given)
         self.vocab_size = self.given[0].shape[1]
         self.levels = [np.ones(1)]
-        for law in self.given:
-            self.levels.append((self.levels[-1][:, None] * law).ravel())
+        for distribution in self.given:
+            self.levels.append((self.levels[-1][:, None] * distribution).ravel())
         sizes = [0, *(len(level) for level in self.levels[1:])]
         self.offsets = [0, *itertools.accumulate(sizes)]
 
     @classmethod
     def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
-        """The law after `context`, from the target's next-token laws, each brought to a sum of exactly 1.
+        """The distribution after `context`, from the target's next-token distributions, each brought to a sum of
+        exactly 1.
 
         Raises:
-            InputError: what the target returns is no law, or not one on `vocab_size` tokens.
+            InputError: what the target returns is not a distribution, or not one on `vocab_size` tokens.
         """
         given = []
         for m in range(length):
             prefixes = itertools.product(range(vocab_size), repeat=m)
-            given.append(np.array([_law(target, (*context, *prefix), vocab_size) for prefix in prefixes]))
+            given.append(np.array([_distribution(target, (*context, *prefix), vocab_size) for prefix in prefixes]))
         return cls(given)
 
     @cached_property
@@ -79,8 +82,8 @@ class Joint:
         """
         ends = self.by_level(ended)
         filled = ends[0]
-        for m, law in enumerate(self.given):
-            filled = (filled[:, None] * law).ravel() + ends[m + 1]
+        for m, distribution in enumerate(self.given):
+            filled = (filled[:, None] * distribution).ravel() + ends[m + 1]
         found = [filled]
         for _ in self.given:
             found.append(found[-1].reshape(-1, self.vocab_size).sum(axis=1))
@@ -108,21 +111,23 @@ class Joint:
         return np.concatenate(folded)
 
     def below(self, level: int, rows: np.ndarray, deeper: int) -> np.ndarray:
-        """(rows, V^(deeper - level)) law of the tokens up to level `deeper`, given prefixes `rows` of level `level`."""
-        law = np.ones((len(rows), 1))
+        """(rows, V^(deeper - level)) distribution of the tokens up to level `deeper`, given prefixes `rows` of level
+        `level`.
+        """
+        distribution = np.ones((len(rows), 1))
         codes = rows[:, None]
         for m in range(level, deeper):
-            law = (law[:, :, None] * self.given[m][codes]).reshape(len(rows), -1)
+            distribution = (distribution[:, :, None] * self.given[m][codes]).reshape(len(rows), -1)
             codes = (codes[:, :, None] * self.vocab_size + np.arange(self.vocab_size)).reshape(len(rows), -1)
-        return law
+        return distribution
 
 
-def _law(target: Callable[[Context], Vector], context: Context, vocab_size: int) -> np.ndarray:
-    law = np.asarray(target(context), dtype=np.float64)
-    check_law(f"target({context})", law)
-    if len(law) != vocab_size:
+def _distribution(target: Callable[[Context], Vector], context: Context, vocab_size: int) -> np.ndarray:
+    distribution = np.asarray(target(context), dtype=np.float64)
+    check_distribution(f"target({context})", distribution)
+    if len(distribution) != vocab_size:
         raise InputError(
-            f"target({context}) must be a law on vocab_size = {vocab_size} tokens, got {len(law)}: set vocab_size to "
-            "the number of tokens that the target knows"
+            f"target({context}) must be a distribution on vocab_size = {vocab_size} tokens, got {len(distribution)}: "
+            "set vocab_size to the number of tokens that the target knows"
         )
-    return law / law.sum()
+    return distribution / distribution.sum()

@@ -21,6 +21,8 @@ from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
+from spectheory.otlp import solvers
+from spectheory.verify import verifiers
 
 CONTEXTS = ((), (1,), (2,))
 """Where a black box is tested in a world of `MARKOV_TOKENS` tokens."""
@@ -35,7 +37,7 @@ class Request:
     """The arguments of `spectheory certify`.
 
     Attributes:
-        name: the object, as package.module:object.
+        name: the object, as package.module:object, or the class name of a solver or verifier that is registered.
         exact: enumerate only; never fall back to sampling.
         black_box: sample whole steps only.
         rules: names of draw rules, () for the object's own.
@@ -171,9 +173,19 @@ class Request:
         return shapes[0]
 
 
+def _registered(name: str) -> Any:
+    """The solver or verifier of that name, of this package or of another one that registers it."""
+    known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
+    if name not in known:
+        raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
+
 def _load(name: str) -> Any:
     module, colon, path = name.partition(":")
-    if not (module and colon and path):
+    if not colon:
+        return _registered(name)
+    if not (module and path):
         raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:

@@ -39,21 +39,23 @@ def certify_step(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> StepCertificate:
-    """Whether a whole decoding step, its drafter's own chance included, emits tokens by the target's law.
+    """Whether a whole decoding step, its drafter's own chance included, emits tokens by the target's distribution.
 
-    The claim tested: the first `length` tokens, those emitted extended by the target, have the target's joint law in
-    each context, whatever happened before. LOSSY when the wealth won by betting against it reaches 1 / alpha, which it
-    does for a right step with probability at most alpha (see `betting`); WITHIN when the total variation is bounded
-    below `tv` in every context, which happens for a step that is `tv` or more away with probability at most alpha,
-    its runs being independent (see `confidence`); UNDECIDED when `max_samples` do not settle it.
+    The claim tested: the first `length` tokens, those emitted extended by the target, have the target's joint
+    distribution in each context, whatever happened before. LOSSY when the wealth won by betting against it reaches 1 /
+    alpha, which it does for a right step with probability at most alpha (see `betting`); WITHIN when the total
+    variation is bounded below `tv` in every context, which happens for a step that is `tv` or more away with
+    probability at most alpha, its runs being independent (see `confidence`); UNDECIDED when `max_samples` do not settle
+    it.
 
     Args:
         step: (context, rng) -> the tokens that one step emits, 1 or more; those beyond `length` are not looked at. It
             may ignore `rng`, a generator for the whole test, and draw by its own means, as long as runs differ.
-        target: context -> (V,) law of the next token. It is asked for every prefix shorter than `length`.
+        target: context -> (V,) distribution of the next token. It is asked for every prefix shorter than `length`.
         subject: how the step is called in the certificate.
         contexts: tuples of tokens to test after, in turn.
-        length: number of tokens whose joint law is compared: one more than the drafted depth shows every bonus token.
+        length: number of tokens whose joint distribution is compared: one more than the drafted depth shows every bonus
+            token.
         vocab_size: V.
         alpha: level of either error.
         tv: total variation below which the step is passed.
@@ -63,8 +65,8 @@ def certify_step(
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
-        InputError: an argument is out of its range, or the target does not return a law on the vocabulary. What the
-            step does wrong raises nothing; it is `failure` in the certificate.
+        InputError: an argument is out of its range, or the target does not return a distribution on the vocabulary.
+            What the step does wrong raises nothing; it is `failure` in the certificate.
         CodeEndedError: the target raised SystemExit.
     """
     contexts = [tuple(context) for context in contexts]

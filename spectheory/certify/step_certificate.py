@@ -28,19 +28,20 @@ class Cell:
 class StepCertificate:
     """The answer of `certify_step`, with the evidence.
 
-    A step that keeps the target's law is called LOSSY with probability at most `alpha`; a step whose total variation
-    from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
+    A step that keeps the target's distribution is called LOSSY with probability at most `alpha`; a step whose total
+    variation from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
 
     Attributes:
         subject: what was tested.
         verdict: LOSSY, WITHIN or UNDECIDED.
         alpha: level of either error.
         tv: the total variation below which a step is passed.
-        length: tokens whose joint law was compared.
+        length: tokens whose joint distribution was compared.
         samples: runs of the step.
         log_wealth: natural log of the wealth won against the claim that the step is right; LOSSY from -log(alpha) on.
         tv_bound: the total variation is below this in every context, at level alpha; 1 before the first look.
-        tv_seen: largest total variation of the observed law in a context; above the truth by chance on average.
+        tv_seen: largest total variation of the observed distribution in a context; above the truth by chance on
+            average.
         worst: the cell that speaks loudest against the step, None before the first run.
         path: (samples, log wealth) at each look.
         counts: runs in each context.
@@ -83,7 +84,7 @@ class StepCertificate:
         found += [self.failure] if self.failure else []
         if not self.samples:
             return found
-        found.append(f"{self.runs} in {contexts}, joint law of the first {self.length} tokens")
+        found.append(f"{self.runs} in {contexts}, joint distribution of the first {self.length} tokens")
         won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
         needed = f"10^{-math.log10(self.alpha):.3g}"
         found.append(

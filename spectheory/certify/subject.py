@@ -1,4 +1,4 @@
-"""What can be certified: a node solver, a verifier that is a law, or a function that draws."""
+"""What can be certified: a node solver, a verifier that is a distribution, or a function that draws."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.guard import within
-from spectheory.certify.output_law import LawOf
+from spectheory.certify.output_distribution import DistributionOf
 from spectheory.core.chance import ReplayError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
@@ -23,23 +23,23 @@ from spectheory.verify import TopDown, Verifier
 
 @dataclass(frozen=True)
 class Subject:
-    """A law of (node, token) given (draft, p), however it was given.
+    """A distribution of (node, token) given (draft, p), however it was given.
 
     Attributes:
         name: how it is called in reports.
         rules: the draw rules it is to be lossless for.
-        law_of: see `LawOf`.
-        is_law: it states its law; otherwise its draws are replayed.
+        distribution_of: see `DistributionOf`.
+        states_distribution: it states its distribution; otherwise its draws are replayed.
     """
 
     name: str
     rules: tuple[DrawRule, ...]
-    law_of: LawOf
-    is_law: bool
+    distribution_of: DistributionOf
+    states_distribution: bool
 
 
 def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds: float) -> Subject:
-    """Take a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` for a law.
+    """Take a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` for a distribution.
 
     A function may carry its draw rules as an attribute `rules`; without any it is held to DrawRule.IID.
 
@@ -57,27 +57,27 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
     if isinstance(given, Solver):
         given = TopDown(given)
     if isinstance(given, Verifier):
-        return Subject(name, claimed, _law_of_verifier(given, seconds), is_law=True)
+        return Subject(name, claimed, _distribution_of_verifier(given, seconds), states_distribution=True)
     if callable(given):
-        return Subject(name, claimed, _law_of_sampler(given, seconds), is_law=False)
+        return Subject(name, claimed, _distribution_of_sampler(given, seconds), states_distribution=False)
     raise InputError(
         f"certify needs a Solver, a Verifier or a function verify(draft, p, rng) -> (node, token), got {given!r:.80}"
     )
 
 
-def _law_of_verifier(verifier: Verifier, seconds: float) -> LawOf:
-    def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
+def _distribution_of_verifier(verifier: Verifier, seconds: float) -> DistributionOf:
+    def distribution_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
         outcome = within(seconds, verifier.outcome, draft, p)
         for node, stop in enumerate(outcome.stop):
             for token, share in enumerate(outcome.next_token[node]):
                 if stop * share != 0:
                     yield node, token, stop * share
 
-    return law_of
+    return distribution_of
 
 
-def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
-    def law_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
+def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
+    def distribution_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
         def program(rng: Any) -> tuple[int, int]:
             own = copy(draft)
             object.__setattr__(own, "q", draft.q.copy())
@@ -94,7 +94,7 @@ def _law_of_sampler(verify: Callable[..., Any], seconds: float) -> LawOf:
             raise ReplayError("it draws from the global generator of random, numpy.random or torch, not from rng")
         return [(node, token, chance) for (node, token), chance in found]
 
-    return law_of
+    return distribution_of
 
 
 def _shared_generators() -> tuple[Any, ...]:
@@ -105,11 +105,11 @@ def _shared_generators() -> tuple[Any, ...]:
     return random.getstate(), state[1].tobytes(), state[2:], of_torch  # type: ignore[index]
 
 
-def fractions(laws: Any) -> np.ndarray:
-    """Rows of laws as they are: exact."""
-    return np.array([list(law) for law in laws], dtype=object)
+def fractions(distributions: Any) -> np.ndarray:
+    """Rows of distributions as they are: exact."""
+    return np.array([list(distribution) for distribution in distributions], dtype=object)
 
 
-def floats(laws: Any) -> np.ndarray:
-    """Rows of laws in float64."""
-    return np.array([[float(x) for x in law] for law in laws])
+def floats(distributions: Any) -> np.ndarray:
+    """Rows of distributions in float64."""
+    return np.array([[float(x) for x in distribution] for distribution in distributions])

@@ -86,7 +86,7 @@ class Trial:
         self.drawn.clear()
 
     def variation(self) -> float:
-        """Total variation of the mean extended law seen so far from the target's."""
+        """Total variation of the mean extended distribution seen so far from the target's."""
         if not self.wager.runs:
             return 1.0
         seen = self.joint.extended(self.wager.ended)[-1] / self.wager.runs

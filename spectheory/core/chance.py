@@ -38,50 +38,54 @@ class ReplayError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
-def draw(law: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
-    """A token of `law` (V,), or of (law - less)+, which need not be normalised; of `otherwise` where that is 0.
+def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
+    """A token of `distribution` (V,), or of (distribution - less)+, which need not be normalised; of `otherwise` where
+    that is 0.
 
     From a `numpy.random.Generator` or a `Replay`. A uniform number is at most 1 - 2**-53, so that its product with the
-    sum of the law rounds to less than that sum, unless that is subnormal.
+    sum of the distribution rounds to less than that sum, unless that is subnormal.
 
     Raises:
         InputError: no token is probable, and there is nothing else to draw from.
     """
-    if less is not None and (isinstance(rng, Replay) or not _compilable(law, less)):
-        law, less = excess(law, less), None
+    if less is not None and (isinstance(rng, Replay) or not _compilable(distribution, less)):
+        distribution, less = excess(distribution, less), None
     if isinstance(rng, Replay):
-        possible = [token for token, weight in enumerate(law) if weight > 0]
-        token = possible[rng.fork([law[token] for token in possible])] if possible else -1
+        possible = [token for token, weight in enumerate(distribution) if weight > 0]
+        token = possible[rng.fork([distribution[token] for token in possible])] if possible else -1
     else:
-        if not _compilable(law):
-            law = _fetched(law)
-        token = compiled()(law, law[:0] if less is None else less, rng.random())
+        if not _compilable(distribution):
+            distribution = _fetched(distribution)
+        token = compiled()(distribution, distribution[:0] if less is None else less, rng.random())
     if token >= 0:
         return token
     if otherwise is None:
-        raise InputError("law is 0 throughout, or no number, so that no token can be drawn")
+        raise InputError("distribution is 0 throughout, or no number, so that no token can be drawn")
     return draw(otherwise, rng)
 
 
-def _fetched(law: Any) -> np.ndarray:
+def _fetched(distribution: Any) -> np.ndarray:
     """On the host in float64. The numbers of a list may each lie on a device."""
-    if isinstance(law, np.ndarray):
-        return law.astype(np.float64)
-    return np.asarray(law.cpu() if hasattr(law, "cpu") else [*map(float, law)], np.float64)
+    if isinstance(distribution, np.ndarray):
+        return distribution.astype(np.float64)
+    return np.asarray(distribution.cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)], np.float64)
 
 
-def _compilable(*laws: Vector) -> bool:
+def _compilable(*distributions: Vector) -> bool:
     return all(
-        isinstance(law, np.ndarray) and law.dtype in COMPILED and law.ndim == 1 and len(law) == len(laws[0])
-        for law in laws
+        isinstance(distribution, np.ndarray)
+        and distribution.dtype in COMPILED
+        and distribution.ndim == 1
+        and len(distribution) == len(distributions[0])
+        for distribution in distributions
     )
 
 
-def invert(law: np.ndarray, less: np.ndarray, uniform: float) -> int:
+def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
     """The body of `draw`, compiled: a token at a uniform number, -1 where none is probable. Nothing is less: (0,)."""
-    rest = np.empty(len(law))
-    for token in range(len(law)):
-        rest[token] = max(law[token] - less[token], 0) if len(less) else law[token]
+    rest = np.empty(len(distribution))
+    for token in range(len(distribution)):
+        rest[token] = max(distribution[token] - less[token], 0) if len(less) else distribution[token]
     point, edge, found = uniform * rest.sum(), 0.0, -1
     for token, weight in enumerate(rest):
         if weight > 0 and point >= 0:

@@ -1,4 +1,4 @@
-"""A draft: a tree with tokens, the draft's laws, and how and in which order its children were drawn."""
+"""A draft: a tree with tokens, the draft's distributions, and how and in which order its children were drawn."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from spectheory.core.arrays import Vector, without
+from spectheory.core.arrays import Vector, copy_of, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
 
 class DrawRule(Enum):
-    """How the children of a node were drawn from the draft's law q there."""
+    """How the children of a node were drawn from the draft's distribution q there."""
 
     IID = "independent draws; those that coincide share a node"
     IID_APART = "independent draws, each a node of its own"
@@ -51,10 +51,10 @@ class DrawRule(Enum):
 
 def top_tokens(q: Vector, k: int) -> list[int]:
     """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
-    rest, found = q * 1, []
+    rest, found = copy_of(q), []
     while len(found) < k and rest[top := int(rest.argmax())] > 0:
         found.append(top)
-        rest[top] = rest[top] * 0
+        set_zero(rest, top)
     return found
 
 
@@ -74,7 +74,7 @@ class Draft:
     Attributes:
         tree: its shape, with n drafted nodes.
         tokens: (n + 1,) token at each node; the root's is the last committed token.
-        q: (n + 1, V) law from which the children of each node were drawn; rows of leaves are not read.
+        q: (n + 1, V) distribution from which the children of each node were drawn; rows of leaves are not read.
         draws: draws[u] lists the child nodes of u in draw order, repeats included.
         rule: how they were drawn.
 
@@ -113,7 +113,7 @@ class Draft:
             raise InputError(f"draws repeat a child, which {self.rule} cannot give: use DrawRule.IID")
 
     @classmethod
-    def unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
+    def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
         """For code that builds drafts by the thousand and cannot build wrong ones: the same, without a look at them."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)

@@ -44,7 +44,7 @@ class Tree:
         self.parent.setflags(write=False)
 
     @classmethod
-    def unchecked(cls, parent: Sequence[int]) -> Tree:
+    def _unchecked(cls, parent: Sequence[int]) -> Tree:
         """For code that builds trees by the thousand and cannot build wrong ones: the same, without a look at it."""
         tree = object.__new__(cls)
         tree.parent = np.array(parent, np.int32)

@@ -20,11 +20,11 @@ Context = tuple[int, ...]
 
 @dataclass(frozen=True)
 class World:
-    """Target and draft as next-token laws given a context.
+    """Target and draft as next-token distributions given a context.
 
     Attributes:
-        p: context -> (V,) the target's law.
-        q: context -> (V,) the draft's law.
+        p: context -> (V,) the target's distribution.
+        q: context -> (V,) the draft's distribution.
     """
 
     p: Callable[[Context], Vector]
@@ -32,21 +32,28 @@ class World:
 
     @classmethod
     def constant(cls, p: Vector, q: Vector) -> World:
-        """Laws that do not depend on the context."""
+        """Distributions that do not depend on the context."""
         return cls(lambda _: p, lambda _: q)
 
     @classmethod
     def markov(cls, p: Any, q: Any, start: int = 0) -> World:
-        """Laws p[token], q[token] that depend on the last token only; `start` is the last committed one. (V, V)."""
+        """Distributions p[token], q[token] that depend on the last token only; `start` is the last committed one. (V,
+        V).
+        """
         return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
 
     @classmethod
-    def table(cls, laws: Mapping[Context, tuple[Vector, Vector]]) -> World:
-        """Laws (p, q) written down for each context; those for () serve where a context is not in the table."""
-        return cls(lambda context: laws.get(context, laws[()])[0], lambda context: laws.get(context, laws[()])[1])
+    def table(cls, distributions: Mapping[Context, tuple[Vector, Vector]]) -> World:
+        """Distributions (p, q) written down for each context; those for () serve where a context is not in the
+        table.
+        """
+        return cls(
+            lambda context: distributions.get(context, distributions[()])[0],
+            lambda context: distributions.get(context, distributions[()])[1],
+        )
 
     def target(self, draft: Draft) -> list[Vector]:
-        """The target's law at each node of a draft, n + 1 rows of (V,)."""
+        """The target's distribution at each node of a draft, n + 1 rows of (V,)."""
         return [self.p(draft.context(node)) for node in range(draft.tree.budget + 1)]
 
 
@@ -68,9 +75,9 @@ class DrawPolicy(ABC):
         """Draw one draft; `rng` is a `numpy.random.Generator`, or the `Replay` of `branches` to get all of them."""
         growth = Growth(self.rule)
         for node, _ in enumerate(growth.tokens):  # grows while it is read
-            law = world.q(growth.contexts[node])
+            distribution = world.q(growth.contexts[node])
             count = self.draws(growth.depth(node), growth.hits[node])
-            growth.hang(node, law, self.rule.children(law, count, rng) if count else [])
+            growth.hang(node, distribution, self.rule.children(distribution, count, rng) if count else [])
         return growth.draft()
 
 
@@ -88,15 +95,15 @@ class Growth:
         self.tokens, self.hits = [root], [1]
         self.contexts: list[Context] = [()]
         self._parent = [-1]
-        self._laws: list[Any] = [None]
+        self._distributions: list[Any] = [None]
         self._draws: list[tuple[int, ...]] = [()]
 
     def depth(self, node: int) -> int:
         """Edges from the root to `node`."""
         return len(self.contexts[node])
 
-    def hang(self, node: int, law: Vector, drawn: Sequence[int]) -> list[int]:
-        """Put the tokens drawn from `law` below `node`, in draw order; the nodes that are new."""
+    def hang(self, node: int, distribution: Vector, drawn: Sequence[int]) -> list[int]:
+        """Put the tokens drawn from `distribution` below `node`, in draw order; the nodes that are new."""
         first = len(self.tokens)
         known: dict[int, int] = {}
         draws = []
@@ -109,16 +116,16 @@ class Growth:
                 self.tokens.append(token)
                 self.hits.append(1)
                 self.contexts.append((*self.contexts[node], token))
-                self._laws.append(None)
+                self._distributions.append(None)
                 self._draws.append(())
             draws.append(known[token])
-        self._laws[node], self._draws[node] = law, tuple(draws)
+        self._distributions[node], self._draws[node] = distribution, tuple(draws)
         return list(range(first, len(self.tokens)))
 
     def draft(self) -> Draft:
-        """All of it. Leaves have the law that they were given, or None."""
-        tree, tokens = Tree.unchecked(self._parent), np.array(self.tokens)
-        return Draft.unchecked(tree, tokens, self._laws, tuple(self._draws), self.rule)
+        """All of it. Leaves have the distribution that they were given, or None."""
+        tree, tokens = Tree._unchecked(self._parent), np.array(self.tokens)
+        return Draft._unchecked(tree, tokens, self._distributions, tuple(self._draws), self.rule)
 
 
 @dataclass(frozen=True)

@@ -116,7 +116,8 @@ class ModelConfig:
     def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
         """Expected experts of a layer that n tokens take together, each k of E at random: E (1 - (1 - k/E)^n).
 
-        Where the router has favourites, or neighbouring tokens agree, they are fewer: a prior from above, not a law.
+        Where the router has favourites, or neighbouring tokens agree, they are fewer: a prior from above, not a
+            distribution.
         """
         experts, taken = self.shape.experts, self.shape.experts_per_token
         return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))

@@ -1,5 +1,6 @@
-"""Node solvers: from the target's law, the draft's law and the drafted tokens to the law of the emitted token."""
+"""Node solvers: how a token is emitted at one node, given the target's p, the draft's q and the drafted tokens."""
 
+from spectheory.core.plugins import plugins
 from spectheory.otlp.argmax import ArgMax
 from spectheory.otlp.estimate import estimated_acceptance
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -28,4 +29,27 @@ __all__ = [
     "SpecTr",
     "estimated_acceptance",
     "optimal_acceptance",
+    "solvers",
 ]
+
+ALL: tuple[Solver, ...] = (
+    NSS(),
+    Naive(),
+    SpecInfer(),
+    SpecTr(),
+    Khisti(),
+    RRS(),
+    GreedyTopK(),
+    SpecHub(),
+    OptimalTransport(),
+)
+"""Every solver of this package that keeps the target's distribution, in its default settings: all but `ArgMax`."""
+
+
+def solvers() -> list[Solver]:
+    """The solvers of `ALL`, then those that installed packages register in the group `spectheory.solvers`.
+
+    Raises:
+        InputError: an entry point cannot be loaded, or is not a Solver.
+    """
+    return [*ALL, *plugins("spectheory.solvers", Solver)]

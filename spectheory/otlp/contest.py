@@ -1,4 +1,4 @@
-"""A contest between two drafts: which of two tokens wins, and the law of the winner."""
+"""A contest between two drafts: which of two tokens wins, and the distribution of the winner."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, positive_part, power
+from spectheory.core.arrays import Vector, copy_of, positive_part, power, zeros_like
 from spectheory.otlp.flow import max_flow
 
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """The contest between a draw from the law `first` and one from `second`.
+    """The contest between a draw from the distribution `first` and one from `second`.
 
     Attributes:
-        first: (V,) law of one.
-        second: (V,) law of the other.
+        first: (V,) distribution of one.
+        second: (V,) distribution of the other.
         order: (V,) tokens, the strongest first.
         free: how many of them meet by chances of their own.
         chances: (i, j) -> probability that i wins, for tokens i before j of the free ones that can meet; of all other
             pairs the stronger wins.
-        law: (V,) of the winner.
+        distribution: (V,) of the winner.
     """
 
     first: Vector
@@ -33,22 +33,24 @@ class Contest:
     order: np.ndarray
     free: int
     chances: dict[tuple[int, int], Any]
-    law: Vector
+    distribution: Vector
 
     @classmethod
     def between(cls, p: Vector, first: Vector, second: Vector, truncation: int) -> Contest:
-        """The contest whose winner's law fits under p as well as `truncation` free tokens allow.
+        """The contest whose winner's distribution fits under p as well as `truncation` free tokens allow.
 
         The strongest has the highest p - first * second, of equal ones the lowest token.
         """
         order = np.argsort(-np.array((p - first * second).tolist()), kind="stable")
         free = order[:truncation].tolist()
-        law = _ordered(first, second, order, len(free))
-        a, b, room = (dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - law)))
+        distribution = _ordered(first, second, order, len(free))
+        a, b, room = (
+            dict(zip(free, v[free].tolist(), strict=True)) for v in (first, second, positive_part(p - distribution))
+        )
         masses = {(i, j): a[i] * b[j] + a[j] * b[i] for i, j in combinations(free, 2)}
         masses = {pair: mass for pair, mass in masses.items() if mass > 0}
         chances = _fitted(masses, room)
-        return cls(first, second, order, len(free), chances, _shared(law, masses, chances))
+        return cls(first, second, order, len(free), chances, _shared(distribution, masses, chances))
 
     def chance(self, token: int, other: int) -> Any:
         """Probability that `token` wins against `other`."""
@@ -94,10 +96,10 @@ def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, res
     """
     q, refused, rest, beaten = (v[order] for v in (q, refused, rest, _weaker(q, order, 1)))
     total = 0
-    difference = q * 0  # G^n - (G - q_x)^n
+    difference = zeros_like(q)  # G^n - (G - q_x)^n
     for n in range(1, k):
         difference = (beaten + q) * difference + q * power(beaten, n - 1)
-        stronger = q * 0
+        stronger = zeros_like(q)
         stronger[1:] = (refused * difference).cumsum(0)[:-1]
         total = total - comb(k, n) * (rest * power(-q, k - n)) @ stronger
     return total
@@ -108,12 +110,12 @@ def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vec
     return first * second + first * _weaker(second, order, free) + second * _weaker(first, order, free)
 
 
-def _shared(law: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
-    """`law` with the masses of the pairs shared out, in place."""
+def _shared(distribution: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
+    """`distribution` with the masses of the pairs shared out, in place."""
     for (i, j), mass in masses.items():
-        law[i] += mass * chances[i, j]
-        law[j] += mass * (1 - chances[i, j])
-    return law
+        distribution[i] += mass * chances[i, j]
+        distribution[j] += mass * (1 - chances[i, j])
+    return distribution
 
 
 def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tuple[int, int], Any]:
@@ -133,9 +135,9 @@ def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tu
 def _weaker(v: Vector, order: np.ndarray, free: int) -> Vector:
     """For each token the sum of v over the weaker ones, the free ones aside where it is free itself."""
     weakest_first = order[::-1].copy()
-    below = v * 0
+    below = zeros_like(v)
     below[1:] = v[weakest_first].cumsum(0)[:-1]
-    below[len(order) - free :] = below[len(order) - free] * 1
-    sums = v * 0
+    below[len(order) - free :] = copy_of(below[len(order) - free])
+    sums = zeros_like(v)
     sums[weakest_first] = below
     return sums

@@ -1,11 +1,11 @@
-"""The law of the set of drafts: all that the optimal acceptance depends on."""
+"""The distribution of the set of drafts: all that the optimal acceptance depends on."""
 
 from __future__ import annotations
 
 from math import comb
 from typing import Any
 
-from spectheory.core.arrays import Vector, without
+from spectheory.core.arrays import Vector, without, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 
@@ -23,7 +23,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     """
     if k < 1 or (rule is DrawRule.HUB and k > 2):
         raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
-    one = q.tolist()[0] * 0 + 1
+    one = zeros_like(q.tolist()[0]) + 1
     if rule is DrawRule.TOP_K:
         return {frozenset(top_tokens(q, k)): one}
     head: list[int] = []
@@ -46,7 +46,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
 def _drawn(
     sets: dict[frozenset[int], Any], weights: dict[int, Any], draws: int, repeats: bool
 ) -> dict[frozenset[int], Any]:
-    """The law of the set after further draws, one by one: the next set depends on the last alone."""
+    """The distribution of the set after further draws, one by one: the next set depends on the last alone."""
     for _ in range(draws):
         grown: dict[frozenset[int], Any] = {}
         for chosen, chance in sets.items():

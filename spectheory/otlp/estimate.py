@@ -21,14 +21,14 @@ def estimated_acceptance(
 
     Args:
         solver: the node solver.
-        p: (V,) the target's law.
-        q: (V,) the draft's law.
+        p: (V,) the target's distribution.
+        q: (V,) the draft's distribution.
         k: drafts at the node.
         samples: draws of k drafts, at least 2.
         rng: source of the draws.
 
     Raises:
-        InputError: fewer than 2 samples, p or q is no law, their lengths differ, or k < 1.
+        InputError: fewer than 2 samples, p or q is not a distribution, their lengths differ, or k < 1.
     """
     if samples < 2:
         raise InputError(f"samples must be at least 2 for a standard error, got {samples}")
@@ -37,5 +37,5 @@ def estimated_acceptance(
 
 
 def _chance(solver: Solver, p: Vector, q: Vector, drafts: list[int]) -> float:
-    law: Any = solver.law(p, q, drafts)
-    return float(sum(law[token] for token in set(drafts)))
+    distribution: Any = solver.distribution(p, q, drafts)
+    return float(sum(distribution[token] for token in set(drafts)))

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from spectheory.core.arrays import zeros_like
+
 Edge = tuple[int, int, Any]
 """(tail, head, capacity >= 0)."""
 
@@ -23,7 +25,7 @@ def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
         leaving[tail].append(len(heads))
         leaving[head].append(len(heads) + 1)
         heads += [head, tail]
-        room += [capacity, capacity * 0]
+        room += [capacity, zeros_like(capacity)]
     while (levels := _levels(heads, room, leaving, source))[sink] is not None:
         _block(heads, room, leaving, levels, source, sink)
     return room[1::2]

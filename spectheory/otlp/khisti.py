@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.contest import Contest, one_order, regained_in_order
@@ -17,19 +17,20 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class Khisti(Solver):
-    """Choose one draft by contests of two; emit it with probability min(1, p / r), r its law, else from N((p - r)+).
+    """Choose one draft by contests of two; emit it with probability min(1, p / r), r its distribution, else from N((p -
+    r)+).
 
     The first two drafts meet, then the winner and the next draft, and so on. Of two tokens the one with the higher
-    p - r q wins (r, q the laws of the two drafts), save that among the `truncation` tokens where p - r q is highest
-    the chances are chosen so that as much as possible of the winner's law fits under p.
+    p - r q wins (r, q the distributions of the two drafts), save that among the `truncation` tokens where p - r q is
+    highest the chances are chosen so that as much as possible of the winner's distribution fits under p.
 
-    Lossless whatever the chances are: they depend on p, q and k only, so the winner is a draw from the law r computed
-    from those very chances, and the naive rule is lossless for one draw from r. The guard chooses between this and the
-    naive rule by p, q and k only, so the law is p either way; and since sum min(p, r) is at most this solver's
-    acceptance, its acceptance with the guard is never below the naive one.
+    Lossless whatever the chances are: they depend on p, q and k only, so the winner is a draw from the distribution r
+    computed from those very chances, and the naive rule is lossless for one draw from r. The guard chooses between this
+    and the naive rule by p, q and k only, so the distribution is p either way; and since sum min(p, r) is at most this
+    solver's acceptance, its acceptance with the guard is never below the naive one.
 
-    `branching` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for every
-    token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
+    `_distribution` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for
+    every token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
     residual's mass on the other drafts.
 
     Attributes:
@@ -58,27 +59,35 @@ class Khisti(Solver):
         if self.truncation < 1:
             raise InputError(f"truncation must be at least 1 token, got {self.truncation}")
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants."""
+        return (replace(self, guard=not self.guard),)
+
+    def drafts_in_reach(self, vocabulary: int) -> int | None:
+        """See Solver.drafts_in_reach."""
+        return None if vocabulary <= 1000 else 2
+
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         contests, r = self._ladder(p, q, len(drafts))
         if self._naive(p, q, r, len(drafts)):
-            return Naive().branching(p, q, drafts)
+            return Naive()._distribution(p, q, drafts)
         winners: dict[int, Any] = {drafts[0]: 1}
         for contest, token in zip(contests, drafts[1:], strict=True):
             won = sum(chance * contest.chance(token, winner) for winner, chance in winners.items() if winner != token)
             winners = {winner: chance * contest.chance(winner, token) for winner, chance in winners.items()}
             winners[token] = winners.get(token, 0) + won
         accepted = {winner: accept_ratio(p[winner], r[winner]) for winner in winners}
-        law = residual(p, r) * sum(chance * (1 - accepted[winner]) for winner, chance in winners.items())
+        distribution = residual(p, r) * sum(chance * (1 - accepted[winner]) for winner, chance in winners.items())
         for winner, chance in winners.items():
-            law[winner] += chance * accepted[winner]
-        return law
+            distribution[winner] += chance * accepted[winner]
+        return distribution
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         contests, r = self._ladder(p, q, k)
         if self._naive(p, q, r, k):
-            return Naive().accepted(p, q, k)
+            return Naive()._acceptance(p, q, k)
         refused, rest = 1 - accept_ratio(p, r), residual(p, r)
         if k <= 2:
             return _overlap(p, r) + sum(contest.regained(refused, rest) for contest in contests)
@@ -92,28 +101,28 @@ class Khisti(Solver):
         """(lower, upper) bounds of the acceptance of k drafts: sum min(p, r), and the optimum over all solvers.
 
         Raises:
-            InputError: p or q is no law, their lengths differ, or k < 1.
+            InputError: p or q is not a distribution, their lengths differ, or k < 1.
         """
         upper = optimal_acceptance(p, q, k)
         _, r = self._ladder(p, q, k)
-        return (Naive().accepted(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
+        return (Naive()._acceptance(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
 
     def _ladder(self, p: Vector, q: Vector, k: int) -> tuple[list[Contest], Vector]:
-        """The k - 1 contests and the law of the last winner."""
+        """The k - 1 contests and the distribution of the last winner."""
         contests, r = [], q
         for _ in range(k - 1):
             contests.append(Contest.between(p, r, q, self.truncation))
-            r = contests[-1].law
+            r = contests[-1].distribution
         return contests, r
 
     def _naive(self, p: Vector, q: Vector, r: Vector, k: int) -> bool:
-        return self.guard and bool(Naive().accepted(p, q, k) >= _overlap(p, r))
+        return self.guard and bool(Naive()._acceptance(p, q, k) >= _overlap(p, r))
 
 
 def _winner_without(token: int, contests: list[Contest], q: Vector) -> Vector:
     """The probability of each token to win while `token` is not drafted."""
-    left = q * 1
-    left[token] = left[token] * 0
+    left = copy_of(q)
+    set_zero(left, token)
     won = left
     for contest in contests:
         won = contest.won(won, left)

@@ -16,8 +16,8 @@ from spectheory.otlp.solver import Solver
 class Naive(Solver):
     """Accept the first draft x with probability min(1, p(x) / q(x)), else emit a token of N((p - q)+).
 
-    Lossless whenever the first draft is a draw from q, whatever the others are: the emitted law given x averages
-    to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
+    Lossless whenever the first draft is a draw from q, whatever the others are: the emitted distribution given x
+    averages to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
 
     Acceptance: 1 - sum_t (p - q)+(t) (1 - q(t))^(k - 1), which is sum min(p, q) for one draft.
     Cost: O(V).
@@ -26,22 +26,22 @@ class Naive(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT, DrawRule.HUB)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
-        law = residual(p, q)
-        law *= 1 - accepted
-        law[first] += accepted
-        return law
+        distribution = residual(p, q)
+        distribution *= 1 - accepted
+        distribution[first] += accepted
+        return distribution
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         first = drafts[0]
         if rng.random() * q[first] < p[first]:
             return first
         return draw(p, rng, less=q, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         return 1 - excess(p, q) @ power(1 - q, k - 1)

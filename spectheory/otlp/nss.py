@@ -1,4 +1,4 @@
-"""NSS, sample and match: a token of the target's law, whatever was drafted."""
+"""NSS, sample and match: a token of the target's distribution, whatever was drafted."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, power
+from spectheory.core.arrays import Vector, copy_of, power
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.solver import Solver
 
@@ -24,10 +24,10 @@ class NSS(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, *(rule for rule in DrawRule if rule is not DrawRule.IID))
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
-        return p * 1
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
+        return copy_of(p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         return 1 - p @ power(1 - q, k)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, copy_of, zeros_like
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
-from spectheory.otlp.optimal_acceptance import optimum
+from spectheory.otlp.optimal_acceptance import _optimal_acceptance
 from spectheory.otlp.solver import Solver
 
 APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
@@ -21,7 +21,8 @@ APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
 
 @dataclass(frozen=True)
 class OptimalTransport(Solver):
-    """Couple the set of the drafts, of law P, with the emitted token so that the token is most often in the set.
+    """Couple the set of the drafts, of distribution P, with the emitted token so that the token is most often in the
+    set.
 
     Lossless because C is a coupling: a maximum flow C(X, t) <= P(X), p(t) along t in X, and what is left of P matched
     independently to what is left of p, sum over the sets X to p. Given drafts with set X, t is emitted with
@@ -32,7 +33,7 @@ class OptimalTransport(Solver):
     acceptance has no such limit.
 
     Attributes:
-        drawn: how the drafts are drawn; drafts that this rule cannot give have the law p.
+        drawn: how the drafts are drawn; drafts that this rule cannot give have the distribution p.
 
     Acceptance: the optimum over all solvers, the least p(H) + 1 - P(sets within H) over the sets H of tokens.
     Cost: a maximum flow between the sets, C(V, k) and more, and V tokens; kept for the drafts that follow.
@@ -41,39 +42,50 @@ class OptimalTransport(Solver):
 
     drawn: DrawRule = DrawRule.IID
 
+    small_vocabulary_only: ClassVar[str] = (
+        "lists all sets of drafts, too many of a real vocabulary; where it need not, for HUB and TOP_K_THEN_ONE, "
+        "SpecHub and GreedyTopK reach its acceptance"
+    )
+
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants; one for each other distribution of the set of drafts."""
+        return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
+
     @property
     def rules(self) -> tuple[DrawRule, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`drawn`, and the rule of the same law of sets."""
+        """`drawn`, and the rule of the same distribution of sets."""
         return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Raises:
             InputError: there are more sets of drafts than can be listed.
         """
-        if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose law can only be p
-            return p * 1
+        if self.drawn is DrawRule.TOP_K:  # one set of drafts, whose distribution can only be p
+            return copy_of(p)
         exact = p.dtype == object
         coupled = _coupling(tuple(p.tolist()), tuple(q.tolist()), len(drafts), self.drawn, exact)
         row = coupled.get(frozenset(drafts))
         if row is None:
-            return p * 1
-        law = p * 0
+            return copy_of(p)
+        distribution = zeros_like(p)
         for token, mass in row.items():
-            law[token] += mass
-        return law
+            distribution[token] += mass
+        return distribution
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
-        return optimum(p, q, k, self.drawn)
+        return _optimal_acceptance(p, q, k, self.drawn)
 
 
 @lru_cache(maxsize=64)
 def _coupling(
     p: tuple[Any, ...], q: tuple[Any, ...], k: int, drawn: DrawRule, exact: bool
 ) -> Mapping[frozenset[int], Mapping[int, Any]]:
-    """Law of the emitted token given each set of k drafts; `exact` keeps 1/2 and 0.5, which are equal keys, apart."""
+    """Distribution of the emitted token given each set of k drafts; `exact` keeps 1/2 and 0.5, which are equal keys,
+    apart.
+    """
     chances = draft_sets(np.array(q, dtype=object if exact else np.float64), k, drawn)
     source, sink = len(p) + len(chances), len(p) + len(chances) + 1
     edges = [(token, sink, mass) for token, mass in enumerate(p)]
@@ -86,8 +98,8 @@ def _coupling(
     coupled = {}
     for drafts, chance in chances.items():
         unmatched = max(chance - next(flow), 0) / chance
-        law = {token: mass * unmatched for token, mass in free.items()}
+        distribution = {token: mass * unmatched for token, mass in free.items()}
         for token in sorted(drafts):
-            law[token] = law.get(token, 0) + next(flow) / chance
-        coupled[drafts] = law
+            distribution[token] = distribution.get(token, 0) + next(flow) / chance
+        coupled[drafts] = distribution
     return coupled

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, normalised, positive_part, power
+from spectheory.core.arrays import Vector, copy_of, normalised, positive_part, power, set_zero, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 from spectheory.otlp.draft_sets import draft_sets
@@ -24,14 +24,14 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     and for NO_REPLACEMENT less than 1e-12 beside it.
 
     Args:
-        p: (V,) the target's law.
-        q: (V,) the draft's law.
+        p: (V,) the target's distribution.
+        q: (V,) the draft's distribution.
         k: drafts at the node; 1 or 2 for HUB.
         rule: how they are drawn.
 
     Raises:
-        InputError: p or q is no law, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions, drawn
-            without replacement, on so large a vocabulary that their sums cannot be listed.
+        InputError: p or q is not a distribution, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions,
+            drawn without replacement, on so large a vocabulary that their sums cannot be listed.
 
     Cost: O(V log V); for NO_REPLACEMENT some hundred passes of O(k V), in Fractions O(V^k).
     Source: arXiv 2502.18779 (Hu et al.), the dual of optimal transport and its scans; Dynamic Delayed Tree Expansion,
@@ -40,10 +40,10 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     _check_pair(p, q)
     if k < 1 or (rule is DrawRule.HUB and k > 2):
         raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
-    return optimum(p, q, k, rule)
+    return _optimal_acceptance(p, q, k, rule)
 
 
-def optimum(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
+def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
     """`optimal_acceptance`, unchecked."""
     if rule is DrawRule.TOP_K:
         return p[top_tokens(q, k)].sum()
@@ -51,7 +51,7 @@ def optimum(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
         return _head_then_one(p, q, top_tokens(q, k - 1))
     if rule is DrawRule.NO_REPLACEMENT and k > 1:
         least = _least_cut(_on_host(p), _on_host(q), lambda ordered: _kept_without_replacement(ordered, k))
-        return p.sum() * 0 + least
+        return zero_of(p) + least
     return _least_cut(p, q, lambda ordered: power(ordered.cumsum(0), k))
 
 
@@ -70,8 +70,9 @@ def _least_cut(p: Vector, q: Vector, kept: Callable[[Vector], Vector]) -> Any:
 
 def _head_then_one(p: Vector, q: Vector, head: list[int]) -> Any:
     """p(head) + sum min(p, q restricted to the others), which meets the least cut at the others with p > q."""
-    others, rest = p * 1, q * 1
-    others[head], rest[head] = others[head] * 0, rest[head] * 0
+    others, rest = copy_of(p), copy_of(q)
+    set_zero(others, head)
+    set_zero(rest, head)
     return p.sum() - positive_part(others - normalised(rest, otherwise=rest)).sum()
 
 
@@ -79,11 +80,11 @@ def _kept_without_replacement(q: Vector, k: int) -> Vector:
     """(V,) probability that all of k drafts without replacement are among the first 1, 2, ... tokens."""
     if q.dtype != object:
         return kept_within(q, k)
-    last = q * 0
+    last = zeros_like(q)
     for drawn, chance in draft_sets(q, k, DrawRule.NO_REPLACEMENT).items():
         last[max(drawn)] += chance
     return last.cumsum()
 
 
-def _on_host(law: Vector) -> np.ndarray:
-    return np.array(law.tolist(), dtype=object if law.dtype == object else np.float64)
+def _on_host(distribution: Vector) -> np.ndarray:
+    return np.array(distribution.tolist(), dtype=object if distribution.dtype == object else np.float64)

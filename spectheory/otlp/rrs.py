@@ -1,4 +1,4 @@
-"""RRS, recursive rejection sampling without replacement: each draft against the law it was drawn from."""
+"""RRS, recursive rejection sampling without replacement: each draft against the distribution it was drawn from."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, residual, without
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, residual, without, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.solver import Solver
 from spectheory.otlp.specinfer import after_rejection
-from spectheory.otlp.tries import law_of_tries
+from spectheory.otlp.tries import distribution_of_tries
 
 MOST_EVALUATIONS = 1_000_000
 """Tokens to the power k - 1 up to which the exact acceptance of k > 2 drafts is summed."""
@@ -29,23 +29,30 @@ class RRS(Solver):
 
     Acceptance: a_k(p, q) = sum min(p, q) + sum_x (q - p)+(x) a_(k-1)(N((p - q)+), q without x), a_0 = 0. A rejected
         token has no mass in any later residual, so that only an accepted draft counts.
-    Cost: O(kV) for the law; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
+    Cost: O(kV) for the distribution; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
     Source: arXiv 2402.14160 and 2402.12374 (Sequoia).
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.NO_REPLACEMENT, DrawRule.IID, DrawRule.IID_APART)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def drafts_in_reach(self, vocabulary: int) -> int | None:
+        """See Solver.drafts_in_reach; 2 drafts take one sort on any vocabulary."""
+        most = 2
+        while 1 < vocabulary**most <= MOST_EVALUATIONS:
+            most += 1
+        return most
+
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         left, rest, mass, tries = p, q, 1, []
         for token in dict.fromkeys(drafts):
             tries.append((token, accept_ratio(left[token], rest[token] * mass)))
             left, mass = after_rejection(left, rest, mass)
             rest = without(rest, token)
-        return law_of_tries(tries, normalised(left, otherwise=p))
+        return distribution_of_tries(tries, normalised(left, otherwise=p))
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         left, rest, mass = p, q, 1
         for token in dict.fromkeys(drafts):
             if rng.random() * (rest[token] * mass) < left[token]:
@@ -54,7 +61,7 @@ class RRS(Solver):
             rest = without(rest, token)
         return draw(left, rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:
@@ -88,8 +95,8 @@ def _accepted_of_two(p: Vector, q: Vector) -> Any:
     """
     size, left, others, top = len(q), residual(p, q), 1 - q, q.argmax()
     others[top] = q[:top].sum() + q[top + 1 :].sum()  # 1 - q would cancel where one token has nearly all of q
-    blank = left.repeat(2) * 0  # arrays repeat each entry, tensors the whole: alike once it is all 0
-    key, shares, masses, weights, scales = blank * 1, blank * 1, blank * 1, blank * 1, blank * 1
+    blank = zeros_like(left.repeat(2))  # NumPy repeats each entry, torch the whole vector: all zeros either way
+    key, shares, masses, weights, scales = (copy_of(blank) for _ in range(5))
     key[:size], key[size:] = q / (left + (left == 0)), others
     shares[:size], masses[:size] = q * (left > 0), left
     weights[size:], scales[size:] = excess(q, p) * (others > 0), 1 / (others + (others == 0))

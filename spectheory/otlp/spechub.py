@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -23,15 +23,16 @@ class SpecHub(Solver):
     more than its p, and what a pair cannot place goes to N(what is left of p). One draft is Naive's.
 
     Acceptance: p(hub) + sum_(x not hub) min(p(x), q(x) / (1 - q(hub))), that of GreedyTopK for two drafts: the sets of
-        drafts have the same law, and both reach the most for it. sum min(p, q) for one draft.
+        drafts have the same distribution, and both reach the most for it. sum min(p, q) for one draft.
     Cost: O(V).
     Source: arXiv 2411.05289.
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.HUB,)
+    most_drafts: ClassVar[int | None] = 2
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Which of two drafts is the hub is read back from a device.
 
@@ -40,14 +41,14 @@ class SpecHub(Solver):
         """
         _check_two(len(drafts))
         if len(drafts) == 1:
-            return Naive().branching(p, q, drafts)
+            return Naive()._distribution(p, q, drafts)
         hub = min(drafts, key=lambda token: (-q[token], token))
         x = drafts[0] + drafts[1] - hub
-        straight = q * 1  # chance of (x, hub), by x
-        straight[hub] = straight[hub] * 0
+        straight = copy_of(q)  # chance of (x, hub), by x
+        set_zero(straight, hub)
         reverse = normalised(straight, otherwise=straight) * q[hub]  # chance of (hub, x), by x
         left = excess(p, straight)
-        left[hub] = left[hub] * 0
+        set_zero(left, hub)
         unplaced = excess(straight, p).sum()
         unplaced_reverse = excess(reverse, left).sum()
         hub_left = _positive(p[hub] - unplaced_reverse)
@@ -57,20 +58,20 @@ class SpecHub(Solver):
             accept, accept_hub = accept_ratio(p[x], straight[x]), accept_ratio(hub_left, unplaced)
         left = excess(left, reverse)
         left[hub] = _positive(hub_left - unplaced)
-        law = normalised(left, otherwise=p)
-        law *= (1 - accept) * (1 - accept_hub)
-        law[x] += accept
-        law[hub] += (1 - accept) * accept_hub
-        return law
+        distribution = normalised(left, otherwise=p)
+        distribution *= (1 - accept) * (1 - accept_hub)
+        distribution[x] += accept
+        distribution[hub] += (1 - accept) * accept_hub
+        return distribution
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:
             InputError: more than 2 drafts.
         """
         _check_two(k)
-        return GreedyTopK().accepted(p, q, k)
+        return GreedyTopK()._acceptance(p, q, k)
 
 
 def _positive(number: Any) -> Any:

@@ -22,15 +22,15 @@ class SpecInfer(Solver):
 
     Acceptance: 1 - prod_i (1 - sum min(p_i, q)) over the k rounds. The last term of Algorithm 9 of Dynamic Delayed Tree
         Expansion, for a residual token that is a rejected draft, is always 0: p_k(t) > 0 forces p_i(t) > q(t) before.
-    Cost: O(kV), and at most 2^k steps on the host for `law`, over multisets of drafts left.
+    Cost: O(kV), and at most 2^k steps on the host for `distribution`, over multisets of drafts left.
     Source: arXiv 2305.09781, Algorithm 2. Algorithm 14 of Dynamic Delayed Tree Expansion is off by one: its line 12
         needs the accept ratio of the round that follows (for X = (0, 0), thirds, it gives 3/4 instead of 1/2).
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         The accept ratios of k drafts in k rounds are read back from a device at once, in one wait: the sum over orders
         visits up to 2^k states, each far cheaper on the host than a kernel launch.
@@ -42,14 +42,14 @@ class SpecInfer(Solver):
             ratios[i] = accept_ratio(left[list(drafts)], drafted * mass)
             left, mass = after_rejection(left, q, mass)
         hits, missed = _orders(list(drafts), ratios.tolist())
-        law = normalised(left, otherwise=p)
-        law *= missed
+        distribution = normalised(left, otherwise=p)
+        distribution *= missed
         for token, chance in hits.items():
-            law[token] += chance
-        return law
+            distribution[token] += chance
+        return distribution
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit."""
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample."""
         left, mass = p, 1
         for token in rng.permutation(drafts).tolist():
             if rng.random() * (q[token] * mass) < left[token]:
@@ -57,7 +57,7 @@ class SpecInfer(Solver):
             left, mass = after_rejection(left, q, mass)
         return draw(left, rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance."""
         left, mass = p, 1
         for _ in range(k):

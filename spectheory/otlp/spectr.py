@@ -14,10 +14,10 @@ from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.smallest_factor import gap, smallest_factor
 from spectheory.otlp.solver import Solver
-from spectheory.otlp.tries import law_of_tries
+from spectheory.otlp.tries import distribution_of_tries
 
 ROUNDING = 1e-6
-"""Gap up to which a given rho passes for floating-point laws."""
+"""Gap up to which a given rho passes for floating-point distributions."""
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class SpecTr(Solver):
     Expansion calls rho* optimal; it is for A, but not for the acceptance, which counts residual tokens that hit a
     draft: p = (1/3, 2/3), q = (2/3, 1/3), k = 2 has 0.811 at rho* and 5/6 at rho = 2.
 
-    Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), r the residual and w = (q - p / rho)+ / (1 - b) the law of a
-        rejected draft. At rho* the second term is 0: r and w have disjoint supports there.
-    Cost: O(V) for the law and the acceptance, for rho* 2 sums over V, 6 over the tokens these leave open, 24 over few.
+    Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), r the residual and w = (q - p / rho)+ / (1 - b) the
+        distribution of a rejected draft. At rho* the second term is 0: r and w have disjoint supports there.
+    Cost: O(V) for the distribution and the acceptance, for rho* 2 sums over V, 6 over the tokens these leave open, 24
+        over few.
     Source: arXiv 2310.15141, Algorithm 2 and Theorem 1; Dynamic Delayed Tree Expansion, Algorithms 3, 8 and 13.
 
     Attributes:
@@ -59,6 +60,10 @@ class SpecTr(Solver):
         if self.rho is not None and self.candidates > 1:
             raise InputError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
 
+    def variants(self) -> tuple[Solver, ...]:
+        """See Solver.variants."""
+        return (SpecTr(candidates=9),)
+
     def factor(self, p: Vector, q: Vector, k: int) -> Any:
         """The rho used for k drafts.
 
@@ -79,8 +84,8 @@ class SpecTr(Solver):
             best, highest = rho * better + best * worse, acceptance * better + highest * worse
         return best
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law.
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution.
 
         Raises:
             InputError: the given rho is below rho*.
@@ -88,10 +93,10 @@ class SpecTr(Solver):
         rho = self.factor(p, q, len(drafts))
         _, left, _ = _left(p, q, len(drafts), rho)
         tries = ((token, accept_ratio(p[token], q[token] * rho)) for token in drafts)
-        return law_of_tries(tries, normalised(positive_part(left), otherwise=p))
+        return distribution_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
-    def emit(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.emit. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
+    def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
+        """See Solver.sample. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
 
         Raises:
             InputError: the given rho is below rho*.
@@ -108,7 +113,7 @@ class SpecTr(Solver):
         _, left, _ = _left(p, q, k, self.factor(p, q, k) if rho is None else rho)
         return draw(positive_part(left), rng, otherwise=p)
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """See Solver.acceptance.
 
         Raises:

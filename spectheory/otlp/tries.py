@@ -8,8 +8,9 @@ from typing import Any
 from spectheory.core.arrays import Vector
 
 
-def law_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
-    """The law of the emitted token when each (token, chance to accept it) is tried in turn, then `after` drawn from.
+def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
+    """The distribution of the emitted token when each (token, chance to accept it) is tried in turn, then `after` drawn
+    from.
 
     `after` is changed in place and returned.
     """

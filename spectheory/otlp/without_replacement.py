@@ -1,10 +1,10 @@
 """How likely k draws without replacement all fall on the first n tokens, for every n at once, in floating point.
 
-Give token i a clock that rings at a time with exponential law of rate q_i: the order of ringing is the order of draws.
-With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the integral of
-d e^(-d t) P(N(t) < k): the first of the others rings while fewer than k of the first n did. P(N(t) < k) is e^(-sum q t)
-times the elementary symmetric polynomials of e^(q_i t) - 1 up to degree k - 1, whose prefixes are k - 1 cumulative sums
-of positive numbers, so nothing cancels.
+Give token i a clock that rings at a time with exponential distribution of rate q_i: the order of ringing is the order
+of draws. With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the
+integral of d e^(-d t) P(N(t) < k): the first of the others rings while fewer than k of the first n did. P(N(t) < k) is
+e^(-sum q t) times the elementary symmetric polynomials of e^(q_i t) - 1 up to degree k - 1, whose prefixes are k - 1
+cumulative sums of positive numbers, so nothing cancels.
 
 In x = ln t the integrand is entire, and the trapezoid rule of step h errs by less than
 2 cos(y)^-k / (e^(2 pi y / h) - 1) for every y in (0, pi / 2): |d t e^(-d t)| integrates to 1 / cos(y) on the line
@@ -66,7 +66,7 @@ def _runs(exponents: np.ndarray) -> list[slice]:
 def _rung(q: np.ndarray, others: np.ndarray, t: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """The sum of t e^(-others t) P(N(t) < k) over the times (T, 1) after each token of a run, (n,).
 
-    And the law of N(t), (k, T, 1), after the run, from the one before it.
+    And the distribution of N(t), (k, T, 1), after the run, from the one before it.
     """
     if len(q) == 1:
         rings = -np.expm1(-q * t)

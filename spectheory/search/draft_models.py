@@ -10,7 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.arrays import SUM_TOLERANCE, check_law
+from spectheory.core.arrays import SUM_TOLERANCE, check_distribution
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -32,18 +32,18 @@ class DraftModel(Protocol):
             ones by token. C is the drafter's choice, at most the vocabulary; policies take no child of probability 0,
             so that shorter rows are filled up with it. A policy of budget n uses the first n columns at most.
 
-        A drafter with an attribute `unchecked` that is true is taken at its word, for the sake of time.
+        A drafter with an attribute `trusted` that is true is taken at its word, for the sake of time.
         """
         ...
 
 
 def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[np.ndarray, np.ndarray]:
-    """The first `fanout` columns of what the draft answers, as int64 and float64; all of it, as it is, if unchecked.
+    """The first `fanout` columns of what the draft returns, as int64 and float64; a trusted draft's answer unchanged.
 
     Raises:
         InputError: the answer has other shapes, or rows that rise, are no probabilities or sum to more than 1.
     """
-    if getattr(draft, "unchecked", False):
+    if getattr(draft, "trusted", False):
         return draft.expand(paths)
     tokens, probabilities = (np.asarray(part) for part in draft.expand(paths))
     if tokens.shape != probabilities.shape or tokens.ndim != 2 or len(tokens) != len(paths):
@@ -51,14 +51,18 @@ def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[n
             f"draft.expand must give tokens and probabilities of shape ({len(paths)}, children) for {len(paths)} "
             f"paths, got shapes {tokens.shape} and {probabilities.shape}"
         )
-    law = probabilities[:, :fanout].astype(np.float64)
-    if not ((law[:, 1:] <= law[:, :-1]).all() and (law[:, -1:] >= 0).all() and (law.sum(1) <= 1 + SUM_TOLERANCE).all()):
+    distribution = probabilities[:, :fanout].astype(np.float64)
+    if not (
+        (distribution[:, 1:] <= distribution[:, :-1]).all()
+        and (distribution[:, -1:] >= 0).all()
+        and (distribution.sum(1) <= 1 + SUM_TOLERANCE).all()
+    ):
         raise InputError(
             "draft.expand must give each row of probabilities falling, none below 0 or NaN, with a sum of at most 1: "
             "take the softmax of the logits and sort it"
         )
-    law = np.minimum(law, 1)  # above 1 by rounding, a child would be worth more than its parent
-    return tokens[:, :fanout].astype(np.int64), law
+    distribution = np.minimum(distribution, 1)  # above 1 by rounding, a child would be worth more than its parent
+    return tokens[:, :fanout].astype(np.int64), distribution
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +70,7 @@ class MarkovDraft:
     """A draft whose next token depends on the last one only; for tests and worlds small enough to write down.
 
     Attributes:
-        q: (V, V) float64; row t is the law of the token after token t.
+        q: (V, V) float64; row t is the distribution of the token after token t.
         start: the last committed token.
 
     >>> MarkovDraft(np.array([[0.2, 0.8], [0.5, 0.5]]), 0).expand([(), (1,)])[0]
@@ -80,9 +84,9 @@ class MarkovDraft:
     def __post_init__(self) -> None:
         q = np.array(self.q, np.float64)
         if q.ndim != 2 or q.shape[0] != q.shape[1] or q.size == 0:
-            raise InputError(f"q must have shape (V, V), one law for each last token, got shape {q.shape}")
-        for token, law in enumerate(q):
-            check_law(f"q[{token}]", law)
+            raise InputError(f"q must have shape (V, V), one distribution for each last token, got shape {q.shape}")
+        for token, distribution in enumerate(q):
+            check_distribution(f"q[{token}]", distribution)
         check_whole("start", self.start, 0, ": a token")
         if self.start >= len(q):
             raise InputError(f"start must be a token between 0 and {len(q) - 1}, got {self.start}")

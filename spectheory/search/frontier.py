@@ -85,10 +85,10 @@ class Frontier:
             most: children that are kept in all, the first in the order; at least 1.
             least: no child of a lower probability is kept, nor any of 0.
         """
-        tokens, law = ask(self._draft, [node.path for node in nodes], fanout)
+        tokens, distribution = ask(self._draft, [node.path for node in nodes], fanout)
         self._calls += 1
         self._fed += len(nodes)
-        children = _best_children(nodes, tokens, law, fanout, most, least)
+        children = _best_children(nodes, tokens, distribution, fanout, most, least)
         self.nodes = sorted(self.nodes + children)
         return children
 
@@ -102,7 +102,7 @@ class Frontier:
         place = {root.path: 0}
         for node in nodes:
             place[node.path] = len(place)
-        tree = Tree.unchecked([-1, *(place[node.path[:-1]] for node in nodes)])
+        tree = Tree._unchecked([-1, *(place[node.path[:-1]] for node in nodes)])
         tokens = np.array([UNKNOWN_TOKEN, *(node.path[-1] for node in nodes)])
         probability = np.array([1.0, *(node.probability for node in nodes)])
         return Drafted(tree, tokens, probability, self._budget, self._calls, self._fed)
@@ -114,13 +114,15 @@ def total(nodes: Sequence[Node]) -> float:
 
 
 def _best_children(
-    nodes: Sequence[Node], tokens: np.ndarray, law: np.ndarray, fanout: int, most: int, least: float
+    nodes: Sequence[Node], tokens: np.ndarray, distribution: np.ndarray, fanout: int, most: int, least: float
 ) -> list[Node]:
-    """The first `most` of them; see Frontier.expand. Rows of `law` fall: a child that is too late ends its row."""
+    """The first `most` of them; see Frontier.expand. Rows of `distribution` fall: a child that is too late ends its
+    row.
+    """
     children: list[Node] = []
     for row, node in enumerate(nodes):
-        for rank in range(min(fanout, law.shape[1])):
-            negated = node.negated * law.item(row, rank)
+        for rank in range(min(fanout, distribution.shape[1])):
+            negated = node.negated * distribution.item(row, rank)
             if negated == 0 or -negated < least:
                 break
             if len(children) >= most and negated > children[most - 1].negated:

@@ -111,8 +111,8 @@ class MeanDraft:
             alive = [i for i, (_, probability) in enumerate(nodes) if probability > 0]
             if not alive:
                 continue
-            tokens, law = ask(draft, [nodes[i][0] for i in alive], self._fanout)
-            for i, row, conditional in zip(alive, tokens, law, strict=True):
+            tokens, distribution = ask(draft, [nodes[i][0] for i in alive], self._fanout)
+            for i, row, conditional in zip(alive, tokens, distribution, strict=True):
                 behind, probability = nodes[i]
                 answers[paths[i]] = behind, row, probability * conditional
                 above[i] += probability

@@ -1,9 +1,11 @@
-"""Verifiers: the law of where a draft is left and of the token that follows."""
+"""Verifiers: which drafted nodes are accepted, and which token follows them."""
 
+from spectheory.core.plugins import plugins
 from spectheory.verify.block import Block
+from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
 from spectheory.verify.outcome import Outcome
-from spectheory.verify.top_down import Greedy, TopDown, walk
+from spectheory.verify.top_down import TopDown, walk
 from spectheory.verify.traversal import Traversal
 from spectheory.verify.tree_monte_carlo import TreeMonteCarlo
 from spectheory.verify.verifier import Verifier
@@ -17,5 +19,19 @@ __all__ = [
     "Traversal",
     "TreeMonteCarlo",
     "Verifier",
+    "verifiers",
     "walk",
 ]
+
+ALL: tuple[Verifier, ...] = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
+"""Every path and tree verifier of this package that keeps the target's distribution. `TopDown` lifts each node solver
+of `spectheory.otlp.ALL` to trees; `Greedy` keeps greedy decoding."""
+
+
+def verifiers() -> list[Verifier]:
+    """The verifiers of `ALL`, then those that installed packages register in the group `spectheory.verifiers`.
+
+    Raises:
+        InputError: an entry point cannot be loaded, or is not a Verifier.
+    """
+    return [*ALL, *plugins("spectheory.verifiers", Verifier)]

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, accept_ratio
+from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft
 from spectheory.verify.shortfall import coin, shortfall
@@ -31,35 +31,39 @@ class Block(SinglePath):
     Source: arXiv 2403.10444, Algorithm 2.
     """
 
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath.path_law."""
-        left, stop, next_token = p[0].sum() * 0 + 1, [], []
-        for _, chance, law in _judged(tokens, p, q):
+        """See SinglePath._path_outcome."""
+        left, stop, next_token = one_of(p[0]), [], []
+        for _, chance, distribution in _judged(tokens, p, q):
             stop.append(left * chance)
-            next_token.append(law)
+            next_token.append(distribution)
             left = left * (1 - chance)
         return stop[::-1], next_token[::-1]
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; nothing before the last accepted node is evaluated."""
-        return self.path_drawn(path_tokens(draft), p, draft.q, rng)
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing before the last accepted node is evaluated."""
+        return self._path_sample(path_tokens(draft), p, draft.q, rng)
 
-    def path_drawn(
+    def _path_sample(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector], rng: np.random.Generator
     ) -> tuple[int, int]:
-        """Draw (accepted tokens, next token) along a path; see SinglePath.path_law."""
-        node, law = next((node, law) for node, chance, law in _judged(tokens, p, q) if rng.random() < chance)
-        return node, draw(law, rng)
+        """Draw (accepted tokens, next token) along a path; see SinglePath._path_outcome."""
+        node, distribution = next(
+            (node, distribution) for node, chance, distribution in _judged(tokens, p, q) if rng.random() < chance
+        )
+        return node, draw(distribution, rng)
 
 
 def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to keep what ends there given that nothing longer was, law of the next token), far end first."""
-    weights = [p[0].sum() * 0 + 1]
+    """(node, chance to keep what ends there given that nothing longer was, distribution of the next token), far end
+    first.
+    """
+    weights = [one_of(p[0])]
     for node, token in enumerate(tokens):
         weights.append(accept_ratio(weights[-1] * p[node][token], q[node][token]))
     yield len(tokens), weights[-1], p[len(tokens)]
     for node in reversed(range(len(tokens))):
-        lacking, law = shortfall(weights[node], p[node], q[node])
-        yield node, coin(lacking, weights[node]) if node else 1, law
+        lacking, distribution = shortfall(weights[node], p[node], q[node])
+        yield node, coin(lacking, weights[node]) if node else 1, distribution

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from spectheory.core.arrays import Vector
+from spectheory.core.arrays import Vector, copy_of, zero_of, zeros_like
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.block import Block
@@ -19,36 +19,40 @@ from spectheory.verify.verifier import Verifier
 class GreedyMultiPathBlock(Verifier):
     """Of K i.i.d. paths take the lexicographically largest by rank of p / q, and verify it as Block does.
 
-    Tokens are ranked by p / q, ties by token: one strict order, the same in the choice of the path and in its law. That
-    law is autoregressive, q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at a node with A, P the
-    probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q with and without y.
+    Tokens are ranked by p / q, ties by token: one strict order, the same in the choice of the path and in its
+    distribution. That distribution is autoregressive, q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at
+    a node with A, P the probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q
+    with and without y.
 
-    Lossless: the path taken has the law q~, whatever the strict order is, and Block is lossless for any draft law.
-    Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ = q.
+    Lossless: the path taken has the distribution q~, whatever the strict order is, and Block is lossless for any draft
+    distribution. Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ =
+    q.
 
     Acceptance: sum_i E[w_i] tokens as for Block, with q~ for q; not always more than Block keeps of one path.
     Cost: O(L V (log V + K)).
     Source: arXiv 2602.16961, and the code of its authors.
     """
 
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "paths"
+
     @property
     def rules(self) -> tuple[DrawRule, ...]:
         """Independent paths that share the nodes of their common beginnings."""
         return (DrawRule.IID,)
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        way, tokens, laws = _best_path(draft, p)
-        stop, next_token = [p[0].sum() * 0] * (draft.tree.budget + 1), list(p)
-        law = Block().path_law(tokens, [p[node] for node in way], laws)
-        for node, chance, following in zip(way, *law, strict=True):
+        way, tokens, distributions = _best_path(draft, p)
+        stop, next_token = [zero_of(p[0])] * (draft.tree.budget + 1), list(p)
+        distribution = Block()._path_outcome(tokens, [p[node] for node in way], distributions)
+        for node, chance, following in zip(way, *distribution, strict=True):
             stop[node], next_token[node] = chance, following
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; of the path taken, nothing before its last accepted node is verified."""
-        way, tokens, laws = _best_path(draft, p)
-        accepted, following = Block().path_drawn(tokens, [p[node] for node in way], laws, rng)
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; of the path taken, nothing before its last accepted node is verified."""
+        way, tokens, distributions = _best_path(draft, p)
+        accepted, following = Block()._path_sample(tokens, [p[node] for node in way], distributions, rng)
         return way[accepted], following
 
     def _check(self, draft: Draft, p: Any) -> None:
@@ -69,29 +73,29 @@ class GreedyMultiPathBlock(Verifier):
 
 
 def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]]:
-    """The path taken: its nodes, its tokens below the root, and the law q~ of each given those before.
+    """The path taken: its nodes, its tokens below the root, and the distribution q~ of each given those before.
 
     `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
     differences of powers in q~ are divided by those of their bases, so that nothing cancels.
     """
-    paths, below = 1, p[0].sum() * 0
-    way, tokens, laws = [0], [], []
+    paths, below = 1, zero_of(p[0])
+    way, tokens, distributions = [0], [], []
     while drawn := draft.draws[node := way[-1]]:
         paths, q = max(paths, len(drawn)), draft.q[node]
         order = _order(p[node] / (q + (q == 0)))
         place = {child: int(((order == draft.tokens[child]) * 1).argmax()) for child in drawn}
         best = max(place, key=place.__getitem__)
         high = below + (1 - below) * q[order].cumsum(0)
-        low = high * 1
+        low = copy_of(high)
         low[0], low[1:] = below, high[:-1]
-        law = q * 0
-        law[order] = q[order] * _quotient(high, low, paths) / _quotient(below * 0 + 1, below, paths)
+        distribution = zeros_like(q)
+        distribution[order] = q[order] * _quotient(high, low, paths) / _quotient(zeros_like(below) + 1, below, paths)
         if paths > 1:
             below = low[place[best]] / high[place[best]]
         way.append(best)
         tokens.append(int(draft.tokens[best]))
-        laws.append(law)
-    return way, tokens, laws
+        distributions.append(distribution)
+    return way, tokens, distributions
 
 
 def _order(ratio: Vector) -> Vector:
@@ -100,7 +104,7 @@ def _order(ratio: Vector) -> Vector:
     rising = ratio[order]
     if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
         # a stable sort by hand: its argument has one name in NumPy and another in torch
-        key = order * 1
+        key = copy_of(order)
         key[1:] += len(key) * apart.cumsum(0)
         order = order[key.argsort()]
     return order
@@ -108,7 +112,7 @@ def _order(ratio: Vector) -> Vector:
 
 def _quotient(high: Any, low: Any, exponent: int) -> Any:
     """(high^K - low^K) / (high - low) = sum_(j < K) high^j low^(K-1-j)."""
-    total = tail = high * 0 + 1
+    total = tail = zeros_like(high) + 1
     for _ in range(exponent - 1):
         tail = tail * low
         total = total * high + tail

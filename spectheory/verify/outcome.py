@@ -13,12 +13,12 @@ from spectheory.core.tree import Tree
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """The exact law of one verification.
+    """The exact distribution of one verification.
 
     Attributes:
         tree: the draft's tree, with n drafted nodes.
         stop: for each of the n + 1 nodes the probability that it is the last accepted one.
-        next_token: for each node the law (V,) of the correction or bonus token given that.
+        next_token: for each node the distribution (V,) of the correction or bonus token given that.
     """
 
     tree: Tree

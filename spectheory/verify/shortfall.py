@@ -8,7 +8,7 @@ from spectheory.core.arrays import Vector, excess, normalised
 
 
 def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
-    """The mass S = sum (w p - q)+ and the law N((w p - q)+); p where the mass is 0."""
+    """The mass S = sum (w p - q)+ and the distribution N((w p - q)+); p where the mass is 0."""
     rest = excess(weight * p, q)
     return rest.sum(), normalised(rest, otherwise=p)
 
@@ -16,7 +16,8 @@ def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
 def coin(lacking: Any, weight: Any) -> Any:
     """S / (S + 1 - w), the chance to stop at an inner node of weight w after all below it was rejected.
 
-    It is 0/0 where w = 1 and p = q: then the next draft is accepted surely and any value gives the same law; here 1.
+    It is 0/0 where w = 1 and p = q: then the next draft is accepted surely and any value gives the same distribution;
+    here 1.
     """
     total = lacking + (1 - weight)  # bracketed: rounding must not lose a small S, or the coin exceeds 1
     return lacking / (total + (total == 0)) + (total == 0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 from spectheory.core.arrays import Vector
 from spectheory.core.draft import Draft, DrawRule
@@ -15,6 +15,8 @@ from spectheory.verify.verifier import Verifier
 
 class SinglePath(Verifier):
     """A verifier of chains: below each inner node stands one draw from q."""
+
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "chains"
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
@@ -28,19 +30,20 @@ class SinglePath(Verifier):
         )
 
     @abstractmethod
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """Law along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
+        """Distribution along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
 
         Returns:
-            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) laws of the next token there.
+            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) distributions of the next
+            token there.
         """
 
     @final
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        return Outcome(draft.tree, *self.path_law(path_tokens(draft), p, draft.q))
+        return Outcome(draft.tree, *self._path_outcome(path_tokens(draft), p, draft.q))
 
     def _check(self, draft: Draft, p: Any) -> None:
         super()._check(draft, p)

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import normalised
+from spectheory.core.arrays import copy_of, normalised, one_of, set_zero
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
-from spectheory.otlp import ArgMax, Solver
+from spectheory.otlp import Solver
 from spectheory.verify.outcome import Outcome
 from spectheory.verify.verifier import Verifier
 
@@ -47,38 +47,31 @@ class TopDown(Verifier):
         """The solver's."""
         return self.solver.rules
 
-    def emitted(self, draft: Draft, p: Any, node: int) -> Any:
-        """(V,) law of the token emitted at a node; p at a leaf. The result is the caller's to change."""
+    def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
+        """(V,) distribution of the token emitted at a node; p at a leaf. The result is the caller's to change."""
         drafts = draft.drafted(node)
-        return self.solver.branching(p[node], draft.q[node], drafts) if drafts else p[node] * 1
+        return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else copy_of(p[node])
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        one = p[0].sum() * 0 + 1
+        one = one_of(p[0])
         reach, stop, next_token = [one] * (draft.tree.budget + 1), [], []
         for node in range(draft.tree.budget + 1):
-            law = self.emitted(draft, p, node)
+            distribution = self._emitted(draft, p, node)
             for child in dict.fromkeys(draft.draws[node]):
                 token = int(draft.tokens[child])
-                reach[child] = reach[node] * law[token]
-                law[token] = law[token] * 0
-            stop.append(reach[node] * law.sum())
-            next_token.append(normalised(law, otherwise=p[node]))
+                reach[child] = reach[node] * distribution[token]
+                set_zero(distribution, token)
+            stop.append(reach[node] * distribution.sum())
+            next_token.append(normalised(distribution, otherwise=p[node]))
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; only the nodes on the way are evaluated."""
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; only the nodes on the way are evaluated."""
 
         def emit(node: int) -> int:
             drafts = draft.drafted(node)
-            return self.solver.emit(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
+            return self.solver._sample(p[node], draft.q[node], drafts, rng) if drafts else draw(p[node], rng)
 
         path, token = walk(draft.draws, draft.tokens, emit)
         return (path or [0])[-1], token
-
-
-@dataclass(frozen=True)
-class Greedy(TopDown):
-    """Keep what greedy decoding of the target would emit."""
-
-    solver: Solver = field(default_factory=ArgMax)

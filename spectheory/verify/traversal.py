@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.arrays import Vector, accept_ratio, without
+from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.verify.outcome import Outcome
@@ -38,25 +38,29 @@ class Traversal(Verifier):
         """Those under which the next distinct child is a draw from what is left of q."""
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """See Verifier.outcome."""
-        left = p[0].sum() * 0 + 1
+        left = one_of(p[0])
         stop, next_token = [left] * (draft.tree.budget + 1), list(p)
-        for node, accepted, law in _judged(draft, p):
-            stop[node], next_token[node] = left * accepted, law
+        for node, accepted, distribution in _judged(draft, p):
+            stop[node], next_token[node] = left * accepted, distribution
             left = left * (1 - accepted)
         return Outcome(draft.tree, stop, next_token)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.drawn; nothing behind the accepted node is evaluated."""
-        node, law = next((node, law) for node, accepted, law in _judged(draft, p) if rng.random() < accepted)
-        return node, draw(law, rng)
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+        """See Verifier.sample; nothing behind the accepted node is evaluated."""
+        node, distribution = next(
+            (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
+        )
+        return node, draw(distribution, rng)
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to accept it given that none before was, law of the token behind it) in order of judgement."""
+    """(node, chance to accept it given that none before was, distribution of the token behind it) in order of
+    judgement.
+    """
     apart = draft.rule is DrawRule.IID_APART
-    way = [_Visit(draft, 0, p[0].sum() * 0 + 1, p[0])]
+    way = [_Visit(draft, 0, one_of(p[0]), p[0])]
     while way:
         here = way[-1]
         if here.waiting:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spectheory.core.arrays import Vector, accept_ratio
+from spectheory.core.arrays import Vector, accept_ratio, one_of
 from spectheory.verify.shortfall import shortfall
 from spectheory.verify.single_path import SinglePath
 
@@ -21,25 +21,26 @@ class TreeMonteCarlo(SinglePath):
     D = 1 - a + sum (a p - q)+.
 
     Lossless: t averages to 1 over x ~ q, so exits keep their mass on average while the path grows, and a p is split
-    into min(a p, q), which goes on, and (a p - q)+, which leaves. Its law given the path is that of Block: a_i is w_i.
+    into min(a p, q), which goes on, and (a p - q)+, which leaves. Its distribution given the path is that of Block: a_i
+    is w_i.
 
     Acceptance: sum_i a_i tokens over paths, a_i the mass on the path after i of its tokens.
     Cost: O(L^2 + L V).
     Source: Hu and Huang, ICML 2024 (PMLR 235:19216), and the code of its authors.
     """
 
-    def path_law(
+    def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """See SinglePath.path_law."""
-        on_path = p[0].sum() * 0 + 1
+        """See SinglePath._path_outcome."""
+        on_path = one_of(p[0])
         exits, next_token = [], []
         for node, token in enumerate(tokens):
-            leaving, law = shortfall(on_path, p[node], q[node])
+            leaving, distribution = shortfall(on_path, p[node], q[node])
             kept = accept_ratio(on_path * p[node][token], q[node][token])
             total = leaving + (1 - on_path)
             thinned = (1 - kept) / (total + (total == 0)) + (total == 0)
             exits = [thinned * mass for mass in exits] + [thinned * leaving]
-            next_token.append(law)
+            next_token.append(distribution)
             on_path = kept
         return [*exits, on_path], [*next_token, p[len(tokens)]]

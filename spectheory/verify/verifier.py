@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Any, final
+from typing import Any, ClassVar, Literal, final
 
 import numpy as np
 
-from spectheory.core.arrays import check_law, check_tokens
+from spectheory.core.arrays import check_distribution, check_tokens
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.verify.outcome import Outcome
 
 
 class Verifier(ABC):
-    """A law: it maps a draft and the target's laws at its nodes to where the draft is left and what follows.
+    """A distribution: it maps a draft and the target's distributions at its nodes to where the draft is left and what
+    follows.
 
-    `outcome` and `sample` check what they are given; `law_of` and `drawn` are the bodies behind them.
+    `outcome` and `sample` check their arguments once, then call `_outcome` and `_sample`.
     """
+
+    takes: ClassVar[Literal["trees", "paths", "chains"]] = "trees"
+    """Which drafts it verifies: any tree, independent paths of one length that share common beginnings, or chains."""
 
     @property
     @abstractmethod
@@ -25,43 +29,46 @@ class Verifier(ABC):
         """The draw rules that it is lossless for."""
 
     @abstractmethod
-    def law_of(self, draft: Draft, p: Any) -> Outcome:
+    def _outcome(self, draft: Draft, p: Any) -> Outcome:
         """`outcome`, unchecked."""
 
     @final
     def outcome(self, draft: Draft, p: Any) -> Outcome:
-        """The law of (last accepted node, next token). `p` has shape (n + 1, V), the target's law at each node.
+        """The distribution of (last accepted node, next token). `p` has shape (n + 1, V), the target's distribution at
+        each node.
 
         Raises:
-            InputError: `p` has not one law a node, a law of the draft or the target is none, a draft has q = 0, or
-                the verifier is not lossless for the rule by which the draft was drawn.
+            InputError: `p` has not one distribution a node, a distribution of the draft or the target is none, a draft
+                has q = 0, or the verifier is not lossless for the rule by which the draft was drawn.
         """
         self._check(draft, p)
-        return self.law_of(draft, p)
+        return self._outcome(draft, p)
 
     @final
     def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """Draw (last accepted node, next token); raises as `outcome` does."""
         self._check(draft, p)
-        return self.drawn(draft, p, rng)
+        return self._sample(draft, p, rng)
 
-    def drawn(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
+    def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
         """`sample`, unchecked."""
-        return self.law_of(draft, p).sample(rng)
+        return self._outcome(draft, p).sample(rng)
 
     def _check(self, draft: Draft, p: Any) -> None:
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
             raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}")
         if len(p) != draft.tree.budget + 1:
-            raise InputError(f"p must have one law for each of the {draft.tree.budget + 1} nodes, got {len(p)}")
+            raise InputError(
+                f"p must have one distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}"
+            )
         for node, drawn in enumerate(draft.draws):
-            check_law(f"p[{node}]", p[node])
+            check_distribution(f"p[{node}]", p[node])
             if drawn:
-                check_law(f"q[{node}]", draft.q[node])
+                check_distribution(f"q[{node}]", draft.q[node])
                 check_tokens(draft.drafted(node), draft.q[node])
                 if len(p[node]) != len(draft.q[node]):
                     raise InputError(
-                        f"p and q must be laws on one vocabulary, got {len(p[node])} and {len(draft.q[node])} tokens "
-                        f"at node {node}"
+                        f"p and q must be distributions on one vocabulary, got {len(p[node])} and "
+                        f"{len(draft.q[node])} tokens at node {node}"
                     )

@@ -34,7 +34,7 @@ def delayed_block_efficiency(
 
     Args:
         solver: lossless for i.i.d. draws.
-        world: laws of target and draft.
+        world: distributions of target and draft.
         paths: K, at least 1.
         length: L2, tokens of each path, at least 0.
         trunk: L1, tokens before they part, at least 0.

@@ -25,7 +25,7 @@ class Estimate:
     """A mean over drafts.
 
     Attributes:
-        value: the mean; a Fraction where the world's laws are and all drafts were counted, else a float.
+        value: the mean; a Fraction where the world's distributions are and all drafts were counted, else a float.
         standard_error: of the mean; 0 where all drafts were counted.
         drafts: how many drafts it is the mean of.
         is_exact: all drafts were counted with their probabilities, so that nothing but rounding is between the
@@ -48,11 +48,11 @@ def expected_block_efficiency(
 ) -> Estimate:
     """E[tau], expected tokens per target call, over the drafts that `policy` grows in `world`.
 
-    Given a draft the verifier's law says E[tau] exactly; only the drafts are enumerated, or drawn.
+    Given a draft the verifier's distribution says E[tau] exactly; only the drafts are enumerated, or drawn.
 
     Args:
         verifier: lossless for the policy's draw rule.
-        world: laws of target and draft.
+        world: distributions of target and draft.
         policy: grows the drafts.
         samples: how many drafts to draw, at least 2; None counts all of them.
         rng: source of the drawn drafts.
@@ -64,7 +64,7 @@ def expected_block_efficiency(
 
     >>> from fractions import Fraction
     >>> from spectheory import Levels, World, verify
-    >>> p, q = (np.array([Fraction(x, 3) for x in law]) for law in ((1, 2), (2, 1)))
+    >>> p, q = (np.array([Fraction(x, 3) for x in distribution]) for distribution in ((1, 2), (2, 1)))
     >>> str(expected_block_efficiency(verify.Block(), World.constant(p, q), Levels((1, 1))).value)
     '20/9'
     """

@@ -27,11 +27,12 @@ def block_efficiency_interval(
 ) -> tuple[float, float]:
     """Interval of the block efficiency that carries the counts behind the rates, and holds the predicted one.
 
-    A Bayesian credible interval, equal-tailed: each row of rates is redrawn `draws` times from a Dirichlet law whose
-    parameters are the expected counts of the ranks that the tree uses and of everything else, with one observation more
-    shared out evenly among these cells, and the quantiles of the yields are returned. For a chain that is Jeffreys'
-    half for accepted and half for not; in general Perks' prior, which weighs one observation however many the cells, so
-    that sparse ranks stay sparse. Positions are taken as independent. The prior does not enter the prediction, which an
+    A Bayesian credible interval, equal-tailed: each row of rates is redrawn `draws` times from a Dirichlet distribution
+    whose parameters are the expected counts of the ranks that the tree uses and of everything else, with one
+    observation more shared out evenly among these cells, and the quantiles of the yields are returned. For a chain that
+    is Jeffreys' half for accepted and half for not; in general Perks' prior, which weighs one observation however many
+    the cells, so that sparse ranks stay sparse. Positions are taken as independent. The prior does not enter the
+    prediction, which an
     end of the interval is moved to where it lies outside: at 0 or all of n accepted.
 
     Raises:

@@ -75,7 +75,7 @@ def token_by_token(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     return _token_by_token(draft, p, rng)
 
 
-def stale_draft_law(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
+def stale_draft_distribution(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
     """The buffer of q still holds the row before. Seen in SGLang 12561."""
     return _token_by_token(draft, p, rng, q_row=1)
 
@@ -98,7 +98,7 @@ PATHS = (
     _wrong("block-keeps-with-weight", block_stopping_with_weight),
     _wrong("block-plain-residual", block_with_plain_residual),
     _wrong("block-q-one", block_with_q_one),
-    _wrong("stale-q", stale_draft_law),
+    _wrong("stale-q", stale_draft_distribution),
     _wrong("p-row-off-by-one", target_row_off_by_one),
     _wrong("bonus-row-off-by-one", bonus_row_off_by_one),
     Specimen("block", block.__doc__ or "", block, True, CHAINS),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.core.arrays import Vector, positive_part, residual, without
+from spectheory.core.arrays import Vector, positive_part, residual, set_zero, without
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule, top_tokens
 
@@ -33,7 +33,7 @@ def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
     first = drafts[0]
     if rng.random() * q[first] < p[first]:
         return first
-    p[first] = p[first] * 0
+    set_zero(p, first)
     return draw(residual(p / p.sum(), q) if p.sum() > 0 else q, rng)
 
 
@@ -110,7 +110,7 @@ def match_own_sample(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
 
 
 def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any law."""
+    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any distribution."""
     for token in dict.fromkeys(drafts):
         if rng.random() < p[token]:
             return token
@@ -119,7 +119,7 @@ def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng:
 
 
 def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its law. Right."""
+    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its distribution. Right."""
     for token in top_tokens(q, len(drafts) - 1):
         q = without(q, token)
     return naive(p, q, drafts[-1:], rng)

@@ -14,12 +14,12 @@ from spectheory.core.world import Context
 SIZE = 8
 _rng = np.random.default_rng(7)
 P, Q = _rng.dirichlet(np.full(SIZE, 0.8), SIZE), _rng.dirichlet(np.full(SIZE, 0.8), SIZE)
-"""(V, V) laws of target and draft after each last token."""
+"""(V, V) distributions of target and draft after each last token."""
 
 
-def top(law: np.ndarray, k: int) -> np.ndarray:
-    """The law cut to its k most probable tokens: a logits processor."""
-    kept = np.where(law >= np.sort(law)[-k], law, 0.0)
+def top(distribution: np.ndarray, k: int) -> np.ndarray:
+    """The distribution cut to its k most probable tokens: a logits processor."""
+    kept = np.where(distribution >= np.sort(distribution)[-k], distribution, 0.0)
     return kept / kept.sum()
 
 
@@ -29,7 +29,7 @@ def last(context: Context) -> int:
 
 
 def target(context: Context) -> np.ndarray:
-    """The law that every plain step is held to."""
+    """The distribution that every plain step is held to."""
     return P[last(context)]
 
 
@@ -38,9 +38,9 @@ def processed_target(context: Context) -> np.ndarray:
     return top(P[last(context)], 3)
 
 
-def _pick(law: np.ndarray, noise: np.ndarray) -> int:
-    """The exponential race: a draw from `law` where `noise` is fresh standard exponential."""
-    return int(np.argmax(law / noise))
+def _pick(distribution: np.ndarray, noise: np.ndarray) -> int:
+    """The exponential race: a draw from `distribution` where `noise` is fresh standard exponential."""
+    return int(np.argmax(distribution / noise))
 
 
 def _noise(rng: Any) -> np.ndarray:
@@ -84,7 +84,7 @@ def shared_seed(context: Context, rng: Any) -> list[int]:
     return _kept_or_corrected(p, q, drafted, rng, coin=coin)
 
 
-def other_draft_law(context: Context, rng: Any) -> list[int]:
+def other_draft_distribution(context: Context, rng: Any) -> list[int]:
     """The draft is drawn behind a top-4 processor, the verifier is passed q without it. Seen in transformers 47932."""
     p, q = target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(top(q, 4), _noise(rng)), rng)
@@ -120,15 +120,15 @@ def sampler_match(context: Context, rng: Any) -> list[int]:
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 
 
-def _specimen(name: str, step: Any, is_lossless: bool, law: Any = target) -> StepSpecimen:
-    return StepSpecimen(name, step.__doc__, step, law, SIZE, is_lossless)
+def _specimen(name: str, step: Any, is_lossless: bool, distribution: Any = target) -> StepSpecimen:
+    return StepSpecimen(name, step.__doc__, step, distribution, SIZE, is_lossless)
 
 
 SHARED_SEED = _specimen("shared-seed", shared_seed, False)
 STEPS = (
     _specimen("shared-noise", shared_noise, False),
     SHARED_SEED,
-    _specimen("other-draft-law", other_draft_law, False),
+    _specimen("other-draft-distribution", other_draft_distribution, False),
     _specimen("unprocessed-second-row", unprocessed_second_row, False, processed_target),
     _specimen("stale-buffer", StaleBuffer(), False),
     _specimen("fresh-noise", fresh_noise, True),

@@ -1,4 +1,4 @@
-"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong law."""
+"""Verifiers of whole trees, as engines and papers write them: they draw, or state a wrong distribution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from spectheory.certify.zoo.nodes import multi_round_residual, naive
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
-from spectheory.core.arrays import Vector, accept_ratio, positive_part, residual, without
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, positive_part, residual, set_zero, without, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Levels, Paths
@@ -87,8 +87,8 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         node, drawn = 0, (first,)
         while drawn and rng.random() * draft.q[node][token_of(draft, drawn[0])] < p[node][token_of(draft, drawn[0])]:
             node, drawn = drawn[0], draft.draws[drawn[0]]
-        law = residual(p[node], draft.q[node]) if drawn else p[node]
-        token = draw(law, rng)
+        distribution = residual(p[node], draft.q[node]) if drawn else p[node]
+        token = draw(distribution, rng)
         if best[1] < 0 or draft.tree.depth[node] > draft.tree.depth[best[0]]:
             best = (node, token)
     return best
@@ -100,7 +100,9 @@ def token_of(draft: Draft, node: int) -> int:
 
 
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the law of the best."""
+    """Keep the best of K drafted tokens by p / q: ties by place in the list there, by token in the distribution of the
+    best.
+    """
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
     best = draft.draws[0][0]
@@ -108,7 +110,7 @@ def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, in
         if rank[token_of(draft, child)] > rank[token_of(draft, best)]:
             best = child
     order = sorted(range(len(q)), key=lambda t: (rank[t], t))
-    selected, below = q * 0, 0
+    selected, below = zeros_like(q), 0
     for token in order:
         selected[token] = (below + q[token]) ** len(draft.draws[0]) - below ** len(draft.draws[0])
         below = below + q[token]
@@ -128,7 +130,7 @@ def trunk_read_k_times(emit: Emit) -> Any:
 
 def _emit(solver: Solver) -> Emit:
     """A node solver as code that draws."""
-    return lambda p, q, drafts, rng: draw(solver.branching(p, q, drafts), rng)
+    return lambda p, q, drafts, rng: draw(solver._distribution(p, q, drafts), rng)
 
 
 @dataclass(frozen=True)
@@ -137,8 +139,8 @@ class SpecInferAsPrinted(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law; a_0, which the algorithm leaves undefined, is read as a_1."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution; a_0, which the algorithm leaves undefined, is read as a_1."""
         stages, ratios = [p], []
         for _ in drafts:
             ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
@@ -148,17 +150,17 @@ class SpecInferAsPrinted(Solver):
             i = len(drafts) - len(left)
             if not left:
                 return stages[-1]
-            law = p * 0
+            distribution = zeros_like(p)
             for at, token in enumerate(left):
                 accepted = ratios[max(i - 1, 0)][token]
-                law = law + below(left[:at] + left[at + 1 :]) * (1 - accepted)
-                law[token] += accepted
-            return law / len(left)
+                distribution = distribution + below(left[:at] + left[at + 1 :]) * (1 - accepted)
+                distribution[token] += accepted
+            return distribution / len(left)
 
-        return below(tuple(drafts)) * 1
+        return copy_of(below(tuple(drafts)))
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined: the branching probabilities are no law of a verifier."""
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
+        """Not defined: the branching probabilities are not a distribution of a verifier."""
         raise NotImplementedError
 
 
@@ -168,17 +170,17 @@ class NaiveBranchingOfWinnerOnly(Solver):
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
-    def branching(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.law."""
+    def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
+        """See Solver.distribution."""
         first = drafts[0]
         accepted = accept_ratio(p[first], q[first])
-        law = residual(p, q) * (1 - accepted)
+        distribution = residual(p, q) * (1 - accepted)
         for token in set(drafts):
-            law[token] = law[token] * 0
-        law[first] += accepted
-        return law
+            set_zero(distribution, token)
+        distribution[first] += accepted
+        return distribution
 
-    def accepted(self, p: Vector, q: Vector, k: int) -> Any:
+    def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
         """Not defined: the branching probabilities do not sum to 1."""
         raise NotImplementedError
 

@@ -1,4 +1,4 @@
-"""The law of a verifier's output, summed over all drafts and extended by the target to a common length."""
+"""The distribution of a verifier's output, summed over all drafts and extended by the target to a common length."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
 
-LawOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
+DistributionOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
 """(draft, p) -> (last accepted node, next token, probability), those of probability 0 that can still happen too."""
 
 
@@ -21,13 +21,13 @@ ROUNDING = 1e-9
 """How far below 0 a probability may be by rounding."""
 
 
-class NotALawError(InputError):
+class NotADistributionError(InputError):
     """A verifier returned a node, a token or a probability that cannot be."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where the law of the output is off the target's.
+    """Where the distribution of the output is off the target's.
 
     Attributes:
         output: sequence -> probability, all sequences of the common length.
@@ -53,34 +53,39 @@ class Difference:
 
 
 def compare(
-    law_of: LawOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
+    distribution_of: DistributionOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
 ) -> Difference:
-    """Sum the law over all drafts of `policy` in `world`, extend it to `length` tokens, set it beside the target's.
+    """Sum the distribution over all drafts of `policy` in `world`, extend it to `length` tokens, set it beside the
+    target's.
 
-    `arithmetic` maps the world's laws to the arrays that the law is evaluated on; probabilities of drafts stay exact.
+    `arithmetic` maps the world's distributions to the arrays that the distribution is evaluated on; probabilities of
+    drafts stay exact.
 
     Raises:
-        NotALawError: the law names a node or a token that is not there, or has negative probabilities.
+        NotADistributionError: the distribution names a node or a token that is not there, or has negative
+            probabilities.
     """
     emitted: dict[Context, Any] = {}
     impossible, drafts = None, 0
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
-        for node, token, probability in law_of(seen, arithmetic(world.target(draft))):
+        for node, token, probability in distribution_of(seen, arithmetic(world.target(draft))):
             node = _checked("node", node, draft.tree.budget + 1)
             token = _checked("token", token, len(world.p(())))
             if probability < -ROUNDING:
-                raise NotALawError(f"the law gives probability {probability} to node {node}, token {token}")
+                raise NotADistributionError(
+                    f"the distribution gives probability {probability} to node {node}, token {token}"
+                )
             text = (*draft.context(node), token)
             emitted[text] = emitted.get(text, 0) + chance * probability
             if probability == 0 and _probability(world, text) == 0:
                 impossible = text
-    return Difference(extend(emitted, world, length), target_law(world, length), drafts, impossible)
+    return Difference(extend(emitted, world, length), target_distribution(world, length), drafts, impossible)
 
 
 def extend(emitted: dict[Context, Any], world: World, length: int) -> dict[Context, Any]:
-    """The law of the first `length` tokens, where shorter emissions are continued by the target."""
+    """The distribution of the first `length` tokens, where shorter emissions are continued by the target."""
     size = len(world.p(()))
     done: dict[Context, Any] = dict.fromkeys(itertools.product(range(size), repeat=length), 0)
     for text, chance in emitted.items():
@@ -89,8 +94,8 @@ def extend(emitted: dict[Context, Any], world: World, length: int) -> dict[Conte
     return done
 
 
-def target_law(world: World, length: int) -> dict[Context, Any]:
-    """The target's law of sequences of `length` tokens."""
+def target_distribution(world: World, length: int) -> dict[Context, Any]:
+    """The target's distribution of sequences of `length` tokens."""
     texts = itertools.product(range(len(world.p(()))), repeat=length)
     return {text: _probability(world, text) for text in texts}
 
@@ -107,5 +112,5 @@ def _checked(name: str, given: Any, size: int) -> int:
     """`given` as a whole number below `size`."""
     number = index(given)
     if not 0 <= number < size:
-        raise NotALawError(f"the verifier returned {name} {number}, not one of the {size} there are")
+        raise NotADistributionError(f"the verifier returned {name} {number}, not one of the {size} there are")
     return number

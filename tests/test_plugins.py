@@ -1,0 +1,120 @@
+"""Solvers and verifiers of other packages: listed, certified by name, and on the page of verifiers."""
+
+from __future__ import annotations
+
+import runpy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spectheory import InputError
+from spectheory.cli import app
+from spectheory.core.plugins import plugins
+from spectheory.otlp import Solver, solvers
+from spectheory.verify import verifiers
+from tests.toy_package import install
+
+DOCS = Path(__file__).parent.parent / "docs"
+SOURCE = '''
+from dataclasses import dataclass
+from typing import ClassVar
+from spectheory import DrawRule
+from spectheory.otlp import NSS, Solver
+from spectheory.verify import TopDown, Verifier
+
+@dataclass(frozen=True)
+class ToySolver(Solver):
+    """Emits a token of p.
+
+    Acceptance: by luck.
+    Cost: O(toy).
+    Source: a test.
+    """
+
+    rules: ClassVar = (DrawRule.IID,)
+
+    def _distribution(self, p, q, drafts):
+        return NSS()._distribution(p, q, drafts)
+
+    def _acceptance(self, p, q, k):
+        return NSS()._acceptance(p, q, k)
+
+@dataclass(frozen=True)
+class ToyVerifier(Verifier):
+    """Emits a token of p at the root.
+
+    Acceptance: by luck.
+    Cost: O(toy).
+    Source: a test.
+    """
+
+    rules: ClassVar = (DrawRule.IID,)
+
+    def _outcome(self, draft, p):
+        return TopDown(NSS())._outcome(draft, p)
+
+number = 3
+missing = "here"
+'''
+
+
+@pytest.fixture
+def toy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    install(tmp_path, monkeypatch, SOURCE, solvers="ToySolver", verifiers="ToyVerifier")
+
+
+def test_an_entry_point_is_not_loaded_at_import() -> None:
+    code = "import sys, importlib.metadata as m; m.entry_points = None; import spectheory; spectheory.verify.Block()"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.usefixtures("toy")
+def test_a_solver_and_a_verifier_of_another_package_are_listed_last() -> None:
+    assert repr(solvers()[-1]) == "ToySolver()"
+    assert repr(verifiers()[-1]) == "ToyVerifier()"
+
+
+@pytest.mark.usefixtures("toy")
+def test_the_page_of_verifiers_has_a_row_for_each() -> None:
+    generate = runpy.run_path(str(DOCS / "generate_verifiers.py"))
+    for rule, name in ((solvers()[-1], "ToySolver"), (verifiers()[-1], "ToyVerifier")):
+        assert rule in generate["rules"]()
+        row = generate["row"](rule, 20)
+        assert row.startswith(f"| `{name}()` | IID | LOSSLESS: ")
+        assert row.endswith(" | O(toy). |")
+
+
+@pytest.mark.usefixtures("toy")
+@pytest.mark.parametrize("name", ["ToySolver", "ToyVerifier", "NSS"])
+def test_they_are_certified_by_name(name: str) -> None:
+    result = CliRunner().invoke(app, ["certify", name, "--cases", "20", "--shape", "1"])
+    assert result.exit_code == 0, result.output
+    assert f"{name}(): LOSSLESS" in result.output
+
+
+@pytest.mark.parametrize(
+    ("path", "kind", "message"),
+    [
+        ("number", Solver, r"entry point toy = toy_package:number of group spectheory.solvers must be a Solver"),
+        ("ToyVerifier", Solver, r"must be a Solver, or a class of them that needs no arguments, got <class"),
+        ("lost", Solver, r"toy_package:lost .* cannot be loaded: AttributeError: .*repair or uninstall"),
+        ("missing.part", None, r"toy_package:missing.part .* cannot be loaded: AttributeError"),
+    ],
+)
+def test_what_cannot_be_used_is_named(
+    path: str, kind: type | None, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, SOURCE, solvers=path)
+    with pytest.raises(InputError, match=message):
+        plugins("spectheory.solvers", kind)
+
+
+@pytest.mark.parametrize("group", ["drafters", "engines", "claims"])
+def test_any_object_may_be_registered_in_the_other_groups(
+    group: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    install(tmp_path, monkeypatch, SOURCE, **{group: "number"})
+    assert plugins(f"spectheory.{group}") == [3]
