@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
 from spectheory.goose.arguments import geometric_sum
-from spectheory.goose.two_source import Siblings, sibling_distribution
+from spectheory.goose.two_source import Siblings, sibling_rule
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
@@ -116,7 +116,7 @@ def test_it_beats_either_source_alone_where_the_spine_is_better(low: float, high
 @pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
 @pytest.mark.parametrize("limit", [0, 2, 500])
 def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: Siblings, limit: int) -> None:
-    again, most = sibling_distribution(p_branch, siblings)
+    again, most = sibling_rule(p_branch, siblings)
     arguments = (p_spine, p_branch, again, most, 500, limit)
     plain, fast, heap = optimal.take(*arguments), optimal.compiled()(*arguments), optimal.take_by_heap(*arguments)
     for one, other in zip(plain, fast, strict=True):
@@ -207,7 +207,7 @@ def test_min_score_is_a_rate_off_the_spine(siblings: Siblings, widest: int) -> N
 def test_rates_above_a_third_by_rounding_leave_room_for_three() -> None:
     third = 1 / 3 + 1e-10
     assert int(1 / third) == 2
-    assert sibling_distribution(third, "exclusive") == (1.0, 3)
+    assert sibling_rule(third, "exclusive") == (1.0, 3)
     assert goose.optimal_tree(0, third, 3, siblings="exclusive").block_efficiency == pytest.approx(2)
 
 

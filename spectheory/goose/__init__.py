@@ -6,10 +6,10 @@ having failed; (3) siblings exclude each other, as they do under a greedy target
 `sequential` siblings are (2), `exclusive` ones are (3), and only `longest_path_yield` is (1).
 """
 
+from spectheory.goose.algorithm_1 import spine_tree
 from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
-from spectheory.goose.bound import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
-from spectheory.goose.bypass import chain_is_optimal
-from spectheory.goose.construction import spine_tree
+from spectheory.goose.chain_condition import chain_is_optimal
+from spectheory.goose.equation_1 import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
 from spectheory.goose.isotropic import isotropic_yield, longest_path_yield
 from spectheory.goose.optimal import optimal_tree
 from spectheory.goose.two_source import SpineTree

@@ -26,7 +26,7 @@ import numpy as np
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.arguments import check_count, check_rate
-from spectheory.goose.two_source import Siblings, SpineTree, sibling_distribution
+from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 COMPILE_ABOVE = 128
 """Nodes; up to here, which covers the paper's 60, the plain body takes at most 0.5 ms and importing Numba hundreds."""
@@ -81,7 +81,7 @@ def optimal_tree(
         check_count("branch_depth", branch_depth)
     if budget > SMALL:
         require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
-    again, most = sibling_distribution(float(p_branch), siblings)
+    again, most = sibling_rule(float(p_branch), siblings)
     limit = int(budget if branch_depth is None else min(branch_depth, budget))
     body = take if budget <= COMPILE_ABOVE else compiled()
     parent, below, total = body(float(p_spine), float(p_branch), again, most, int(budget), limit)

@@ -18,7 +18,7 @@ ROUNDING = 1e-9
 """How far above 1 the rates of exclusive siblings may sum through rounding."""
 
 
-def sibling_distribution(p_branch: float, siblings: Siblings) -> tuple[float, int]:
+def sibling_rule(p_branch: float, siblings: Siblings) -> tuple[float, int]:
     """(ratio of a branch's rate to that of the sibling before, most branches at a node).
 
     Raises:
@@ -83,7 +83,7 @@ def two_source_reach(
     """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Raises as `valued` does."""
     check_rate("p_spine", p_spine)
     check_rate("p_branch", p_branch)
-    again, most = sibling_distribution(float(p_branch), siblings)
+    again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
         raise InputError(f"is_spine must mark the root and have one entry for each of {len(tree.parent)} nodes")
     spine = np.flatnonzero(is_spine)

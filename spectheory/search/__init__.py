@@ -18,7 +18,7 @@ from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.search import best_first
 from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.salf import Salf

@@ -20,7 +20,7 @@ import numpy as np
 
 from spectheory.core.tree import Tree
 from spectheory.search.draft_models import DraftedPath, DraftModel, ask
-from spectheory.search.drafted import UNKNOWN_TOKEN, Drafted
+from spectheory.search.drafted_tree import UNKNOWN_TOKEN, Drafted
 
 
 class Node(NamedTuple):

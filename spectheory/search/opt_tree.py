@@ -8,7 +8,7 @@ from itertools import accumulate
 
 from spectheory.core.checks import check_budget, check_not_negative
 from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.frontier import ROOT, Frontier, Node
 
 

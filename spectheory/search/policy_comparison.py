@@ -14,9 +14,9 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.hardware.latency import Latency
 from spectheory.search.draft_models import DraftedPath, DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static import listed
+from spectheory.search.static_trees import listed
 
 SLACK = 1e-9
 """Tokens by which rounding may raise what a tree is worth."""

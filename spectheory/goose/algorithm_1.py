@@ -9,7 +9,7 @@ import numpy as np
 from spectheory.core.tree import Tree
 from spectheory.goose.allocation import harmonic_widths
 from spectheory.goose.arguments import check_count, check_rate
-from spectheory.goose.two_source import Siblings, SpineTree, sibling_distribution
+from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 
 def spine_tree(
@@ -75,7 +75,7 @@ def spine_tree(
     check_count("branch_depth", branch_depth)
     if bypass_length is not None:
         check_count("bypass_length", bypass_length)
-    again, most = sibling_distribution(float(p_branch), siblings)
+    again, most = sibling_rule(float(p_branch), siblings)
     bypassed = bypass_length is not None and match_length >= max(1, bypass_length)
     spine = min(match_length, max_spine, budget if bypassed else int(spine_ratio * budget))
     parent = list(range(-1, spine))

@@ -16,7 +16,7 @@ from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.policy_comparison import Policy
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static import MeanDraft, StaticTree
+from spectheory.search.static_trees import MeanDraft, StaticTree
 
 PATHS_BYTES = 45
 """For each budget squared, what growing the policies takes, mostly the paths of the chain: measured up to 4000."""
