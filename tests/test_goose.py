@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
-from spectheory.goose.arguments import geometric_sum
+from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)

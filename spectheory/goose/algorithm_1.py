@@ -6,9 +6,9 @@ from collections import deque
 
 import numpy as np
 
+from spectheory.core.checks import check_count, check_probability
 from spectheory.core.tree import Tree
 from spectheory.goose.allocation import harmonic_widths
-from spectheory.goose.arguments import check_count, check_rate
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 
@@ -63,11 +63,11 @@ def spine_tree(
 
     Source: Goose, Algorithm 1, Sections 4.1 and 4.3, and its table of hyperparameters.
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
-    check_rate("spine_ratio", spine_ratio)
-    check_rate("root_ratio", root_ratio)
-    check_rate("min_score", min_score)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
+    check_probability("spine_ratio", spine_ratio)
+    check_probability("root_ratio", root_ratio)
+    check_probability("min_score", min_score)
     check_count("max_spine", max_spine)
     check_count("budget", budget)
     check_count("match_length", match_length)

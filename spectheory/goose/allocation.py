@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.goose.arguments import check_count, check_rate, geometric_sum
+from spectheory.core.checks import check_count, check_probability
+from spectheory.goose.geometric import geometric_sum
 
 
 @dataclass(frozen=True, eq=False)
@@ -77,8 +78,8 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     >>> found.widths, found.harmonic
     ((4, 3, 2, 1), (5, 2, 2, 1))
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("spine_length", spine_length)
     check_count("branch_budget", branch_budget)
     slope = _slope(float(p_spine), float(p_branch))

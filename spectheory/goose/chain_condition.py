@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectheory.goose.arguments import check_count, check_rate
+from spectheory.core.checks import check_count, check_probability
 
 
 def chain_is_optimal(p_spine: Any, p_branch: Any, length: int) -> bool:
@@ -27,7 +27,7 @@ def chain_is_optimal(p_spine: Any, p_branch: Any, length: int) -> bool:
     >>> [chain_is_optimal(0.7, 0.3, length) for length in (6, 7)]
     [True, False]
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("length", length, 1)
     return p_spine**length >= (1 - p_spine) * p_branch

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from spectheory.core.checks import check_count, check_probability
+from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.goose.arguments import check_count, check_rate, check_widths, geometric_sum
+from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import SpineTree
 
 
@@ -77,8 +81,21 @@ def tree_of_bound(
 
 
 def _check(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int], branch_depth: int) -> None:
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("spine_length", spine_length)
-    check_widths(widths, spine_length)
+    _check_widths(widths, spine_length)
     check_count("branch_depth", branch_depth, least=1)
+
+
+def _check_widths(widths: Sequence[int], spine_length: int) -> None:
+    """Refuse widths that do not give the number of branches beside each spine token."""
+    if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
+        raise InputError(f"widths must be a row of whole numbers, got {widths!r:.80}")
+    if len(widths) != spine_length:
+        raise InputError(
+            f"widths must give the branches beside each of the spine_length={spine_length} spine tokens, 0 for none, "
+            f"got {len(widths)} of them"
+        )
+    for k, width in enumerate(widths):
+        check_count(f"widths[{k}]", width)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from spectheory.core.arrays import zeros_like
+from spectheory.core.checks import check_count, check_probability
 from spectheory.core.errors import InputError
-from spectheory.goose.arguments import check_count, check_rate, geometric_sum
+from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import ROUNDING, Siblings
 
 
@@ -40,7 +42,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
         raise InputError(f'siblings must be "sequential" or "exclusive", got {siblings!r:.80}')
     if k * p > 1 + ROUNDING:
         raise InputError(f"k * p must be at most 1 for exclusive siblings, got {k} * {float(p):g}: use a smaller k")
-    return geometric_sum(min(k * p, p * 0 + 1), int(depth) + 1)
+    return geometric_sum(min(k * p, zeros_like(p) + 1), int(depth) + 1)
 
 
 def longest_path_yield(p: Any, k: int, depth: int) -> Any:
@@ -51,7 +53,7 @@ def longest_path_yield(p: Any, k: int, depth: int) -> Any:
     emits one token a position. Arguments and errors are those of `isotropic_yield`.
     """
     _check(p, k, depth)
-    chance = total = p * 0 + 1
+    chance = total = zeros_like(p) + 1
     for _ in range(depth):
         chance = p * chance * geometric_sum(1 - p * chance, int(k))
         total += chance
@@ -59,6 +61,6 @@ def longest_path_yield(p: Any, k: int, depth: int) -> Any:
 
 
 def _check(p: Any, k: int, depth: int) -> None:
-    check_rate("p", p)
+    check_probability("p", p)
     check_count("k", k, least=1)
     check_count("depth", depth)

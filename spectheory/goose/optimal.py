@@ -23,9 +23,9 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from spectheory.core.checks import check_count, check_probability
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
-from spectheory.goose.arguments import check_count, check_rate
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 COMPILE_ABOVE = 128
@@ -74,8 +74,8 @@ def optimal_tree(
     >>> best.tree, best.is_spine.nonzero()[0].tolist(), round(best.block_efficiency, 4)
     (Tree([-1, 0, 1, 0, 2, 0, 1]), [0, 1, 2, 4], 2.295)
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("budget", budget)
     if branch_depth is not None:
         check_count("branch_depth", branch_depth)

@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_probability
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE, Tree
-from spectheory.goose.arguments import check_rate
 
 Siblings = Literal["sequential", "exclusive"]
 
@@ -81,8 +81,8 @@ def two_source_reach(
     tree: Tree, is_spine: np.ndarray, p_spine: float, p_branch: float, siblings: Siblings
 ) -> np.ndarray:
     """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Raises as `valued` does."""
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
         raise InputError(f"is_spine must mark the root and have one entry for each of {len(tree.parent)} nodes")
