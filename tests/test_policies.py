@@ -298,5 +298,5 @@ def test_a_draft_that_answers_nonsense_is_refused(tokens: list[list[int]], proba
         def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
             return np.array(tokens), np.array(probabilities)
 
-    with pytest.raises(ValueError, match=r"draft\.expand must give"):
+    with pytest.raises(ValueError, match=r"draft\.expand must return"):
         SpecExec(3).grow(Nonsense())

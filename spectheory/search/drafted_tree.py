@@ -1,4 +1,4 @@
-"""What a dynamic policy hands back: the tree with its tokens, what it is worth, and what drafting it took."""
+"""`Drafted`, the result of a drafting policy: the tree, its tokens and probabilities, and the draft calls it took."""
 
 from __future__ import annotations
 
@@ -9,20 +9,22 @@ import numpy as np
 from spectheory.core.tree import Tree
 
 UNKNOWN_TOKEN = -1
-"""At the root, whose token is committed and none of the policy's business."""
+"""The entry of the root in `Drafted.tokens`: the root is the last committed token, which a policy does not see."""
 
 
 @dataclass(frozen=True, eq=False)
 class Drafted:
-    """A drafted tree of n nodes, in order of (probability, depth, rank, parent): every prefix is a tree.
+    """A tree of n drafted nodes. The most probable nodes come first, and every prefix is a tree.
+
+    Nodes of equal probability are ordered by smaller depth, then by lower rank, then by the order of their parents.
 
     Attributes:
-        tree: siblings in order of probability, so that their rank is that among the draft's children.
-        tokens: (n + 1,) int64; the root's is `UNKNOWN_TOKEN`.
+        tree: the tree. Siblings are in the order of the draft's probabilities.
+        tokens: (n + 1,) int64; `UNKNOWN_TOKEN` for the root.
         probability: (n + 1,) float64, the product of the draft's probabilities on the path; 1 for the root.
-        budget: most drafted nodes that the policy was allowed; n is less where it stopped sooner.
-        draft_calls: forwards of the draft.
-        draft_tokens: paths that these forwards expanded, the root's among them.
+        budget: the most drafted nodes that the policy was allowed; n is smaller if the policy stopped earlier.
+        draft_calls: number of draft forwards.
+        draft_tokens: number of nodes that these forwards expanded, the root included.
     """
 
     tree: Tree
@@ -34,8 +36,10 @@ class Drafted:
 
     @property
     def expected(self) -> float:
-        """1 + the sum of the probabilities: the block efficiency where the target accepts at the draft's rates.
+        """1 + the sum of the drafted nodes' probabilities.
 
-        Source: OPT-Tree, Eq. (3), which leaves out the 1, the target's own token.
+        This is the block efficiency if the target accepts each token with the probability that the draft gives it.
+
+        Source: OPT-Tree, Eq. (3), without its missing 1 for the token that the target adds.
         """
         return float(self.probability.sum())
