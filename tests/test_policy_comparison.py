@@ -257,11 +257,17 @@ def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((DRAFT, {}), r"policies must be named, {\"OPT-Tree\": OptTree\(16\)} for one, got {}"),
-        ((DRAFT, [st.OptTree(3)]), r"policies must be named, .* got \[OptTree\(budget=3"),
-        (([], {"a": st.OptTree(3)}), "drafts must be a drafter or a sequence of at least one, got none"),
-        ((RATES, {"a": st.OptTree(3)}), "drafts must answer expand"),
-        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must answer expand.*got 3"),
+        ((DRAFT, {}), r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}"),
+        ((DRAFT, [st.OptTree(3)]), r"policies must be a dictionary .* got \[OptTree\(budget=3"),
+        (
+            ([], {"a": st.OptTree(3)}),
+            "drafts must be a draft model, or a sequence of at least one draft model, got an empty",
+        ),
+        (
+            (RATES, {"a": st.OptTree(3)}),
+            r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)",
+        ),
+        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must be draft models, .*got 3"),
     ],
 )
 def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], message: str) -> None:
@@ -270,7 +276,7 @@ def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], m
 
 
 def test_bad_limits_are_named_with_their_repair() -> None:
-    with pytest.raises(ValueError, match="context=64 is for a latency: give one, or no context"):
+    with pytest.raises(ValueError, match="context=64 needs a latency: give a latency, or leave out"):
         st.compare_policies(DRAFT, {"a": st.OptTree(3)}, context=64)
     with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
         st.standard_policies(DRAFT, 0)
@@ -346,7 +352,7 @@ def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--context", "64"], "error: context=64 is for a latency"),
+        (["--context", "64"], "error: context=64 needs a latency"),
         (["--budget", "0"], "error: --budget must be at least 1 drafted node, got 0"),
         (["--latency", "absent.json"], "error: there is no file absent.json"),
     ],

@@ -25,7 +25,7 @@ class Eagle2:
     attached to another node. The published code also counts differently: its `total_token` is budget + 1, and its
     `depth` is depth - 1.
 
-    What is done here: of equal nodes the shallower is kept, then the lower rank. Tokens of probability 0 are not
+    What is done here: Ties go to the smaller depth, then to the lower rank. Tokens of probability 0 are not
     drafted, so a beam may be narrower than top_k; an empty layer ends the search. At most top_k + (depth - 1) top_k^2
     nodes are drafted. A layer keeps only its best max(top_k, budget) children, because the others could never be used.
 
