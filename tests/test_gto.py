@@ -115,7 +115,7 @@ def test_named_limits() -> None:
         ([1, 0.5], 1, r"target_probability must have one entry for each of the 3 nodes, got shape \(2,\)"),
         ([1, 0.5, -0.1], 1, r"target_probability\[2\] must be a probability, got -0\.1"),
         ([1, float("nan"), 0.1], 1, r"target_probability\[1\] must be a probability, got nan"),
-        ([1, 0.6, 0.6], 1, r"children of node 0 must sum to at most 1, got 1\.2: siblings must bear different"),
+        ([1, 0.6, 0.6], 1, r"children of node 0 must sum to at most 1, got 1\.2: siblings must hold different"),
         ([1, 0.5, 0.5], 0, "eta must be finite and above 0, got 0"),
         ([1, 0.5, 0.5], "1", "eta must be finite and above 0, got '1'"),
         ([1, 0.5, 0.5], float("inf"), "eta must be finite and above 0, got inf"),
