@@ -232,8 +232,8 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.optimal_tree(0.5, 0.1, 10**9), "budget must be between 0 and 49,999,999, got 1,000,000,000"),
         (lambda: goose.optimal_tree(0.5, 0.1, 3, branch_depth=-1), "branch_depth must be between"),
         (lambda: goose.optimal_tree(0.5, 0.1, 3, siblings="iid"), "siblings must be \"sequential\" or .*'iid'"),  # type: ignore[arg-type]
-        (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must give .* spine_length=2 .*, got 1 of them"),
-        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a row of whole numbers, got None"),  # type: ignore[arg-type]
+        (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must have one .* spine_length=2 .*, got 1 entries"),
+        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a sequence of whole numbers, got None"),  # type: ignore[arg-type]
         (lambda: goose.spine_bound(0.5, 0.1, 1, [-1], 1), r"widths\[0\] must be between"),
         (lambda: goose.spine_bound(0.5, 0.1, 1, [1], 0), "branch_depth must be between 1"),
         (lambda: goose.allocate("a", 0.1, 1, 1), "p_spine must be a probability"),
@@ -243,12 +243,15 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.isotropic_yield(0.4, 1, 2, siblings="iid"), "siblings must be"),  # type: ignore[arg-type]
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, top_k=-1), "top_k must be between"),
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, root_ratio=2), "root_ratio must be a probability"),
-        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1), "is_spine must mark the root and have"),
+        (
+            lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1),
+            "is_spine must have one entry",
+        ),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1), "is_spine must mark a chain"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 1]), wrong, 0.5, 0.1), "is_spine must mark a chain"),
         (
             lambda: goose.SpineTree.valued(Tree([-1, 0, 0, 0]), [*marks, False], 0.5, 0.6, siblings="exclusive"),
-            r"node 0 has more than 1 exclusive branches of p_branch=0\.6",
+            r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
         ),
     ]:
         with pytest.raises(ValueError, match=message):

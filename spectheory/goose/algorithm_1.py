@@ -1,4 +1,4 @@
-"""Goose's own spine tree, Algorithm 1."""
+"""The tree that Algorithm 1 of Goose builds."""
 
 from __future__ import annotations
 
@@ -27,39 +27,45 @@ def spine_tree(
     bypass_length: int | None = 8,
     siblings: Siblings = "sequential",
 ) -> SpineTree:
-    """The tree that Algorithm 1 builds. Its block efficiency is that of `SpineTree`, to set beside `optimal_tree`.
+    """The tree that Algorithm 1 builds, and its block efficiency by the rates of `SpineTree`. See also `optimal_tree`.
 
-    1. A spine of at most spine_ratio * budget tokens of the match.
-    2. Branches at the root: root_ratio of the rest.
-    3. Branches at the spine nodes: the other share, by the harmonic rule.
-    4. What is left extends the branches breadth first, one token each, down to branch_depth.
+    1. The spine: at most spine_ratio * budget tokens of the match.
+    2. Branches at the root: the share root_ratio of the remaining budget.
+    3. Branches at the spine nodes: the rest, divided by the harmonic rule.
+    4. Whatever budget is left extends the branches, breadth first, one token each, down to branch_depth.
 
     Args:
-        p_spine: rate of a token of the match.
-        p_branch: rate of a branch, as for `SpineTree`.
-        budget: most drafted nodes; the source uses 60.
-        match_length: tokens that the context match offers, 0 for no match.
-        spine_ratio: the source adapts it between 0.15 and 0.5 to a moving average of the spine's acceptance.
-        root_ratio: the source's spine-branch ratio.
-        max_spine: longest spine.
-        top_k: most branches at a node.
-        min_score: branches whose rate off the spine is lower are left out: p_branch (1 - p_branch)^j for branch j where
-            siblings are sequential, p_branch where they are exclusive.
-        branch_depth: longest path of branches.
-        bypass_length: a match of so many tokens is drafted as a chain, None for never.
-        siblings: `sequential` or `exclusive`, (2) and (3) of `spectheory.goose`.
+        p_spine: the rate of a token of the match.
+        p_branch: the rate of a branch, as for `SpineTree`.
+        budget: the most drafted nodes; the source uses 60.
+        match_length: the number of tokens of the match, 0 for no match.
+        spine_ratio: the most spine tokens as a share of the budget. The source adapts it between 0.15 and 0.5 to a
+            moving average of the spine's acceptance.
+        root_ratio: the spine-branch ratio of the source, see step 2.
+        max_spine: the most tokens of the spine.
+        top_k: the most branches at a node.
+        min_score: branches with a lower score are left out. The score of branch j is its rate off the spine:
+            p_branch (1 - p_branch)^j for sequential siblings, p_branch for exclusive siblings.
+        branch_depth: the most tokens on a path of branches.
+        bypass_length: a match of at least this length is drafted as a chain without branches; None for never.
+        siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
 
     Raises:
         InputError: an argument is out of range.
 
-    What the source leaves open, and what is done here. Steps 2 and 3 together may use the whole budget, and then step 4
-    has nothing: only top_k and min_score leave it something, and what it cannot place is not drafted. The score of a
-    branch is taken to be its rate off the spine. The last spine node gets branches too, though no spine token stands
-    beside them; Eq. 1 has none there. "Bypass from 8 tokens" beside "spines up to 20" means that no tree has a spine
-    of 8 to 20. Without a match there is no spine token to try, and p_spine is taken as 0.
+    Where the source is wrong or ambiguous, and what is done here:
 
-    A bypass drops every branch: with p_spine = 0.5, p_branch = 0.3 and a budget of 60 a match of 8 tokens yields 2.00,
-    a match of 7 yields 3.11, and `optimal_tree` of the branches alone 2.99. Proposition 4(ii) fails there.
+    - Steps 2 and 3 together may use the whole budget. Then step 4 has something to spend only if top_k or min_score
+      leaves branches out. Budget that step 4 cannot spend is not used.
+    - The score of a branch is not defined. Here it is the rate of the branch off the spine.
+    - The last spine node gets branches too, although no spine token is beside them. Eq. 1 has no branches there.
+    - The source has "bypass from 8 tokens" and "spines up to 20". Together they mean that a spine of more than 7 tokens
+      has no branches.
+    - Without a match there is no spine token to try, so p_spine counts as 0.
+
+    A bypass drops every branch. For p_spine = 0.5, p_branch = 0.3 and a budget of 60, the block efficiency is 2.00 for
+    a match of 8 tokens, 3.11 for a match of 7 tokens, and 2.99 for `optimal_tree` with branches alone. Proposition
+    4(ii) fails there.
 
     Source: Goose, Algorithm 1, Sections 4.1 and 4.3, and its table of hyperparameters.
     """
@@ -89,7 +95,7 @@ def spine_tree(
 
 
 def _branch(parent: list[int], widths: list[int], branch_depth: int, budget: int) -> None:
-    """Hang so many branches from each spine node, and extend them breadth first while the budget lasts."""
+    """Add `widths[node]` branches to each spine node, then extend the branches breadth first while budget is left."""
     leaves: deque[tuple[int, int]] = deque()
     for node, width in enumerate(widths):
         leaves.extend((child, 1) for child in range(len(parent), len(parent) + width))

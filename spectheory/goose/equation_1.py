@@ -1,4 +1,4 @@
-"""Goose's Eq. 1: what a spine with chains as branches yields, and what it costs."""
+"""Eq. 1 of Goose: the block efficiency of a spine whose branches are chains, its budget, and its tree."""
 
 from __future__ import annotations
 
@@ -15,31 +15,30 @@ from spectheory.goose.two_source import SpineTree
 
 
 def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int], branch_depth: int) -> Any:
-    """The right-hand side of Eq. 1, tokens per target call with the bonus token.
+    """The right-hand side of Eq. 1, in tokens per target call, the bonus token included.
 
         1 + sum_{k<=L} p_s^k + sum_{k<=L} p_s^(k-1) (1 - p_s) Q(b_k) (1 + E_ext),
         Q(b) = 1 - (1 - p_t)^b,   1 + E_ext = 1 + p_t + ... + p_t^(D-1).
 
     Args:
-        p_spine: p_s, float or Fraction, and so is the result.
-        p_branch: p_t.
-        spine_length: L.
-        widths: (L,) b_k, branches beside spine token k; `widths[0]` hang from the root.
-        branch_depth: D, tokens of each branch, its first one included: a chain.
+        p_spine: p_s, the rate of a spine token, float or Fraction. If both rates are Fractions, so is the result.
+        p_branch: p_t, the rate of a branch token.
+        spine_length: L, the tokens of the spine.
+        widths: (L,) b_k, the number of branches beside spine token k; `widths[0]` branches are children of the root.
+        branch_depth: D, the tokens of each branch, which is a chain; its first token is the first of the D.
 
     Raises:
         InputError: an argument is out of range.
 
-    What the source says, and what holds. Acceptance is a walk that commits to the first accepted child, (2) of
-    `spectheory.goose`. Under it Eq. 1 is no bound but the exact yield of `tree_of_bound`. With independent indicators
-    and the longest accepted path scored, (1), that tree yields more (a second branch may go on where the first one
-    ends), so that Proposition 1's "tight for independent chains" fails; under (3) Q is to be replaced by b p_t, which
-    is never less. The source states 0..D-1 for E_ext beside a sum that, in its other index convention, goes to D: here
-    the first token of a branch is the first of D.
+    Where the source is wrong or ambiguous: it calls Eq. 1 a bound. For sequential siblings, (2) of `spectheory.goose`,
+    Eq. 1 is the exact block efficiency of `tree_of_bound`. For independent nodes, (1), the block efficiency of this
+    tree is higher, because a second branch may be accepted further than the first one, so the "tight for independent
+    chains" of Proposition 1 fails. For exclusive siblings, (3), Q(b) must be replaced by b p_t, which is never less.
+    The source gives E_ext with two index conventions, up to D - 1 and up to D. Here it is up to D - 1.
 
-    The source charges L + sum b_k nodes to the budget, `budget_as_printed`, and takes the chains' other tokens for
-    free. The tree has L + D sum b_k, `budget_of_bound`: for D > 1 no tree within the printed budget need reach the
-    printed yield (L = 1, b = 1, D = 2: two nodes are charged, three are there).
+    The source counts L + sum b_k nodes in the budget (`budget_as_printed`): only the first token of each branch. The
+    tree has L + D sum b_k drafted nodes (`budget_of_bound`). So for D > 1 there may be no tree of the printed budget
+    that reaches the value of Eq. 1. For L = 1, b = 1, D = 2 the printed budget is 2, and the tree has 3 drafted nodes.
 
     Source: Goose, Proposition 1, Eq. (1).
 
@@ -57,20 +56,20 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
 
 
 def budget_of_bound(spine_length: int, widths: Sequence[int], branch_depth: int) -> int:
-    """L + D sum b_k: drafted nodes behind `spine_bound`, each charged."""
+    """L + D sum b_k, the number of drafted nodes of `tree_of_bound`."""
     _check(0.5, 0.5, spine_length, widths, branch_depth)
     return spine_length + branch_depth * sum(map(int, widths))
 
 
 def budget_as_printed(spine_length: int, widths: Sequence[int]) -> int:
-    """L + sum b_k: the budget that Proposition 1 states, short of the tree's for D > 1. See `spine_bound`."""
+    """L + sum b_k, the budget that Proposition 1 states. For D > 1 the tree has more drafted nodes."""
     return budget_of_bound(spine_length, widths, 1)
 
 
 def tree_of_bound(
     p_spine: float, p_branch: float, spine_length: int, widths: Sequence[int], branch_depth: int
 ) -> SpineTree:
-    """The tree that Eq. 1 speaks of, all its nodes in it; its block efficiency is `spine_bound`, found node by node."""
+    """The tree of Eq. 1 with all its nodes. Its block efficiency is `spine_bound`, here computed node by node."""
     _check(p_spine, p_branch, spine_length, widths, branch_depth)
     parent = list(range(-1, spine_length))
     for node, width in enumerate(widths):
@@ -91,11 +90,11 @@ def _check(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int]
 def _check_widths(widths: Sequence[int], spine_length: int) -> None:
     """Refuse widths that do not give the number of branches beside each spine token."""
     if not isinstance(widths, Sequence | np.ndarray) or isinstance(widths, str):
-        raise InputError(f"widths must be a row of whole numbers, got {widths!r:.80}")
+        raise InputError(f"widths must be a sequence of whole numbers, got {widths!r:.80}")
     if len(widths) != spine_length:
         raise InputError(
-            f"widths must give the branches beside each of the spine_length={spine_length} spine tokens, 0 for none, "
-            f"got {len(widths)} of them"
+            f"widths must have one entry for each of the spine_length={spine_length} spine tokens, 0 for no branch, "
+            f"got {len(widths)} entries"
         )
     for k, width in enumerate(widths):
         check_count(f"widths[{k}]", width)
