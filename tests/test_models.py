@@ -191,8 +191,8 @@ def test_configs_from_files(tmp_path: Path) -> None:
     (tmp_path / "torn.json").write_text("{")
     (tmp_path / "list.json").write_text("[]")
     for file, message in {
-        "torn": "is no config.json",
-        "list": "must hold an object",
+        "torn": "cannot be read as a config.json",
+        "list": "is not a config.json: it must contain an object",
         "none": "there is no file",
     }.items():
         with pytest.raises(ValueError, match=message):
@@ -258,10 +258,13 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
         ({"model_type": "qwen3", "head_dim": None}, r"lacks the field 'head_dim' \(qwen3\)"),
         ({"model_type": "deepseek_v3"}, "lacks the field 'kv_lora_rank'"),
         ({"model_type": "mixtral", "num_local_experts": 8}, "'num_experts_per_tok' or 'experts_per_token'"),
-        ({"model_type": "mixtral", "num_local_experts": 1, "num_experts_per_tok": 2}, "more than the 1 experts"),
+        (
+            {"model_type": "mixtral", "num_local_experts": 1, "num_experts_per_tok": 2},
+            "num_experts_per_tok must be at most the 1 experts, got 2",
+        ),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be a whole number from 1 to 1,000,000,000, got 0"),
         ({"num_hidden_layers": "12"}, "num_hidden_layers must be a whole number"),
-        ({"num_key_value_heads": 3}, "num_attention_heads 4 is no multiple of num_key_value_heads 3"),
+        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads 3, got 4"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),
         ({"layer_types": ["full_attention"]}, "layer_types must have 5 entries, got 1"),
         ({"torch_dtype": "float12"}, "unknown dtype 'float12': did you mean float"),
