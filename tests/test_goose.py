@@ -1,4 +1,4 @@
-"""Two-source trees against brute force over all of them, other searches, and draws of the stated acceptance models."""
+"""Tests of two-source trees against brute force, other searches, and draws of the stated acceptance models."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0
 both: Any = st.sampled_from(["sequential", "exclusive"])
 
 Forest = tuple["Forest", ...]
-"""Branches below a node."""
+"""The subtrees of the branches of a node, in order of rank."""
 
 
 @cache
@@ -35,7 +35,7 @@ def forests(nodes: int) -> list[Forest]:
 
 @cache
 def spines(nodes: int) -> list[tuple[Any, Forest]]:
-    """(what hangs below the spine token, or None where there is none; branches) for a spine node."""
+    """All trees of `nodes` nodes below a spine node: (the tree below its spine token or None, its branches)."""
     bare: list[tuple[Any, Forest]] = [(None, branches) for branches in forests(nodes)]
     return bare + [(s, b) for size in range(nodes) for s in spines(size) for b in forests(nodes - 1 - size)]
 
@@ -62,7 +62,7 @@ def spine_worth(node: tuple[Any, Forest], s: float, p: float, siblings: str, dep
 def test_optimal_tree_is_the_best_of_all_trees_of_two_sources(
     p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
 ) -> None:
-    """Those with and without spine tokens, for p_spine above and below p_branch."""
+    """Among all trees with and without spine tokens, for p_spine above and below p_branch."""
     found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
     worths = (spine_worth(t, p_spine, p_branch, siblings, depth) for n in range(budget + 1) for t in spines(n))
     assert found.block_efficiency == pytest.approx(1 + max(worths), **close)
@@ -72,7 +72,7 @@ def test_optimal_tree_is_the_best_of_all_trees_of_two_sources(
 @fixed
 @given(p_spine=rates, p_branch=rates, budget=st.integers(0, 150), siblings=both, depth=st.integers(0, 4))
 @example(p_spine=0.1, p_branch=0.9, budget=150, siblings="sequential", depth=3)
-def test_optimal_tree_is_worth_what_it_says(
+def test_the_block_efficiency_of_the_optimal_tree_is_the_sum_over_its_nodes(
     p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
 ) -> None:
     found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
@@ -126,7 +126,7 @@ def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: S
 
 
 def walk(best: goose.SpineTree, s: float, p: float, siblings: str, rng: np.random.Generator) -> int:
-    """Accepted tokens of one draw: the spine token is right with s; else branches one by one, or one of them."""
+    """Accepted tokens of one draw: the spine token is accepted with rate s, else branches as `siblings` says."""
     node, accepted = 0, 0
     while True:
         children = best.tree.children(node).tolist()

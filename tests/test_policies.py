@@ -1,4 +1,4 @@
-"""Every policy against all trees of small drafts, and against its published algorithm."""
+"""Tests of every policy against all trees of small drafts, and against its published algorithm."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) 
 
 
 class Trusted(MarkovDraft):
-    """Whose answers are taken as they are, of as many columns as there are tokens."""
+    """A trusted draft: it returns all tokens, and the policies use its answers unchecked."""
 
     trusted = True
 
@@ -159,7 +159,7 @@ def test_of_a_trusted_draft_no_more_is_taken_than_was_asked_for(draft: MarkovDra
 
 
 def test_a_layer_that_cannot_pay_is_not_drafted() -> None:
-    """Four of 0.25 are kept; below each lie 0.0625, so that no place would change hands."""
+    """Four nodes of 0.25 are kept; their children have 0.0625, so none of them would enter the tree."""
     even = MarkovDraft(np.full((4, 4), 0.25))
     assert OptTree(4).grow(even).draft_calls == 2
     found = OptTreeAtCost(4, 0.1).grow(even)
@@ -302,7 +302,7 @@ def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], m
         ([[0], [1]], [[0.6], [0.4]]),
     ],
 )
-def test_a_draft_that_answers_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
+def test_a_draft_that_returns_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
     class Nonsense(DraftModel):
         def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
             return np.array(tokens), np.array(probabilities)

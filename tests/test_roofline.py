@@ -1,3 +1,5 @@
+"""Tests of GPUs, the roofline and its latency against the published fit, and of what is refused."""
+
 from __future__ import annotations
 
 import dataclasses
