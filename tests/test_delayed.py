@@ -26,7 +26,7 @@ WORLD = st.World.markov(P, Q)
 
 
 def eq_3(solver: Solver, world: st.World, paths: int, length: int, trunk: int) -> Fraction:
-    """Eq. 3 as printed: over all trunks and K-tuples of paths, the mean of the sum of the products over distinct nodes."""
+    """Eq. 3 as printed: the mean, over all trunks and K-tuples of paths, of the sum of the products over the nodes."""
     total, tokens = Fraction(0), range(len(world.p(())))
 
     def chance(context: tuple[int, ...], path: tuple[int, ...]) -> Any:

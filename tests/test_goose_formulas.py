@@ -1,4 +1,4 @@
-"""Tests of Goose's formulas against brute force in Fractions: the bound, the allocation of branches, isotropic yields."""
+"""Tests of the formulas of Goose against brute force in Fractions: the bound, the allocation, isotropic yields."""
 
 from __future__ import annotations
 
