@@ -266,12 +266,12 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
         ),
         ({"num_hidden_layers": 0}, "num_hidden_layers must be a whole number from 1 to 1,000,000,000, got 0"),
         ({"num_hidden_layers": "12"}, "num_hidden_layers must be a whole number"),
-        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads 3, got 4"),
+        ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads=3, got 4"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),
         ({"layer_types": ["full_attention"]}, "layer_types must have 5 entries, got 1"),
         ({"torch_dtype": "float12"}, "unknown dtype 'float12': did you mean float"),
         ({"quantization_config": {"quant_method": "hqq"}}, "quant_method must be one of fp8, mxfp4, awq, gptq"),
-        ({"quantization_config": {"quant_method": "awq"}}, "awq needs bits of 2, 3, 4 or 8 and group_size, got None"),
+        ({"quantization_config": {"quant_method": "awq"}}, "awq must have bits of 2, 3, 4 or 8 and .* got bits=None"),
     ],
 )
 def test_configs_that_cannot_be_are_refused(change: dict[str, Any], message: str) -> None:

@@ -56,13 +56,16 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
 
 
 def budget_of_bound(spine_length: int, widths: Sequence[int], branch_depth: int) -> int:
-    """L + D sum b_k, the number of drafted nodes of `tree_of_bound`."""
+    """The number of drafted nodes of `tree_of_bound`: L + D sum b_k, in the symbols of `spine_bound`."""
     _check(0.5, 0.5, spine_length, widths, branch_depth)
     return spine_length + branch_depth * sum(map(int, widths))
 
 
 def budget_as_printed(spine_length: int, widths: Sequence[int]) -> int:
-    """L + sum b_k, the budget that Proposition 1 states. For D > 1 the tree has more drafted nodes."""
+    """The budget that Proposition 1 states: L + sum b_k, in the symbols of `spine_bound`.
+
+    It is too low for D > 1, because it counts only the first token of each branch. See `budget_of_bound`.
+    """
     return budget_of_bound(spine_length, widths, 1)
 
 

@@ -65,7 +65,7 @@ class SpineTree:
         *,
         siblings: Siblings = "sequential",
     ) -> Self:
-        """A tree with marked spine, and its block efficiency.
+        """Compute the block efficiency of any tree of two sources, given its nodes on the spine.
 
         Args:
             tree: any tree.

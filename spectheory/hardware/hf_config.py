@@ -236,7 +236,10 @@ def weight_formats(fields: Fields) -> tuple[float, float, float, Arithmetic]:
     if method in ("awq", "gptq"):  # a 16-bit scale and a zero point for each group
         bits, group = quantization.get("bits"), quantization.get("group_size")
         if bits not in (2, 3, 4, 8) or not isinstance(group, int):
-            raise InputError(f"{where}: {method} needs bits of 2, 3, 4 or 8 and group_size, got {bits} and {group}")
+            raise InputError(
+                f"{where}: quantization_config of {method} must have bits of 2, 3, 4 or 8 and a whole number as "
+                f"group_size, got bits={bits!r:.40} and group_size={group!r:.40}"
+            )
         packed = (bits + (16 + bits) / group if group > 0 else bits) / 8
         return packed, packed, size, "bf16"
     raise InputError(f"{where}: quant_method must be one of fp8, mxfp4, awq, gptq, got {method!r:.40}")

@@ -90,7 +90,7 @@ def _attention(fields: Fields, layers: int, hidden: int) -> Shape:
     kv_heads = fields.stated("num_key_value_heads", heads)
     if heads % kv_heads:
         raise InputError(
-            f"{fields.where}: num_attention_heads must be a multiple of num_key_value_heads {kv_heads}, got {heads}"
+            f"{fields.where}: num_attention_heads must be a multiple of num_key_value_heads={kv_heads}, got {heads}"
         )
     size = fields.stated("head_dim", hidden // heads)
     default = fields.flag("qkv_bias" if fields.model_type == "qwen2_moe" else "attention_bias", _biased(fields))

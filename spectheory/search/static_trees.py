@@ -22,7 +22,9 @@ _Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
 
 @dataclass(frozen=True)
 class StaticTree:
-    """A policy that grows the same tree in every context. Rank r of a node is the draft's token of rank r there.
+    """A policy that grows the same tree in every context.
+
+    A node of rank r gets the draft's r-th token (counted from 0) after the path to its parent.
 
     The tree is drafted level by level. Only nodes with children are expanded, so the draft calls are the ones that
     `Latency.cycle` counts. A node is left out, with everything below it, if the draft gives its token probability 0 or
