@@ -16,7 +16,7 @@
 
 # %% [markdown]
 """
-# What a budget buys
+# What a budget buys.
 
 In each cycle of speculative decoding a draft model proposes a tree of tokens and the target checks all of them in one
 call. Four terms are enough:
@@ -172,7 +172,7 @@ for cost in (0.01, 0.05, 0.2, 0.5, 1.0):
 
 As long as rates fall with rank, growing the tree by the node of highest reach is exact. Measured rates need not fall.
 A guess can be drafted only together with the guesses before it, so a poor guess may come before a good one, and a
-search that looks at one node at a time does not see the good one. `best_tree` then uses an exact dynamic program instead.
+search that looks at one node at a time does not see the good one. `best_tree` then uses an exact dynamic program.
 """
 
 

@@ -104,7 +104,7 @@ class Fields:
             config = {**config, **config["text_config"]}
         kind = config.get("model_type")
         if kind is None:
-            raise InputError(f"{where} lacks the field 'model_type'")
+            raise InputError(f"{where} lacks the field 'model_type', which must be one of {', '.join(FAMILIES)}")
         kind = "gemma3_text" if kind == "gemma3" else kind
         if not isinstance(kind, str) or kind not in FAMILIES:
             raise InputError(f"{where}: {unknown('model_type', str(kind), FAMILIES)}")
@@ -130,7 +130,10 @@ class Fields:
                     )
                 return value
         if default is None:
-            raise InputError(f"{self.where} lacks the field {' or '.join(map(repr, names))} ({self.model_type})")
+            raise InputError(
+                f"{self.where} lacks the field {' or '.join(map(repr, names))}, which a config of model_type "
+                f"{self.model_type!r} must have"
+            )
         return default
 
     def flag(self, name: str, default: bool) -> bool:
@@ -162,7 +165,10 @@ class Fields:
         types = self.values.get("layer_types")
         if isinstance(types, list):
             if len(types) != layers:
-                raise InputError(f"{self.where}: layer_types must have {layers} entries, got {len(types)}")
+                raise InputError(
+                    f"{self.where}: layer_types must have one entry for each of the num_hidden_layers={layers} layers, "
+                    f"got {len(types)} entries"
+                )
             return types.count("sliding_attention")
         if self.values.get("sliding_window") is None:
             return 0

@@ -268,7 +268,10 @@ class Latency(Record):
 
 
 def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
-    """Check the GPU, the models and the batch size of a record against its place, where its provenance names them."""
+    """Check that a record was measured for the GPU, the models and the batch size in `asked`.
+
+    What the provenance of the record does not name is not checked.
+    """
     on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
     found = {"gpu": on_gpu and device_key(on_gpu), "target": stamp.target, "draft": stamp.draft, "batch": stamp.batch}
     for name, there in found.items():

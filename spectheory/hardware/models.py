@@ -103,7 +103,7 @@ class ModelConfig:
 
     @property
     def active_parameters(self) -> int:
-        """The number of parameters without the experts that a token does not use; all input embeddings are counted."""
+        """The number of parameters that one token uses: all parameters, except the experts that it does not use."""
         return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
 
     @property

@@ -40,6 +40,6 @@ class Drafted:
 
         This is the block efficiency if the target accepts each token with the probability that the draft gives it.
 
-        Source: OPT-Tree, Eq. (3), without its missing 1 for the token that the target adds.
+        Source: OPT-Tree, Eq. (3). The source leaves out the 1, which is the token that the target adds.
         """
         return float(self.probability.sum())

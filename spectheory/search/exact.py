@@ -76,8 +76,8 @@ def look(
 ) -> tuple[int, float]:
     """Evaluate `AT_ONCE` splits, from `first` in steps of `step` but within 1..m; return the best split and its worth.
 
-    `pick` and `best` are the best split before the call and its worth less `rate`. The evaluations are independent of
-    each other and share one comparison, which takes a third off the time of long walks.
+    Before and after the call, `pick` is the best split so far, and `best` is the worth of this split less `rate`. The
+    evaluations are independent of each other and share one comparison, which makes long walks faster by a third.
     """
     top = 0.0
     for i in range(AT_ONCE):

@@ -87,7 +87,7 @@ def listed(drafts: DraftModel | Sequence[DraftModel]) -> list[DraftModel]:
     """
     found: list[DraftModel] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
     if not found:
-        raise InputError("drafts must be a draft model, or a sequence of at least one draft model, got an empty one")
+        raise InputError("drafts must be a draft model, or a sequence of at least one, got an empty sequence")
     for one in found:
         if not callable(getattr(one, "expand", None)):
             raise InputError(

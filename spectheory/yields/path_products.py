@@ -36,15 +36,16 @@ def block_efficiency_interval(
     cells, so rare ranks stay rare. For a chain it is Jeffreys' prior, 1/2 for accepted and 1/2 for rejected. Positions
     are assumed to be independent.
 
-    The interval always contains `block_efficiency`, which does not use the prior. If it lies outside the quantiles, as
-    for 0 or n of n accepted, that end of the interval is moved to it.
+    The interval always contains the predicted value, `block_efficiency`, which does not use the prior. This value can
+    be outside the quantiles, for example if 0 of n or n of n tokens were accepted. Then the nearer end of the interval
+    is moved to this value.
 
     Args:
         tree: the draft tree.
         acceptance: rates with counts.
-        level: probability of the interval.
-        draws: number of draws.
-        seed: seed of the draws.
+        level: the probability that the interval covers, between 0 and 1.
+        draws: the number of draws.
+        seed: the seed of the draws.
 
     Returns:
         The lower and the upper end, in tokens per target call.
