@@ -14,7 +14,7 @@ import pytest
 
 from spectheory.goose import SpineTree, optimal_tree
 from spectheory.goose.optimal import compiled, take, take_by_heap
-from spectheory.goose.two_source import Siblings, sibling_distribution
+from spectheory.goose.two_source import Siblings, sibling_rule
 
 BUDGET = 500
 CASES: list[tuple[float, float, Siblings]] = [
@@ -27,7 +27,7 @@ Arguments = tuple[float, float, float, int, int, int]
 
 
 def arguments(p_spine: float, p_branch: float, siblings: Siblings, budget: int) -> Arguments:
-    return p_spine, p_branch, *sibling_distribution(p_branch, siblings), budget, budget
+    return p_spine, p_branch, *sibling_rule(p_branch, siblings), budget, budget
 
 
 def least_seconds(call: Callable[[], Any], rounds: int) -> float:

@@ -19,7 +19,7 @@
 # What a budget buys.
 
 In each cycle of speculative decoding a draft model proposes a tree of tokens and the target checks all of them in one
-call. Four words are enough:
+call. Four terms are enough:
 
 - **budget**: how many tokens are drafted per cycle. The root, the last token of the text, does not count.
 - **reach** of a node: the probability that it is accepted, the product of the rates on its path.
@@ -113,7 +113,7 @@ plt.show()
 ## A limit on depth
 
 Each level of the tree is one more call of the draft model, so depth costs time. `yield_table` gives the best block
-efficiency for every depth limit and every budget. A large budget is worth little without depth.
+efficiency for every depth limit and every budget. A large budget gains little without depth.
 """
 
 # %%
@@ -171,8 +171,8 @@ for cost in (0.01, 0.05, 0.2, 0.5, 1.0):
 ## Why taking the best node next is not always right
 
 As long as rates fall with rank, growing the tree by the node of highest reach is exact. Measured rates need not fall.
-A guess can be drafted only together with the guesses before it, so a poor one may stand before a good one, and a
-search that looks at one node at a time does not see past it. `best_tree` then uses an exact dynamic program instead.
+A guess can be drafted only together with the guesses before it, so a poor guess may come before a good one, and a
+search that looks at one node at a time does not see the good one. `best_tree` then uses an exact dynamic program.
 """
 
 
@@ -199,7 +199,7 @@ for rates in ([0.6, 0.3, 0.05], [0.3, 0.05, 0.6]):
 """
 ## Does it come true?
 
-`simulate.run` draws each cycle by chance and knows nothing of the formula. The measured tau comes with a 95% interval;
+`simulate.run` draws each cycle at random and does not use the formula. The measured tau comes with a 95% interval;
 about one interval in twenty should miss the prediction.
 """
 
@@ -224,8 +224,8 @@ plt.show()
 
 # %% [markdown]
 """
-The prediction is as good as its rates. In a world where the first guess is right less often, the same tree gives
-less than it promised.
+The prediction is only as good as its rates. If the first guess is right less often than planned, the same tree gives
+less than predicted.
 """
 
 # %%

@@ -50,8 +50,8 @@ from spectheory.search import (
     yield_table,
 )
 from spectheory.search.policy_comparison import Policy, PolicyComparison, compare_policies
-from spectheory.search.standard import standard_policies
-from spectheory.search.static import StaticTree, best_static_tree
+from spectheory.search.standard_policy_set import standard_policies
+from spectheory.search.static_trees import StaticTree, best_static_tree
 from spectheory.verify import Verifier
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 from spectheory.yields.delayed import delayed_block_efficiency, delayed_seconds, delayed_throughput

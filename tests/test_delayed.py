@@ -1,4 +1,4 @@
-"""Delayed trees against Eq. 3 summed over all paths, and against latencies worked out by hand."""
+"""Tests of delayed trees against Eq. 3 summed over all paths, and against seconds worked out by hand."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ WORLD = st.World.markov(P, Q)
 
 
 def eq_3(solver: Solver, world: st.World, paths: int, length: int, trunk: int) -> Fraction:
-    """E over all trunks and K-tuples of paths of the sum over distinct nodes of branching products, word by word."""
+    """Eq. 3 as printed: the mean, over all trunks and K-tuples of paths, of the sum of the products over the nodes."""
     total, tokens = Fraction(0), range(len(world.p(())))
 
     def chance(context: tuple[int, ...], path: tuple[int, ...]) -> Any:
@@ -92,7 +92,7 @@ def latency(overhead_seconds: float = 0.0) -> st.Latency:
 
 
 def delayed_tree(paths: int, length: int, trunk: int) -> Tree:
-    """All paths apart."""
+    """The delayed tree whose paths share no token after the trunk."""
     parent = list(range(-1, trunk))
     for _ in range(paths):
         parent += [trunk, *range(len(parent), len(parent) + length - 1)] if length else []
@@ -126,7 +126,7 @@ def test_seconds_are_those_of_a_cycle_where_context_costs_nothing(paths: int, le
     assert st.delayed_seconds(flat, paths, length, trunk) == pytest.approx(cycle, rel=1e-12)
 
 
-def test_seconds_are_eq_11_but_for_the_rows_that_it_counts_as_cached_where_the_draft_does_not_feel_tokens() -> None:
+def test_seconds_are_eq_11_less_its_surplus_rows_if_the_time_of_a_draft_does_not_depend_on_tokens() -> None:
     contexts = np.array([0, 100])
     narrow = st.Latency(np.array([1]), contexts, np.array([[1.0], [1.0]]), np.array([[0.1], [0.4]]))
     paths, length, trunk, start = 3, 4, 2, 20
@@ -136,8 +136,8 @@ def test_seconds_are_eq_11_but_for_the_rows_that_it_counts_as_cached_where_the_d
     assert st.delayed_seconds(narrow, paths, length, trunk, start) == pytest.approx(printed - too_many, rel=1e-12)
 
 
-def test_forwards_stand_behind_the_rows_that_a_cache_would_hold() -> None:
-    """A draft that costs nothing but its cached rows, against a cache that is filled forward by forward."""
+def test_forwards_read_the_rows_that_a_cache_would_hold() -> None:
+    """With a draft whose time depends on the cached rows only, against a cache that is filled forward by forward."""
     rows = np.array([0, 1000])
     only_rows = st.Latency(np.array([1, 64]), rows, np.full((2, 2), 1e-9), np.array([[1e-9] * 2, [1000.0] * 2]))
     for paths, length, trunk in ((2, 3, 1), (4, 2, 0), (1, 5, 2), (3, 1, 2)):

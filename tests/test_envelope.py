@@ -1,4 +1,4 @@
-"""Envelopes of EAGLE-2: against growing the tree node by node, and against the free optimum."""
+"""Tests of the envelopes of EAGLE-2 against trees grown node by node, and against the best trees without limits."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def test_limits_are_checked() -> None:
 
 
 def test_no_limit_is_there_that_was_not_asked_for() -> None:
-    """A chain is an envelope of branching 1, whatever its length; 12 ranks of one level are one of branching 12."""
+    """A chain of any length is an envelope of branching 1; one level of 12 ranks is an envelope of branching 12."""
     place = st.Latency.constant(draft_seconds=0.05)
     chain = st.plan(st.Acceptance.by_rank([0.9]), place)
     found = Envelopes(st.Acceptance.by_rank([0.9])).fastest(place, 0)
@@ -120,7 +120,7 @@ def test_a_draft_ranks_by_scores_that_fall() -> None:
 
 
 def test_of_equal_envelopes_the_shallowest_is_taken() -> None:
-    """Free drafts: two levels of one child and one level of two are worth 1.75 both."""
+    """Draft forwards that take no time: two levels of one child, and one level of two children, are both worth 1.75."""
     found = Envelopes(st.Acceptance.by_rank([0.5, 0.25]), max_budget=2).fastest(st.Latency.constant(), 0)
     assert (found.levels, found.branching, found.nodes, found.block_efficiency) == (1, 2, 2, 1.75)
 

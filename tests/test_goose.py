@@ -1,4 +1,4 @@
-"""Two-source trees against brute force over all of them, other searches, and draws of the stated acceptance models."""
+"""Tests of two-source trees against brute force, other searches, and draws of the stated acceptance models."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
-from spectheory.goose.arguments import geometric_sum
-from spectheory.goose.two_source import Siblings, sibling_distribution
+from spectheory.goose.geometric import geometric_sum
+from spectheory.goose.two_source import Siblings, sibling_rule
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
@@ -23,7 +23,7 @@ rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0
 both: Any = st.sampled_from(["sequential", "exclusive"])
 
 Forest = tuple["Forest", ...]
-"""Branches below a node."""
+"""The subtrees of the branches of a node, in order of rank."""
 
 
 @cache
@@ -35,7 +35,7 @@ def forests(nodes: int) -> list[Forest]:
 
 @cache
 def spines(nodes: int) -> list[tuple[Any, Forest]]:
-    """(what hangs below the spine token, or None where there is none; branches) for a spine node."""
+    """All trees of `nodes` nodes below a spine node: (the tree below its spine token or None, its branches)."""
     bare: list[tuple[Any, Forest]] = [(None, branches) for branches in forests(nodes)]
     return bare + [(s, b) for size in range(nodes) for s in spines(size) for b in forests(nodes - 1 - size)]
 
@@ -62,7 +62,7 @@ def spine_worth(node: tuple[Any, Forest], s: float, p: float, siblings: str, dep
 def test_optimal_tree_is_the_best_of_all_trees_of_two_sources(
     p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
 ) -> None:
-    """Those with and without spine tokens, for p_spine above and below p_branch."""
+    """Among all trees with and without spine tokens, for p_spine above and below p_branch."""
     found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
     worths = (spine_worth(t, p_spine, p_branch, siblings, depth) for n in range(budget + 1) for t in spines(n))
     assert found.block_efficiency == pytest.approx(1 + max(worths), **close)
@@ -72,7 +72,7 @@ def test_optimal_tree_is_the_best_of_all_trees_of_two_sources(
 @fixed
 @given(p_spine=rates, p_branch=rates, budget=st.integers(0, 150), siblings=both, depth=st.integers(0, 4))
 @example(p_spine=0.1, p_branch=0.9, budget=150, siblings="sequential", depth=3)
-def test_optimal_tree_is_worth_what_it_says(
+def test_the_block_efficiency_of_the_optimal_tree_is_the_sum_over_its_nodes(
     p_spine: float, p_branch: float, budget: int, siblings: Siblings, depth: int
 ) -> None:
     found = goose.optimal_tree(p_spine, p_branch, budget, siblings=siblings, branch_depth=depth)
@@ -116,7 +116,7 @@ def test_it_beats_either_source_alone_where_the_spine_is_better(low: float, high
 @pytest.mark.parametrize("siblings", ["sequential", "exclusive"])
 @pytest.mark.parametrize("limit", [0, 2, 500])
 def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: Siblings, limit: int) -> None:
-    again, most = sibling_distribution(p_branch, siblings)
+    again, most = sibling_rule(p_branch, siblings)
     arguments = (p_spine, p_branch, again, most, 500, limit)
     plain, fast, heap = optimal.take(*arguments), optimal.compiled()(*arguments), optimal.take_by_heap(*arguments)
     for one, other in zip(plain, fast, strict=True):
@@ -126,7 +126,7 @@ def test_queues_do_what_a_heap_does(p_spine: float, p_branch: float, siblings: S
 
 
 def walk(best: goose.SpineTree, s: float, p: float, siblings: str, rng: np.random.Generator) -> int:
-    """Accepted tokens of one draw: the spine token is right with s; else branches one by one, or one of them."""
+    """Accepted tokens of one draw: the spine token is accepted with rate s, else branches as `siblings` says."""
     node, accepted = 0, 0
     while True:
         children = best.tree.children(node).tolist()
@@ -207,7 +207,7 @@ def test_min_score_is_a_rate_off_the_spine(siblings: Siblings, widest: int) -> N
 def test_rates_above_a_third_by_rounding_leave_room_for_three() -> None:
     third = 1 / 3 + 1e-10
     assert int(1 / third) == 2
-    assert sibling_distribution(third, "exclusive") == (1.0, 3)
+    assert sibling_rule(third, "exclusive") == (1.0, 3)
     assert goose.optimal_tree(0, third, 3, siblings="exclusive").block_efficiency == pytest.approx(2)
 
 
@@ -232,8 +232,8 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.optimal_tree(0.5, 0.1, 10**9), "budget must be between 0 and 49,999,999, got 1,000,000,000"),
         (lambda: goose.optimal_tree(0.5, 0.1, 3, branch_depth=-1), "branch_depth must be between"),
         (lambda: goose.optimal_tree(0.5, 0.1, 3, siblings="iid"), "siblings must be \"sequential\" or .*'iid'"),  # type: ignore[arg-type]
-        (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must give .* spine_length=2 .*, got 1 of them"),
-        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a row of whole numbers, got None"),  # type: ignore[arg-type]
+        (lambda: goose.spine_bound(0.5, 0.1, 2, [1], 1), "widths must have one .* spine_length=2 .*, got 1 entries"),
+        (lambda: goose.spine_bound(0.5, 0.1, 2, None, 1), "widths must be a sequence of whole numbers, got None"),  # type: ignore[arg-type]
         (lambda: goose.spine_bound(0.5, 0.1, 1, [-1], 1), r"widths\[0\] must be between"),
         (lambda: goose.spine_bound(0.5, 0.1, 1, [1], 0), "branch_depth must be between 1"),
         (lambda: goose.allocate("a", 0.1, 1, 1), "p_spine must be a probability"),
@@ -243,12 +243,15 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.isotropic_yield(0.4, 1, 2, siblings="iid"), "siblings must be"),  # type: ignore[arg-type]
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, top_k=-1), "top_k must be between"),
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, root_ratio=2), "root_ratio must be a probability"),
-        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1), "is_spine must mark the root and have"),
+        (
+            lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1),
+            "is_spine must have one entry",
+        ),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1), "is_spine must mark a chain"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 1]), wrong, 0.5, 0.1), "is_spine must mark a chain"),
         (
             lambda: goose.SpineTree.valued(Tree([-1, 0, 0, 0]), [*marks, False], 0.5, 0.6, siblings="exclusive"),
-            r"node 0 has more than 1 exclusive branches of p_branch=0\.6",
+            r"node 0 must have at most 1 exclusive branches, because p_branch=0\.6",
         ),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -1,4 +1,4 @@
-"""What Goose builds, whatever the text and the table say."""
+"""Tests of the drafts of Goose for any text and any table."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.likely import logits_for
 
 
 class Scripted:
-    """A text of Goose without a model: successors of each token, and the text so far."""
+    """Goose drafting without a model, from a text and the likely successors of each token."""
 
     def __init__(self, settings: Goose, text: list[int], likely: dict[int, list[int]]) -> None:
         self.drafting = GooseDrafting(settings)
@@ -31,13 +31,13 @@ class Scripted:
 
 
 EXAMPLE = "self . calc . eval ( data , flag , 1 ) x f ( 2 ) x self . calc ."
-"""What was written before; now the target writes `eval ( data , flag , 2 )`."""
+"""The text so far; the target continues with `eval ( data , flag , 2 )`."""
 
 
-def test_the_papers_example_goes_on_behind_the_spine() -> None:
+def test_the_papers_example_goes_on_after_the_spine() -> None:
     """The copied spine breaks at its seventh token, and a branch beside it goes on: 8 tokens accepted, not 6.
 
-    The match has more than 8 tokens, so that with the bypass there is no branch to go on with.
+    The match has more than 8 tokens, so with the bypass there is no branch that could go on.
 
     Source: Goose, Section 4, Figure 2.
     """
@@ -47,7 +47,7 @@ def test_the_papers_example_goes_on_behind_the_spine() -> None:
     truth = [*spine[:6], number["2"], number[")"], number["x"]]
     likely = {number["("]: [number["data"], number["2"]], number["2"]: [number[")"]]}
     logits = logits_for(likely, text)
-    logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # behind `flag ,`
+    logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # after `flag ,`
     kept = {}
     for bypass in (True, False):
         drafting = GooseDrafting(Goose(bypass=bypass))
@@ -132,7 +132,7 @@ def test_without_spine_and_bypass_no_match_is_used() -> None:
     assert with_spine.tree == Tree([-1, 0, 1, 2, 3, 4, 0, 6])
 
 
-def test_branches_hand_their_width_down() -> None:
+def test_branches_divide_their_width_among_their_children() -> None:
     """Probabilities 0.67, 0.24, 0.09 share a width of 3 as 2, 1, 1, since each has at least 1."""
     everywhere = {token: [5, 6, 7] for token in range(10)}
     text = [5, 6, 7, 9]
@@ -153,13 +153,13 @@ def test_widths_fall_down_the_spine() -> None:
     assert root_only == Tree([-1, 0, 1, 2, 0, 0, 0, 4, 4, 5])
 
 
-def test_a_silent_text_and_table_draft_nothing() -> None:
+def test_without_match_and_successors_nothing_is_drafted() -> None:
     draft = Scripted(Goose(harvest_prefill=False), [1, 2, 3], {3: [4]}).grow()
     assert draft.tokens == [3]
     assert Scripted(Goose(), [3, 2, 3], {3: [4]}).grow().tokens == [3, 4]
 
 
-def test_pairs_know_more_than_tokens() -> None:
+def test_successors_of_pairs_are_preferred_to_successors_of_tokens() -> None:
     for bigram, follower in ((True, 5), (False, 6)):
         drafting = GooseDrafting(Goose(bigram=bigram))
         drafting.read([1, 0, 2, 0], logits_for({0: [5], 1: [6]}, [9, 0, 9, 1]))

@@ -1,4 +1,4 @@
-"""Goose's formulas against brute force in Fractions: the bound, the allocation of branches, isotropic yields."""
+"""Tests of the formulas of Goose against brute force in Fractions: the bound, the allocation, isotropic yields."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ close = {"rel": 1e-12, "abs": 0}
 
 
 def eq_1(s: Fraction, p: Fraction, widths: list[int], depth: int) -> Fraction:
-    """As printed, term by term."""
+    """Eq. 1 as printed, term by term."""
     extension = sum((p**j for j in range(1, depth)), Fraction(0))
     spine = sum((s**k for k in range(1, len(widths) + 1)), Fraction(0))
     forks = [s ** (k - 1) * (1 - s) * (1 - (1 - p) ** b) * (1 + extension) for k, b in enumerate(widths, start=1)]

@@ -1,4 +1,4 @@
-"""GTO's reward against its formula, its bounds and limits, and beside the acceptance that it is not."""
+"""Tests of GTO's reward against its formula, bounds and limits, and of its difference to the accepted tokens."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def trees(draw: st.DrawFn) -> tuple[Tree, np.ndarray]:
 
 
 def lengths(tree: Tree, rate: Any) -> list[float]:
-    """L of each leaf, by Eq. 3 and 4 word by word."""
+    """L of each leaf, by Eq. 3 and 4 as printed."""
     found = []
     for leaf in range(1, tree.budget + 1):
         if len(tree.children(leaf)) == 0:
@@ -60,7 +60,7 @@ def test_extreme_eta_neither_overflows_nor_leaves_the_bounds(case: tuple[Tree, n
 
 
 def test_limits_of_eta() -> None:
-    """To the maximum as eta grows; to the average of L only after log(N) / eta is taken off."""
+    """The maximum of L as eta grows; the average of L as eta tends to 0, but only after log(N) / eta is subtracted."""
     tree, rate = Tree([-1, 0, 0, 1]), [1, 0.5, 0.25, 0.5]
     assert gto.draft_tree_reward(tree, rate, 1e6) == pytest.approx(0.75, abs=1e-12)
     assert gto.draft_tree_reward(tree, rate, 1e-6) - log(2) / 1e-6 == pytest.approx((0.75 + 0.25) / 2, abs=1e-6)
@@ -79,7 +79,7 @@ def test_expected_accepted_is_the_walk_of_a_sampled_target(case: tuple[Tree, np.
 
 
 def test_expected_accepted_is_what_nss_keeps() -> None:
-    """Siblings bear tokens 0, 1, ...; the distributions of target and draft differ from node to node."""
+    """Siblings hold tokens 0, 1, ...; the distributions of target and draft differ from node to node."""
     tree = Tree([-1, 0, 0, 1, 1, 2, 4, 4])
     pairs = [pair for pair in random_pairs(200, seed=3) if len(pair[0]) >= 2 and all(x > 0 for x in pair[1][:2])]
     p, q = zip(*[pair for pair in pairs if len(pair[0]) == len(pairs[0][0])][: tree.budget + 1], strict=True)
@@ -91,7 +91,7 @@ def test_expected_accepted_is_what_nss_keeps() -> None:
 
 
 def test_the_reward_is_not_the_acceptance() -> None:
-    """It pays for leaves that are never accepted, and rises while the expectation falls: Theorem 1(a) fails."""
+    """It counts leaves that are never accepted, and can rise while the expectation falls: Theorem 1(a) fails."""
     fork = Tree([-1, 0, 0])
     assert gto.draft_tree_reward(Tree.chain(1), [1, 0.6], 1) == 0.6
     assert gto.draft_tree_reward(fork, [1, 0.6, 0], 1) > 1
@@ -115,7 +115,7 @@ def test_named_limits() -> None:
         ([1, 0.5], 1, r"target_probability must have one entry for each of the 3 nodes, got shape \(2,\)"),
         ([1, 0.5, -0.1], 1, r"target_probability\[2\] must be a probability, got -0\.1"),
         ([1, float("nan"), 0.1], 1, r"target_probability\[1\] must be a probability, got nan"),
-        ([1, 0.6, 0.6], 1, r"children of node 0 must sum to at most 1, got 1\.2: siblings must bear different"),
+        ([1, 0.6, 0.6], 1, r"children of node 0 must sum to at most 1, got 1\.2: siblings must hold different"),
         ([1, 0.5, 0.5], 0, "eta must be finite and above 0, got 0"),
         ([1, 0.5, 0.5], "1", "eta must be finite and above 0, got '1'"),
         ([1, 0.5, 0.5], float("inf"), "eta must be finite and above 0, got inf"),

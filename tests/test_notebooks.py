@@ -1,6 +1,6 @@
-"""Each notebook runs, is kept without outputs, and says the same as its .py twin.
+"""Tests that each notebook runs, is stored without outputs, and has the same cells as the .py file of its name.
 
-All in subprocesses: the notebook tools warn of their own affairs, and a warning is an error here.
+The notebook tools run in subprocesses, because they emit warnings, and a warning is an error in our tests.
 """
 
 import json
@@ -37,7 +37,7 @@ def test_it_runs(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
-def test_its_twin_says_the_same(path: Path) -> None:
+def test_its_twin_has_the_same_cells(path: Path) -> None:
     script = python("-m", "jupytext", "--to", "py:percent", "--output", "-", path)
     assert body(script) == body(path.with_suffix(".py").read_text())
 

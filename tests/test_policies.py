@@ -1,4 +1,4 @@
-"""Every policy against all trees of small drafts, and against its published algorithm."""
+"""Tests of every policy against all trees of small drafts, and against its published algorithm."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def test_no_layer_gains_more_than_was_foreseen(draft: MarkovDraft, budget: int) 
 
 
 class Trusted(MarkovDraft):
-    """Whose answers are taken as they are, of as many columns as there are tokens."""
+    """A trusted draft: it returns all tokens, and the policies use its answers unchecked."""
 
     trusted = True
 
@@ -159,7 +159,7 @@ def test_of_a_trusted_draft_no_more_is_taken_than_was_asked_for(draft: MarkovDra
 
 
 def test_a_layer_that_cannot_pay_is_not_drafted() -> None:
-    """Four of 0.25 are kept; below each lie 0.0625, so that no place would change hands."""
+    """Four nodes of 0.25 are kept; their children have 0.0625, so none of them would enter the tree."""
     even = MarkovDraft(np.full((4, 4), 0.25))
     assert OptTree(4).grow(even).draft_calls == 2
     found = OptTreeAtCost(4, 0.1).grow(even)
@@ -259,16 +259,25 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
     ("make", "message"),
     [
         (lambda: OptTree(0), r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"),
-        (lambda: OptTree(5, nan), "threshold must be a number of at least 0, got nan: 0 drafts until nothing"),
+        (
+            lambda: OptTree(5, nan),
+            "threshold must be a number of at least 0, got nan: with 0, layers are",
+        ),
         (lambda: OptTree(5, -0.1), "threshold must be a number of at least 0, got -0.1"),
-        (lambda: OptTreeAtCost(5, -1.0), "draft_over_target must be a number of at least 0, got -1.0: seconds"),
+        (
+            lambda: OptTreeAtCost(5, -1.0),
+            "draft_over_target must be a number of at least 0, got -1.0: divide",
+        ),
         (lambda: Eagle2(0, 3, 5), "top_k must be at least 1, got 0: a chain has 1"),
         (lambda: Eagle2(2, 0, 5), "depth must be at least 1, got 0: one layer of drafted nodes is depth 1"),
         (lambda: Eagle2(2, 3, 0), "budget must be at least 1, got 0"),
         (lambda: SpecExec(2.5), "budget must be a whole number, got 2.5"),  # pyright: ignore[reportArgumentType]
-        (lambda: SpecExec(5, 0), "batch must be at least 1, got 0: nodes of one draft call"),
+        (lambda: SpecExec(5, 0), "batch must be at least 1, got 0: the batch is the most nodes that one draft call"),
         (lambda: Salf(0), "budget must be at least 1, got 0"),
-        (lambda: Salf(5, nan), "threshold must be a number of at least 0, got nan: 0 is the optimal search"),
+        (
+            lambda: Salf(5, nan),
+            "threshold must be a number of at least 0, got nan: with 0, the search",
+        ),
         (lambda: Salf(5, 0.5, 0), "batch must be at least 1, got 0"),
         (lambda: MarkovDraft(np.ones((2, 3))), r"q must have shape \(V, V\), .* got shape \(2, 3\)"),
         (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a distribution"),
@@ -293,10 +302,10 @@ def test_bad_arguments_are_named_with_their_repair(make: Callable[[], object], m
         ([[0], [1]], [[0.6], [0.4]]),
     ],
 )
-def test_a_draft_that_answers_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
+def test_a_draft_that_returns_nonsense_is_refused(tokens: list[list[int]], probabilities: list[list[float]]) -> None:
     class Nonsense(DraftModel):
         def expand(self, paths: object) -> tuple[np.ndarray, np.ndarray]:
             return np.array(tokens), np.array(probabilities)
 
-    with pytest.raises(ValueError, match=r"draft\.expand must give"):
+    with pytest.raises(ValueError, match=r"draft\.expand must return"):
         SpecExec(3).grow(Nonsense())

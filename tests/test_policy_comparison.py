@@ -1,4 +1,4 @@
-"""Policies side by side: against all trees of small drafts, all shapes of several, and seconds counted by hand."""
+"""Tests of comparisons of policies against all trees, all shapes of static trees, and seconds counted by hand."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ def test_the_best_static_tree_is_the_best_of_all_shapes(
 
 
 @fixed
-@given(table=tables(antitonic=True), budget=some.integers(1, 12))
+@given(table=tables(non_increasing=True), budget=some.integers(1, 12))
 @example(table=np.array([[0.0]]), budget=3)
 def test_on_rates_the_best_static_tree_is_that_of_the_planner(table: np.ndarray, budget: int) -> None:
     rates = st.Acceptance(table)
@@ -126,7 +126,7 @@ def test_on_rates_the_best_static_tree_is_that_of_the_planner(table: np.ndarray,
 
 
 @fixed
-@given(table=tables(antitonic=True), steps=some.lists(some.floats(0, 0.999), min_size=1, max_size=12))
+@given(table=tables(non_increasing=True), steps=some.lists(some.floats(0, 0.999), min_size=1, max_size=12))
 @example(table=np.array([[0.5, 0.0], [0.3, 0.2]]), steps=[0, 0, 0, 0.5])
 def test_a_static_tree_drafts_its_own_nodes_level_by_level(table: np.ndarray, steps: list[float]) -> None:
     tree = st.Tree([-1, *(int(step * (node + 1)) for node, step in enumerate(steps))])
@@ -155,7 +155,7 @@ def test_a_static_tree_holds_the_drafts_own_tokens() -> None:
 
 
 def test_a_cycle_takes_its_draft_calls_by_width_one_verification_and_the_overheads() -> None:
-    """Layer by layer: the root, then as many nodes as a layer keeps, each layer one call; 300 lies between contexts."""
+    """Each layer takes one call: the root, then the nodes that a layer keeps. The context 300 is between two others."""
     draft = st.RatesDraft(st.Acceptance.by_rank([0.5, 0.3, 0.1]))
     widths = {"EAGLE-2": [1, 2, 2, 2], "OPT-Tree": [1, 3, 6], "by one": [1] * 6, "chain": [1, 1, 1]}
     policies: dict[str, Policy] = {
@@ -257,11 +257,17 @@ def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((DRAFT, {}), r"policies must be named, {\"OPT-Tree\": OptTree\(16\)} for one, got {}"),
-        ((DRAFT, [st.OptTree(3)]), r"policies must be named, .* got \[OptTree\(budget=3"),
-        (([], {"a": st.OptTree(3)}), "drafts must be a drafter or a sequence of at least one, got none"),
-        ((RATES, {"a": st.OptTree(3)}), "drafts must answer expand"),
-        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must answer expand.*got 3"),
+        ((DRAFT, {}), r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}"),
+        ((DRAFT, [st.OptTree(3)]), r"policies must be a dictionary .* got \[OptTree\(budget=3"),
+        (
+            ([], {"a": st.OptTree(3)}),
+            "drafts must be a draft model, or a sequence of at least one draft model, got an empty",
+        ),
+        (
+            (RATES, {"a": st.OptTree(3)}),
+            r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)",
+        ),
+        (([DRAFT, 3], {"a": st.OptTree(3)}), "drafts must be draft models, .*got 3"),
     ],
 )
 def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], message: str) -> None:
@@ -270,7 +276,7 @@ def test_bad_arguments_are_named_with_their_repair(arguments: tuple[Any, Any], m
 
 
 def test_bad_limits_are_named_with_their_repair() -> None:
-    with pytest.raises(ValueError, match="context=64 is for a latency: give one, or no context"):
+    with pytest.raises(ValueError, match="context=64 needs a latency: give a latency, or leave out"):
         st.compare_policies(DRAFT, {"a": st.OptTree(3)}, context=64)
     with pytest.raises(ValueError, match="budget must be at least 1, got 0"):
         st.standard_policies(DRAFT, 0)
@@ -286,7 +292,7 @@ def test_bad_limits_are_named_with_their_repair() -> None:
 
 
 def test_a_policy_of_ones_own_and_a_shorter_answer() -> None:
-    """Drafters need not answer in equal width, nor policies be ours."""
+    """Drafts may return different numbers of columns, and policies may come from outside."""
 
     class Narrow(DraftModel):
         def expand(self, paths: Any) -> tuple[np.ndarray, np.ndarray]:
@@ -346,7 +352,7 @@ def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--context", "64"], "error: context=64 is for a latency"),
+        (["--context", "64"], "error: context=64 needs a latency"),
         (["--budget", "0"], "error: --budget must be at least 1 drafted node, got 0"),
         (["--latency", "absent.json"], "error: there is no file absent.json"),
     ],

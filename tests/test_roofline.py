@@ -1,3 +1,5 @@
+"""Tests of GPUs, the roofline and its latency against the published fit, and of what is refused."""
+
 from __future__ import annotations
 
 import dataclasses
@@ -181,7 +183,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
             "is a head, not a model: name llama-3.1-8b, the model that it was trained on",
         ),
         ({"gpu": None}, "gpu must be a name, such as h100_sxm, or a Gpu, got None"),
-        ({"target": None}, "a model must be a name, a path or what a config.json holds, got None"),
+        ({"target": None}, "a model must be a shipped name, a path, or the contents of a config.json, got None"),
     ],
 )
 def test_what_cannot_be_is_refused(change: dict[str, Any], message: str) -> None:

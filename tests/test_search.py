@@ -1,4 +1,4 @@
-"""The search against brute force over all ordered trees, against an unpruned program, and against itself."""
+"""Tests of the searches against brute force over all ordered trees, and against the recursion with every split."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
 
 Forest = tuple["Forest", ...]
-"""What hangs below a node: one entry for each child, in order of rank."""
+"""The subtrees of the children of a node, in order of rank."""
 
 
 @cache
 def forests(nodes: int) -> list[Forest]:
-    """All ordered forests of so many nodes: all trees with gap-free ranks."""
+    """All ordered forests of `nodes` nodes: all trees whose ranks have no gaps."""
     if nodes == 0:
         return [()]
     return [(first, *rest) for size in range(nodes) for first in forests(size) for rest in forests(nodes - 1 - size)]
@@ -56,7 +56,7 @@ def brute_force(table: np.ndarray, budget: int, max_depth: int | None, max_fanou
 
 
 def unpruned(table: np.ndarray, budget: int, max_depth: int) -> np.ndarray:
-    """(budget + 1,) best block efficiency by the recursion as it is written, every split tried."""
+    """(budget + 1,) best block efficiency by the recursion as it is written, with every split evaluated."""
     below = np.zeros(budget + 1)
     for depth in reversed(range(max_depth)):
         later = np.zeros(budget + 1)
@@ -75,15 +75,15 @@ def rows(ranks: int) -> st.SearchStrategy[list[float]]:
 
 
 @st.composite
-def tables(draw: st.DrawFn, antitonic: bool = False, depths: int = 4, ranks: int = 4) -> np.ndarray:
+def tables(draw: st.DrawFn, non_increasing: bool = False, depths: int = 4, ranks: int = 4) -> np.ndarray:
     width = draw(st.integers(1, ranks))
     table = np.array(draw(st.lists(rows(width), min_size=1, max_size=depths)))
     table /= np.maximum(1, table.sum(1, keepdims=True))
-    return -np.sort(-table, axis=1) if antitonic else table
+    return -np.sort(-table, axis=1) if non_increasing else table
 
 
 def measured(seed: int, depths: int, ranks: int) -> np.ndarray:
-    """Rates as they are measured: falling with rank and depth, with noise that breaks the order."""
+    """Rates like measured ones: they fall with rank and depth, but noise breaks the order."""
     rng = np.random.default_rng(seed)
     table = 0.5 * 0.97 ** np.arange(depths)[:, None] * np.arange(1, ranks + 1.0) ** -1.6
     table *= np.exp(0.4 * rng.standard_normal(table.shape))
@@ -122,7 +122,7 @@ def test_yield_table_is_brute_force_and_monotone(table: np.ndarray, max_fanout: 
 
 
 @fixed
-@given(table=tables(antitonic=True), budget=st.integers(1, 40), limit=st.integers(1, 40))
+@given(table=tables(non_increasing=True), budget=st.integers(1, 40), limit=st.integers(1, 40))
 def test_both_searches_agree_where_both_are_exact(table: np.ndarray, budget: int, limit: int) -> None:
     limit = min(limit, budget)
     table = table[:limit]
@@ -154,7 +154,7 @@ def test_both_searches_agree_where_both_are_exact(table: np.ndarray, budget: int
     ids=["measured", "shuffled", "by rank", "zeros first", "lattice", "tiny first", "mixed", "late"],
 )
 @pytest.mark.parametrize("max_depth", [3, 9, None])
-def test_leaving_splits_out_loses_nothing(table: np.ndarray, max_depth: int | None) -> None:
+def test_the_walk_over_few_splits_is_exact(table: np.ndarray, max_depth: int | None) -> None:
     budget, acceptance = 120, Acceptance(table)
     expected = unpruned(table, budget, max_depth or budget)
     trees = best_trees(acceptance, budget, max_depth=max_depth)
@@ -166,7 +166,7 @@ def test_leaving_splits_out_loses_nothing(table: np.ndarray, max_depth: int | No
 
 
 @fixed
-@given(table=tables(antitonic=True), max_depth=limits, max_fanout=limits)
+@given(table=tables(non_increasing=True), max_depth=limits, max_fanout=limits)
 def test_best_trees_of_falling_rates_are_prefixes(
     table: np.ndarray, max_depth: int | None, max_fanout: int | None
 ) -> None:
@@ -179,7 +179,7 @@ def test_best_trees_of_falling_rates_are_prefixes(
 
 @fixed
 @given(table=tables(), budget=st.integers(1, 12), max_depth=limits)
-def test_no_node_without_value_stands_last(table: np.ndarray, budget: int, max_depth: int | None) -> None:
+def test_the_last_child_of_a_node_has_value(table: np.ndarray, budget: int, max_depth: int | None) -> None:
     acceptance = Acceptance(table)
     tree = best_tree(acceptance, budget, max_depth=max_depth)
     value = reach(tree, acceptance)

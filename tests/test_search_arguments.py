@@ -1,4 +1,4 @@
-"""The door of the search: what it imports, what it refuses, and how it says so."""
+"""Tests of what the search imports, which arguments it refuses, and with which messages."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectheory.core.tree import LARGEST_TREE
 from spectheory.search import best_tree, best_trees, yield_table
 
 
-def test_importing_and_a_small_search_leave_numba_alone() -> None:
+def test_neither_the_import_nor_a_small_search_imports_numba() -> None:
     code = """
 import sys
 import spectheory.search as search

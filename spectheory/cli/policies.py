@@ -15,7 +15,7 @@ from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
 from spectheory.search import RatesDraft
 from spectheory.search.policy_comparison import compare_policies
-from spectheory.search.standard import standard_policies
+from spectheory.search.standard_policy_set import standard_policies
 
 ALIKE = (
     "On rates every context is alike, so that no tree is worth more than the best static one. What a policy gains by "

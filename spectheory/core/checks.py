@@ -1,6 +1,9 @@
-"""What every search refuses, in one wording: the argument, the value and the repair."""
+"""Checks of arguments. Each refusal names the argument, the value and the repair."""
 
 from __future__ import annotations
+
+from numbers import Real
+from typing import Any
 
 import numpy as np
 
@@ -10,22 +13,36 @@ from spectheory.core.tree import LARGEST_TREE
 NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
-def check_whole(name: str, value: object, least: int, repair: str) -> None:
-    """Refuse what is not a whole number of at least `least`."""
+def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: int | None = None) -> None:
+    """Refuse a value that is not a whole number of at least `least` and, unless it is None, at most `most`."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, got {value!r:.80}")
+    if most is not None and not least <= value <= most:
+        raise InputError(f"{name} must be between {least} and {most:,}, got {value:,}{repair}")
     if value < least:
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
 
 
-def check_budget(budget: int, name: str = "budget") -> None:
-    """Refuse what is no number of drafted nodes."""
+def check_count(name: str, value: Any, least: int = 0) -> None:
+    """Refuse a value that is not a number of nodes, from `least` to the most drafted nodes that a Tree can hold."""
+    check_whole(name, value, least, most=LARGEST_TREE - 1)
+
+
+def check_budget(budget: Any, name: str = "budget") -> None:
+    """Refuse a value that is not a budget: a whole number of drafted nodes, from 1 to the most that a Tree can hold."""
     check_whole(name, budget, 1, NO_SPECULATION)
     if budget >= LARGEST_TREE:
         raise InputError(f"{name} must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
 
 
-def check_not_negative(name: str, value: object, repair: str) -> None:
-    """Refuse what is not a number of at least 0; NaN is not."""
+def check_not_negative(name: str, value: Any, repair: str) -> None:
+    """Refuse a value that is not a number of at least 0. NaN is refused, infinity is not."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 0:
         raise InputError(f"{name} must be a number of at least 0, got {value!r:.80}{repair}")
+
+
+def check_probability(name: str, value: Any) -> None:
+    """Refuse a value that is not a probability: a float or a Fraction between 0 and 1."""
+    is_number = isinstance(value, Real) and not isinstance(value, bool)
+    if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
+        raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")

@@ -1,15 +1,22 @@
-"""Trees of two sources (Goose): a chain of likely tokens, the spine, with branches of less likely ones.
+"""The formulas of Goose for trees of two sources: the spine, a chain of likely tokens, and branches of unlikely tokens.
 
-Goose mixes three meanings of acceptance: (1) the indicators of all nodes are independent and the longest accepted path
-counts; (2) a walk commits to the first accepted child, the rate of a child being conditional on its earlier siblings
-having failed; (3) siblings exclude each other, as they do under a greedy target. Each function here names its own:
-`sequential` siblings are (2), `exclusive` ones are (3), and only `longest_path_yield` is (1).
+The tokens of the spine are copied from earlier text (a match). The tokens of the branches come from a second source
+with a lower rate.
+
+Goose uses three models of acceptance:
+
+1. Independent nodes: each node is accepted or not independently of the others, and the longest accepted path counts.
+2. Sequential siblings: the children of a node are tried one after the other, and the walk goes on at the first accepted
+   child. The rate of a child is conditional on the rejection of its earlier siblings.
+3. Exclusive siblings: at most one child of a node can be right, as under a greedy target.
+
+Each function says which model it uses: "sequential" is (2), "exclusive" is (3), and `longest_path_yield` is (1).
 """
 
+from spectheory.goose.algorithm_1 import spine_tree
 from spectheory.goose.allocation import Allocation, allocate, harmonic_widths
-from spectheory.goose.bound import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
-from spectheory.goose.bypass import chain_is_optimal
-from spectheory.goose.construction import spine_tree
+from spectheory.goose.chain_condition import chain_is_optimal
+from spectheory.goose.equation_1 import budget_as_printed, budget_of_bound, spine_bound, tree_of_bound
 from spectheory.goose.isotropic import isotropic_yield, longest_path_yield
 from spectheory.goose.optimal import optimal_tree
 from spectheory.goose.two_source import SpineTree

@@ -1,4 +1,7 @@
-"""How many branches stand beside each spine token: the integer optimum, Goose's Eq. 2, and its harmonic rule."""
+"""The number of branches beside each spine token: the integer optimum, Goose's Eq. 2, and Goose's harmonic rule.
+
+A branch is beside spine token k if it has the same parent. p_s is the rate of a spine token, p_t the rate of a branch.
+"""
 
 from __future__ import annotations
 
@@ -10,23 +13,24 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.goose.arguments import check_count, check_rate, geometric_sum
+from spectheory.core.checks import check_count, check_probability
+from spectheory.goose.geometric import geometric_sum
 
 
 @dataclass(frozen=True, eq=False)
 class Allocation:
-    """Branches beside each of L spine tokens; entry 0 is beside the first one, at the root.
+    """The number of branches (width) beside each of L spine tokens. Entry 0 is beside the first token, at the root.
 
     Attributes:
-        p_spine: rate of a spine token.
-        p_branch: rate of a branch.
-        widths: the integer optimum. Fewer than the branch budget where no further branch gains anything.
-        linear: (L,) float64, Eq. 2 as printed, which sums to the branch budget and may be negative deep down; NaN
-            where p_s = 0 or p_t = 0, which leave it no slope ln p_s / ln(1 - p_t).
-        clipped: (L,) float64, Eq. 2 repaired: max(0, b_1 - (k - 1) slope) with b_1 such that this sums to the branch
-            budget; NaN where p_t = 0 and no branch gains anything. For 0 < p_t < 1 and p_s < 1 it is optimal among
-            real widths >= 0, and the integer optimum is within 1 of it.
-        harmonic: shares 1/k of the branch budget, rounded to the largest remainders.
+        p_spine: p_s, the rate of a spine token.
+        p_branch: p_t, the rate of a branch.
+        widths: (L,) the integer optimum. Its sum is less than the branch budget if no further branch gains anything.
+        linear: (L,) float64, Eq. 2 as printed. It sums to the branch budget, and its last entries may be negative. NaN
+            if p_s = 0 or p_t = 0, because then the slope ln p_s / ln(1 - p_t) is not defined.
+        clipped: (L,) float64, Eq. 2 repaired: max(0, b_1 - (k - 1) slope), with b_1 chosen so that the entries sum to
+            the branch budget. NaN if p_t = 0, because then no branch gains anything. For 0 < p_t < 1 and p_s < 1 it is
+            optimal among real widths >= 0, and each entry of the integer optimum differs from it by at most 1.
+        harmonic: (L,) shares of the branch budget in proportion to 1/k, rounded by largest remainder.
     """
 
     p_spine: Any
@@ -37,48 +41,50 @@ class Allocation:
     harmonic: tuple[int, ...]
 
     def synergy(self, widths: Sequence[float]) -> Any:
-        """sum_k p_s^(k-1) (1 - p_s) (1 - (1 - p_t)^b_k) for any widths; Eq. 1 has it times 1 + E_ext."""
+        """The synergy term of Eq. 1 for any widths, without its factor 1 + E_ext.
+
+        It is sum_k p_s^(k-1) (1 - p_s) (1 - (1 - p_t)^b_k), where b_k = widths[k - 1].
+        """
         weights = ((1 - self.p_spine) * self.p_spine**k for k in range(len(widths)))
         return sum(weight * _found(self.p_branch, width) for weight, width in zip(weights, widths, strict=True))
 
     @property
     def block_efficiency(self) -> Any:
-        """`spine_bound` of `widths` with branches of one token, the only ones for which Eq. 1 charges every node."""
+        """`spine_bound` of `widths` with branches of one token. Only then the budget of Eq. 1 counts every node."""
         return geometric_sum(self.p_spine, len(self.widths) + 1) + self.synergy(self.widths)
 
 
 def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int) -> Allocation:
-    """The widths b_1..b_L of the highest synergy term of Eq. 1 within sum b_k <= branch_budget.
+    """The widths b_1..b_L with the highest synergy term of Eq. 1 and sum b_k <= branch_budget.
 
-    Branch b + 1 beside token k gains p_s^(k-1) (1 - p_s) p_t (1 - p_t)^b, which does not grow with b: the synergy term
-    is a sum over k of concave functions. Any widths are worth the sum of their gains, so no more than the sum of the
-    branch_budget largest gains there are; and since gains of one k do not grow, taking the largest ones, k by k in
-    order, is an allocation. Taking the largest gain each time, as is done here, is therefore optimal. Ties go to the
-    shallower token.
+    Siblings are sequential, (2) of `spectheory.goose`. Branch b + 1 beside token k gains
+    p_s^(k-1) (1 - p_s) p_t (1 - p_t)^b, which does not grow with b. The widths are worth the sum of their gains, which
+    is at most the sum of the branch_budget largest gains of all. Because the gains of one k do not grow, the largest
+    gains can be taken in the order of b for each k. So taking the largest remaining gain each time is optimal. Of equal
+    gains the shallower token comes first.
 
     Args:
-        p_spine: p_s, float or Fraction; with Fractions gains are compared exactly.
-        p_branch: p_t.
+        p_spine: p_s, float or Fraction; with Fractions the gains are compared exactly.
+        p_branch: p_t, float or Fraction.
         spine_length: L, at least 0.
-        branch_budget: most branches.
+        branch_budget: the most branches, at least 0.
 
     Raises:
         InputError: an argument is out of range.
 
-    Source: Goose, Proposition 2, Eq. (2): b_k = b_1 - (k - 1) ln p_s / ln(1 - p_t). That equates the marginal gains of
-    real widths and forgets b_k >= 0: with p_s = p_t = 0.5, L = 4 and 2 branches it says 2, 1, 0, -1, where 1, 1, 0, 0
-    and 2, 0, 0, 0 are optimal. It says nothing of whole numbers: there the optimum is the clipped line rounded by
-    largest remainders, every part down and as many of the largest fractions up as the budget has left, of equal ones
-    the shallower (proofs_check, claim G-P2-INT). That is what the largest gains come to; they are taken one by one, as
-    gains of Fractions compare exactly and the line's logarithms do not. Acceptance is the committed walk, (2) of
-    `spectheory.goose`.
+    Source: Goose, Proposition 2, Eq. (2): b_k = b_1 - (k - 1) ln p_s / ln(1 - p_t). Eq. (2) equates the marginal gains
+    of real widths and ignores b_k >= 0. With p_s = p_t = 0.5, L = 4 and 2 branches it gives 2, 1, 0, -1, while
+    1, 1, 0, 0 and 2, 0, 0, 0 are optimal. It does not treat whole numbers. The best whole numbers are the clipped line
+    rounded by largest remainder: round every entry down, then raise the entries with the largest remainders by 1 until
+    the budget is used, the shallower first among equal remainders (proofs_check, claim G-P2-INT). Taking the largest
+    gains gives widths of the same worth, and with Fractions it needs no logarithms, which are not exact.
 
     >>> found = allocate(0.8, 0.2, 4, 10)
     >>> found.widths, found.harmonic
     ((4, 3, 2, 1), (5, 2, 2, 1))
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("spine_length", spine_length)
     check_count("branch_budget", branch_budget)
     slope = _slope(float(p_spine), float(p_branch))
@@ -95,15 +101,21 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
 
 
 def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
-    """branch_budget in shares of 1, 1/2, ..., 1/L, rounded down, the rest by largest remainder, then shallowest first.
+    """The widths of the harmonic rule: branch_budget divided in proportion to 1, 1/2, ..., 1/L.
 
-    Before rounding its synergy term is at least 1/H_L of the optimum, H_L = 1 + 1/2 + ... + 1/L, whatever the rates:
-    the optimal widths fall with k, so b_k is at most branch_budget / k, which is H_L times this share, and the chance
-    that one of b branches is right is concave in b. No bound that does not fall with L holds (proofs_check, claim
-    G-P2-HARM).
+    The shares are rounded by largest remainder, the shallower first among equal remainders. They sum to branch_budget.
 
-    Source: Goose, Algorithm 1, step 3. The text has the rule's weights and not its rounding, which is chosen here so
-    that the whole budget is used.
+    Before rounding, the synergy term is at least 1/H_L of the optimum for all rates, with H_L = 1 + 1/2 + ... + 1/L.
+    The reason: the optimal widths do not rise with k, so b_k is at most branch_budget / k, which is H_L times the share
+    of k, and the probability that one of b branches is right is concave in b. There is no such bound that is
+    independent of L (proofs_check, claim G-P2-HARM).
+
+    Args:
+        spine_length: L, at least 0.
+        branch_budget: the number of branches, at least 0.
+
+    Source: Goose, Algorithm 1, step 3. The source states the weights but not the rounding, which is chosen here so that
+    the whole budget is used.
     """
     shares = branch_budget / np.arange(1, spine_length + 1)
     shares /= (1 / np.arange(1, spine_length + 1)).sum() or 1
@@ -114,7 +126,7 @@ def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
 
 
 def _found(p_branch: Any, width: float) -> Any:
-    """1 - (1 - p_t)^b, without cancellation for a whole width."""
+    """1 - (1 - p_t)^b, the probability that one of b branches is right; without cancellation for whole b."""
     if isinstance(width, int | np.integer) and width >= 0:
         return p_branch * geometric_sum(1 - p_branch, int(width))
     return 1 - (1 - float(p_branch)) ** float(width)
@@ -140,7 +152,7 @@ def _slope(p_spine: float, p_branch: float) -> float:
 
 
 def _water_filling(slope: float, p_spine: float, p_branch: float, spine_length: int, branch_budget: int) -> np.ndarray:
-    """max(0, level - (k - 1) slope), the level such that it sums to the budget; all at the root where p_s = 0."""
+    """max(0, level - (k - 1) slope), where the level makes the sum equal to the budget; all at the root if p_s = 0."""
     depth = np.arange(spine_length)
     if p_spine == 0 < p_branch:
         return np.where(depth == 0, float(branch_budget), 0.0)

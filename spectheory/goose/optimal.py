@@ -1,18 +1,20 @@
-"""The best tree of two sources for a budget: best-first search without a heap.
+"""The best tree of two sources for a budget, by best-first search without a heap.
 
-A spine node offers its spine token and its branch 0, each whether or not the other is taken; a branch offers its next
-sibling and its own branch 0. Every offer is worth at most the node that makes it, since all factors are at most 1. So
-the n nodes of highest value in the infinite tree can be taken with all that had to be taken before them, and no tree of
-n nodes is worth more. That holds for every p_spine and p_branch, also for p_spine < p_branch, where the rates of a
-spine node's children in the order in which they are tried are not non-increasing: what is tried first need not be
-drafted first, or at all.
+The value of a node is the probability that it is accepted. When a node is taken into the tree, new candidates become
+available: for a spine node its spine token and its branch 0, for a branch its next sibling and its own branch 0. Both
+candidates are available independently of each other. A candidate is worth at most as much as the node that made it
+available, because all factors are at most 1. So the n most valuable nodes of the infinite tree can be taken one after
+the other, and no tree of n nodes is worth more. This holds for all p_spine and p_branch. If p_spine < p_branch, the
+rates of the children of a spine node are not non-increasing in the order in which they are tried. That does no harm,
+because a spine token need not be drafted before its branches, or at all.
 
-There are only four kinds of offers (spine token, branch 0 of a spine node, next sibling, branch 0 of a branch), each
-worth its own constant times the node that makes it. Nodes are taken in order of falling value, so the offers of one
-kind come in order of falling value too, in floating point as well, because rounding is monotone: four queues replace
-the heap, and since queue entries are the taken nodes in their order, a queue is one index. A node costs O(1).
+There are only four kinds of candidates: spine token, branch 0 of a spine node, next sibling, branch 0 of a branch. The
+value of a candidate is the value of the node that made it available times a constant of the kind. Nodes are taken in
+order of falling value, so the candidates of one kind become available in order of falling value too, in floating point
+as well, because rounding is monotone. So four queues replace the heap. The entries of a queue are the taken nodes in
+their order, so a queue is a single index. A node takes O(1) time.
 
-Source: the order of values is Sequoia's (arXiv 2402.12374) frame with Goose's rates; the queues are ours.
+Source: best-first search is from Sequoia (arXiv 2402.12374), the rates are from Goose, and the queues are ours.
 """
 
 from __future__ import annotations
@@ -23,21 +25,22 @@ from heapq import heappop, heappush
 
 import numpy as np
 
+from spectheory.core.checks import check_count, check_probability
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
-from spectheory.goose.arguments import check_count, check_rate
-from spectheory.goose.two_source import Siblings, SpineTree, sibling_distribution
+from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 COMPILE_ABOVE = 128
-"""Nodes; up to here, which covers the paper's 60, the plain body takes at most 0.5 ms and importing Numba hundreds."""
+"""Nodes above which the search is compiled. Below, it takes at most 0.5 ms without, and importing Numba hundreds."""
 
 SMALL = 1_000_000
-"""Nodes that any machine holds: reading how much memory is free takes longer than the search."""
+"""Nodes up to which memory is not checked: any machine has enough, and the check would take longer than the search."""
 
 BYTES_PER_NODE = 40
-"""Parent, value, depth below the spine, rank, and the copies in Tree."""
+"""For parent, value, depth below the spine, rank, and the copies in Tree."""
 
 Taken = tuple[np.ndarray, np.ndarray, float]
+"""The nodes that are taken: parent, depth below the spine, and the sum of all values; see `take`."""
 
 
 def optimal_tree(
@@ -48,40 +51,41 @@ def optimal_tree(
     siblings: Siblings = "sequential",
     branch_depth: int | None = None,
 ) -> SpineTree:
-    """The tree of two sources of at most `budget` drafted nodes with the highest block efficiency.
+    """The tree of two sources with the highest block efficiency among all trees of at most `budget` drafted nodes.
 
-    It has fewer nodes where no further one would ever be accepted. Of equal values the spine token is taken first,
-    then a spine node's branch, then a sibling, then a branch's branch; within a kind the older offer. The spine token
-    of a node stands before its branches.
+    The tree has fewer nodes than the budget if every further node would be accepted with probability 0. Among
+    candidates of equal value, the spine token is taken first, then the first branch of a spine node, then the next
+    sibling, then the first branch of a branch; within a kind the older candidate. The spine token of a node has rank 0,
+    before the branches.
 
     Args:
-        p_spine: rate of a spine token, above or below `p_branch`.
-        p_branch: rate of a branch, see `SpineTree`.
-        budget: most drafted nodes, at least 0.
-        siblings: `sequential`, rates conditional on earlier siblings having failed; or `exclusive`, each `p_branch`,
-            as many as sum to 1.
-        branch_depth: longest path of branches from the spine; None for any, 0 for the spine alone.
+        p_spine: the rate of a spine token; it may be above or below `p_branch`. 0 gives the best tree of branches.
+        p_branch: the rate of a branch, see `SpineTree`.
+        budget: the most drafted nodes, at least 0.
+        siblings: "sequential", where the rate of a branch is conditional on the rejection of earlier siblings; or
+            "exclusive", where every branch has rate `p_branch`, and a node has as many as sum to at most 1. These are
+            models (2) and (3) of `spectheory.goose`.
+        branch_depth: the most branches on a path; None sets no limit, 0 gives the spine alone.
 
     Raises:
-        InputError: an argument is out of range, or the search needs more memory than there is.
+        InputError: an argument is out of range, or the search needs more memory than is available.
 
-    Source: Goose, Proposition 3, claims that a spine with the branches of Eq. 2 beats every tree of one source. It
-    compares with one of the two sources only; neither that tree nor any other shape is better than the one found
-    here. Acceptance is (2) or (3) of `spectheory.goose`, as `siblings` says. Where p_spine = 0 it is the best tree of
-    the branches alone.
+    Source: Goose, Proposition 3, claims that a spine with the branches of Eq. 2 is better than every tree of one
+    source. The comparison there is with one of the two sources only. No tree of two sources, the tree of Eq. 2
+    included, is better than the result of this function.
 
     >>> best = optimal_tree(0.5, 0.4, 6)
     >>> best.tree, best.is_spine.nonzero()[0].tolist(), round(best.block_efficiency, 4)
     (Tree([-1, 0, 1, 0, 2, 0, 1]), [0, 1, 2, 4], 2.295)
     """
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
     check_count("budget", budget)
     if branch_depth is not None:
         check_count("branch_depth", branch_depth)
     if budget > SMALL:
         require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
-    again, most = sibling_distribution(float(p_branch), siblings)
+    again, most = sibling_rule(float(p_branch), siblings)
     limit = int(budget if branch_depth is None else min(branch_depth, budget))
     body = take if budget <= COMPILE_ABOVE else compiled()
     parent, below, total = body(float(p_spine), float(p_branch), again, most, int(budget), limit)
@@ -97,15 +101,15 @@ def optimal_tree(
 
 
 def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:
-    """Take nodes in order of value until `budget` are taken or none of value above 0 is left.
+    """Take nodes in order of value, until `budget` nodes are taken or every candidate has value 0.
 
     Args:
-        p_spine: rate of a spine token.
-        p_branch: rate of a branch below an off-spine node.
-        again: ratio of a branch's rate to that of the sibling before.
-        most: most branches at a node.
-        budget: most drafted nodes.
-        limit: greatest depth below the spine.
+        p_spine: the rate of a spine token.
+        p_branch: the rate of the first branch of a node that is not on the spine.
+        again: the ratio of the rate of a branch to the rate of the previous branch.
+        most: the most branches at a node.
+        budget: the most drafted nodes.
+        limit: the greatest depth below the spine, at most `budget`.
 
     Returns:
         parent (n + 1,) int32, depth below the spine (n + 1,) int32, and the sum of all values, the root's 1 included.
@@ -143,29 +147,29 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
 
 @cache
 def compiled() -> Callable[..., Taken]:
-    """`take`, compiled once and kept on disk; Numba is imported here and not before."""
+    """`take`, compiled by Numba and cached on disk. Numba is imported at the first call."""
     from numba import njit
 
     return njit(cache=True)(take)
 
 
 def take_by_heap(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:
-    """`take` as textbooks have it, with one heap of all offers: the check and the baseline of the benchmark."""
+    """The same result as `take`, with one heap of all candidates, for tests and as the baseline of a benchmark."""
     parent, below, values = [-1], [0], [1.0]
-    offers = [(-p_spine, 0, 0, 0)]  # -value, node that it hangs from, depth below the spine, rank among branches
+    candidates = [(-p_spine, 0, 0, 0)]  # minus the value, parent, depth below the spine, rank among the branches
     if limit > 0:
-        heappush(offers, (-(1 - p_spine) * p_branch, 0, 1, 0))
-    while offers and len(parent) <= budget and offers[0][0] < 0:
-        negated, above, deep, rank = heappop(offers)
+        heappush(candidates, (-(1 - p_spine) * p_branch, 0, 1, 0))
+    while candidates and len(parent) <= budget and candidates[0][0] < 0:
+        negated, above, deep, rank = heappop(candidates)
         node = len(parent)
         parent.append(above)
         below.append(deep)
         values.append(-negated)
         if deep == 0:
-            heappush(offers, (negated * p_spine, node, 0, 0))
+            heappush(candidates, (negated * p_spine, node, 0, 0))
         elif rank + 1 < most:
-            heappush(offers, (negated * again, above, deep, rank + 1))
+            heappush(candidates, (negated * again, above, deep, rank + 1))
         if deep < limit:
             rate = p_branch if deep else (1 - p_spine) * p_branch
-            heappush(offers, (negated * rate, node, deep + 1, 0))
+            heappush(candidates, (negated * rate, node, deep + 1, 0))
     return np.array(parent, np.int32), np.array(below, np.int32), float(sum(values))

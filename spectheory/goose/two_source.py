@@ -1,4 +1,4 @@
-"""What a tree of two sources is worth."""
+"""`SpineTree`, a tree of two sources, with its acceptance rates and its block efficiency."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from typing import Literal, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_probability
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE, Tree
-from spectheory.goose.arguments import check_rate
 
 Siblings = Literal["sequential", "exclusive"]
 
@@ -18,11 +18,11 @@ ROUNDING = 1e-9
 """How far above 1 the rates of exclusive siblings may sum through rounding."""
 
 
-def sibling_distribution(p_branch: float, siblings: Siblings) -> tuple[float, int]:
-    """(ratio of a branch's rate to that of the sibling before, most branches at a node).
+def sibling_rule(p_branch: float, siblings: Siblings) -> tuple[float, int]:
+    """The ratio of the rate of a branch to the rate of the previous branch, and the most branches that a node can have.
 
     Raises:
-        InputError: `siblings` is neither of the two names.
+        InputError: `siblings` is neither "sequential" nor "exclusive".
     """
     if siblings == "sequential":
         return 1.0 - p_branch, LARGEST_TREE
@@ -35,19 +35,19 @@ def sibling_distribution(p_branch: float, siblings: Siblings) -> tuple[float, in
 class SpineTree:
     """A tree of two sources.
 
-    The rates of the children of an accepted node:
+    If a node is accepted, its children are accepted with these rates:
 
-    - the spine token of a spine node, tried first: p_spine;
-    - branch j (0, 1, ...) of a spine node: (1 - p_spine) p_branch (1 - p_branch)^j where siblings are `sequential`,
-      (1 - p_spine) p_branch where they are `exclusive`;
-    - branch j of an off-spine node: the same without the factor 1 - p_spine.
+    - The spine token of a spine node, which is tried first: p_spine.
+    - Branch j (0, 1, ...) of a spine node: (1 - p_spine) p_branch (1 - p_branch)^j for sequential siblings,
+      (1 - p_spine) p_branch for exclusive siblings.
+    - Branch j of a node that is not on the spine: the same without the factor 1 - p_spine.
 
-    The factor is there at every spine node, also where the tree leaves its spine token out: the branches are the other
-    source's tokens, apart from the spine's, and what is drafted does not change how likely they are.
+    Every spine node has this factor, even if its spine token is not in the tree. The reason: the branches are tokens of
+    the other source, different from the spine token, and drafting fewer tokens does not make them more probable.
 
     Attributes:
-        tree: its shape.
-        is_spine: (budget + 1,) bool, whether each node is on the spine; the root is.
+        tree: the tree.
+        is_spine: (budget + 1,) bool, whether each node is on the spine; the root is on the spine.
         block_efficiency: E[tau], the bonus token included.
     """
 
@@ -65,11 +65,18 @@ class SpineTree:
         *,
         siblings: Siblings = "sequential",
     ) -> Self:
-        """Any tree of two sources, with its block efficiency.
+        """Compute the block efficiency of any tree of two sources, given its nodes on the spine.
+
+        Args:
+            tree: any tree.
+            is_spine: (budget + 1,) bool, true for the root and for a chain of nodes that starts at the root.
+            p_spine: the rate of a spine token.
+            p_branch: the rate of a branch.
+            siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
 
         Raises:
-            InputError: a rate is no probability, `is_spine` is no chain from the root, or a node has more exclusive
-                branches than sum to 1.
+            InputError: a rate is not a probability, `is_spine` is not a chain from the root, or the rates of the
+                exclusive branches of a node sum to more than 1.
         """
         marks = np.array(is_spine, dtype=bool)
         marks.setflags(write=False)
@@ -80,15 +87,20 @@ class SpineTree:
 def two_source_reach(
     tree: Tree, is_spine: np.ndarray, p_spine: float, p_branch: float, siblings: Siblings
 ) -> np.ndarray:
-    """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Raises as `valued` does."""
-    check_rate("p_spine", p_spine)
-    check_rate("p_branch", p_branch)
-    again, most = sibling_distribution(float(p_branch), siblings)
+    """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Errors as in `valued`."""
+    check_probability("p_spine", p_spine)
+    check_probability("p_branch", p_branch)
+    again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
-        raise InputError(f"is_spine must mark the root and have one entry for each of {len(tree.parent)} nodes")
+        raise InputError(
+            f"is_spine must have one entry for each of the {len(tree.parent)} nodes, and be true for the root"
+        )
     spine = np.flatnonzero(is_spine)
     if not np.array_equal(tree.parent[spine[1:]], spine[:-1]):
-        raise InputError(f"is_spine must mark a chain from the root, got nodes {spine[:20].tolist()}")
+        raise InputError(
+            f"is_spine must mark a chain: each marked node must be the child of the marked node before it, got the "
+            f"nodes {spine[:20].tolist()}"
+        )
     reach, branches = np.ones(len(tree.parent)), np.zeros(len(tree.parent), np.int64)
     for node in range(1, len(reach)):
         above = tree.parent[node]
@@ -96,7 +108,10 @@ def two_source_reach(
             rate = p_spine
         else:
             if branches[above] >= most:
-                raise InputError(f"node {above} has more than {most} exclusive branches of p_branch={p_branch}")
+                raise InputError(
+                    f"node {above} must have at most {most} exclusive branches, because p_branch={p_branch} for each "
+                    'may not sum to more than 1: use fewer branches, or siblings="sequential"'
+                )
             rate = p_branch * again ** branches[above] * (1 - p_spine if is_spine[above] else 1)
             branches[above] += 1
         reach[node] = reach[above] * float(rate)

@@ -1,1 +1,1 @@
-"""GPUs, models and what a forward takes on them: measured, or computed by a roofline."""
+"""GPUs, models, and the seconds of a forward of a model on a GPU: measured, or computed by a roofline."""

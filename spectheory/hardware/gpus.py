@@ -1,4 +1,4 @@
-"""GPUs: memory, bandwidth and dense peak rates, from `data/gpus.csv`, which names the source of each row."""
+"""GPUs: memory, bandwidth and dense peak rates. The table is `data/gpus.csv`, which names the source of each row."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ DRIVER_NAMES = {
     "NVIDIA A100-SXM4-40GB": "a100_40",
     "NVIDIA A100-PCIE-40GB": "a100_40",
 }
-"""What a driver calls a GPU where the maker's name is another."""
+"""Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
 
 
 @dataclass(frozen=True)
 class Gpu:
-    """One GPU, by the maker's numbers. Rates are dense: half of what is printed "with sparsity".
+    """One GPU with the maker's numbers. Operations per second are dense: half of the maker's number "with sparsity".
 
     Attributes:
-        name: key of the table, such as `h100_sxm`.
+        name: key in the table, such as `h100_sxm`.
         full_name: the maker's name.
-        memory_bytes: memory, counting a GB as 1e9.
-        bandwidth_bytes_per_second: peak rate of its memory.
+        memory_bytes: memory, with 1 GB = 1e9 bytes.
+        bandwidth_bytes_per_second: peak bandwidth of the memory.
         bf16_flops_per_second: dense peak in bfloat16 with float32 accumulation.
-        fp8_flops_per_second: dense peak in fp8; None where it has no such units.
-        sources: where the numbers are from, and what to beware of.
+        fp8_flops_per_second: dense peak in fp8; None if the GPU has no fp8 units.
+        sources: the sources of the numbers, and notes.
     """
 
     name: str
@@ -51,13 +51,13 @@ class Gpu:
 
 
 def gpu(name: str | Gpu) -> Gpu:
-    """The GPU of that key, full name or driver's name, in any case; a `Gpu` of your own is returned as it is.
+    """The GPU with this key, full name or driver name, in any case. A `Gpu` of your own is returned unchanged.
 
     >>> gpu("h100_sxm").bandwidth_bytes_per_second
     3350000000000.0
 
     Raises:
-        InputError: no such GPU; the message lists near names.
+        InputError: there is no such GPU; the message lists similar names.
     """
     if isinstance(name, Gpu):
         return name
@@ -72,7 +72,7 @@ def gpu(name: str | Gpu) -> Gpu:
 
 
 def gpu_names() -> tuple[str, ...]:
-    """The keys of the table."""
+    """The keys of all GPUs in the table."""
     return tuple(_table())
 
 

@@ -1,4 +1,4 @@
-"""Latency: seconds per forward pass of the target and of the draft, measured or by a roofline."""
+"""`Latency`, the record of the seconds of target and draft forwards, measured or computed by a roofline."""
 
 from __future__ import annotations
 
@@ -23,22 +23,23 @@ from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Latency(Record):
-    """Seconds per forward of n tokens behind a context, for both models, and what a cycle costs beside them.
+    """Seconds of a forward of both models, by number of tokens and context, and the overheads of a cycle.
 
-    Between measured points the seconds are interpolated linearly in tokens and in context. Beyond the last number of
-    tokens the last slope goes on; beyond the measured contexts the nearest one holds.
+    Between the measured points the seconds are interpolated linearly in tokens and in context. For more tokens than
+    measured they are extrapolated with the last slope. Outside the measured contexts the nearest context is used.
 
     Attributes:
-        tokens: (N,) increasing numbers of tokens per forward, the first is 1.
-        contexts: (C,) increasing numbers of tokens in the KV cache.
-        target_seconds: (C, N) median seconds of a target forward.
-        draft_seconds: (C, N) median seconds of a draft forward.
-        target_spread_seconds: (C, N) interquartile range, or None.
-        draft_spread_seconds: (C, N) interquartile range, or None.
-        overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, whatever its tree.
-        level_overhead_seconds: seconds outside the forwards for each level that is drafted.
+        tokens: (N,) int, increasing numbers of tokens in a forward; the first is 1.
+        contexts: (C,) int, increasing numbers of tokens in the KV cache before the forward.
+        target_seconds: (C, N) float64, median seconds of a target forward.
+        draft_seconds: (C, N) float64, median seconds of a draft forward.
+        target_spread_seconds: (C, N) float64, interquartile range of the target's seconds, or None.
+        draft_spread_seconds: (C, N) float64, interquartile range of the draft's seconds, or None.
+        overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, the same for every tree.
+        level_overhead_seconds: additional seconds outside the forwards for each drafted level.
         plain_overhead_seconds: seconds of a plain decoding step outside its forward.
-        computed: whether the seconds come from `roofline` or `constant`, and not from a measurement.
+        computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
+        provenance: where the seconds come from.
     """
 
     kind: ClassVar[str] = "latency"
@@ -82,9 +83,9 @@ class Latency(Record):
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
-        """Forwards whose time does not depend on their size: the usual assumption of theory."""
+        """A latency in which the time of a forward depends neither on its tokens nor on the context."""
         stamp = Provenance(
-            source="spectheory.Latency.constant", assumptions=("a forward takes the same time whatever its size",)
+            source="spectheory.Latency.constant", assumptions=("a forward of any size takes the same time",)
         )
         return cls(
             np.array([1]),
@@ -108,16 +109,23 @@ class Latency(Record):
         gpus: int = 1,
         derates: Derates = DERATES,
     ) -> Self:
-        """Computed, not measured, for `batch` sequences that run together: see `spectheory.hardware.roofline`.
+        """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
 
-        Where `measured` has a record of the same, that overrides this one.
-
-        Its `tokens` count those of one sequence in a forward, of which there are `batch` times as many; the default
-        goes up to 256. A model is a shipped name, a config.json (path, folder or contents) or a `ModelConfig`.
+        Args:
+            gpu: a name of the GPU, or a `Gpu`.
+            target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
+            draft: the draft model, likewise.
+            batch: the number of sequences that run together in a forward.
+            context: tokens of each sequence in the KV cache.
+            tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
+                goes up to 256.
+            gpus: the number of GPUs, with tensor parallelism.
+            derates: the shares of the peak rates that an engine reaches, and its overheads.
 
         Raises:
-            InputError: an unknown GPU or model (near names are listed), a config that lacks a field, a draft that
-                cannot draft for the target, a size below 1, or models and cache that the memory of the GPU cannot hold.
+            InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
+                draft cannot draft for the target, a size is below 1, or the models and the cache do not fit into the
+                memory of the GPUs.
         """
         place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
         both = model_of(target), model_of(draft)
@@ -139,30 +147,30 @@ class Latency(Record):
 
     @classmethod
     def measured(cls, *, gpu: str, target: str, draft: str, batch: int = 1, folder: Path | None = None) -> Self:
-        """The record of `hardware.library` measured on that GPU for `batch` sequences that run together, by names.
+        """The measured record of `hardware.library` for these models on this GPU.
 
         Args:
-            gpu: a known key or name, or what the driver calls one that is not known.
-            target: the name that it was measured under.
-            draft: likewise.
-            batch: as in `roofline`.
-            folder: of records; the default is those that come with the package.
+            gpu: a key or a name of the GPU; for a GPU that is not in the table, the name that its driver reports.
+            target: the name of the target in the record.
+            draft: the name of the draft in the record.
+            batch: the number of sequences that run together in a forward.
+            folder: the folder of the records; None is the folder of the package.
 
         Raises:
-            InputError: there is no such record (those that there are are listed), or it is one of other models, of
-                another GPU or batch size, or of times that were computed.
-            RecordError: it is damaged.
+            InputError: there is no such record (the message lists the records of the folder), or the file holds a
+                record of other models, of another GPU or batch size, or of computed times.
+            RecordError: the file is damaged.
         """
         text, where = find(gpu, target, draft, batch, folder)
         record = cls.from_text(text, where)
         if record.computed:
-            raise InputError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove it")
+            raise InputError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file")
         _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=batch)
         return record
 
     @property
     def summary(self) -> str:
-        """The forwards of one token at the first context, and the sizes that are covered."""
+        """One line: the seconds of a forward of one token at the first context, and the tokens and contexts covered."""
         target, draft = 1e3 * self.target_seconds[0, 0], 1e3 * self.draft_seconds[0, 0]
         first, last = self.contexts[[0, -1]]
         return (
@@ -172,7 +180,7 @@ class Latency(Record):
 
     @property
     def batch(self) -> int:
-        """Sequences that run together in a forward, by the provenance; 1 where it does not say."""
+        """The number of sequences that run together in a forward, by the provenance; 1 if the provenance has none."""
         return self.provenance.batch or 1
 
     def covers(self, context: int) -> bool:
@@ -180,7 +188,7 @@ class Latency(Record):
         return bool(self.contexts[0] <= context <= self.contexts[-1])
 
     def smoothed(self) -> Self:
-        """The nearest curves that do not fall as tokens are added (least squares, context by context)."""
+        """The nearest latency, by least squares for each context, whose seconds never fall as tokens are added."""
         from scipy.optimize import isotonic_regression
 
         def rising(seconds: np.ndarray) -> np.ndarray:
@@ -196,24 +204,30 @@ class Latency(Record):
         )
 
     def target(self, tokens: int, context: int) -> float:
-        """Seconds of one target forward of `tokens` behind `context` cached tokens."""
+        """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""
         return float(self._at(self.target_seconds, np.array(tokens), context))
 
     def draft(self, tokens: int, context: int) -> float:
-        """Seconds of one draft forward of `tokens` behind `context` cached tokens."""
+        """Seconds of one draft forward of `tokens` tokens after `context` cached tokens."""
         return float(self._at(self.draft_seconds, np.array(tokens), context))
 
     def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Each (most,): seconds of draft and of target forwards of 1, ..., `most` tokens behind `context` cached."""
+        """Seconds of draft and of target forwards of 1, ..., `most` tokens after `context` cached tokens.
+
+        Returns:
+            draft (most,) float64 and target (most,) float64.
+        """
         tokens = np.arange(1, most + 1)
         return self._at(self.draft_seconds, tokens, context), self._at(self.target_seconds, tokens, context)
 
     def context_of(self, context: int | None) -> int:
-        """`context` to plan for, checked; None is the middle of the measured contexts.
+        """The context for a plan: `context` after a check, or the middle one of the measured contexts for None.
+
+        Outside the measured contexts, `target` and `draft` use the nearest context. That is meant for single cycles
+        that run past the last context. A plan for a context that was not measured is refused here.
 
         Raises:
-            InputError: it is not a whole number of at least 0, or outside the measured contexts. That the nearest one
-                holds beyond them is meant for a cycle that runs over the edge, not for a plan of another context.
+            InputError: the context is not a whole number of at least 0, or it is outside the measured contexts.
         """
         if context is None:
             return int(self.contexts[len(self.contexts) // 2])
@@ -228,18 +242,18 @@ class Latency(Record):
         return int(context)
 
     def draft_levels(self, tree: Tree, context: int) -> float:
-        """Seconds of the draft forwards that grow `tree`: one for each level, as wide as its inner nodes."""
+        """Seconds of the draft forwards that grow `tree`: one for each level, as wide as its nodes with children."""
         widths, counts = np.unique(tree.level_widths(), return_counts=True)
         return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
 
     def overhead(self, tree: Tree) -> float:
-        """Seconds of a cycle outside the forwards; of a plain step for the root alone."""
+        """Seconds of a cycle outside the forwards. For a tree without drafted nodes, the overhead of a plain step."""
         if tree.budget == 0:
             return self.plain_overhead_seconds
         return self.overhead_seconds + tree.max_depth * self.level_overhead_seconds
 
     def cycle(self, tree: Tree, context: int) -> float:
-        """Seconds of one cycle: grow `tree` level by level, verify root and tree in one target forward, overhead."""
+        """Seconds of one cycle: the draft forwards that grow `tree`, one target forward, and the overheads."""
         return self.draft_levels(tree, context) + self.target(tree.budget + 1, context) + self.overhead(tree)
 
     def plain(self, context: int) -> float:
@@ -254,9 +268,15 @@ class Latency(Record):
 
 
 def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
-    """Check that what a record says of its measurement is what it is filed under, as far as it says."""
+    """Check that a record was measured for the GPU, the models and the batch size in `asked`.
+
+    What the provenance of the record does not name is not checked.
+    """
     on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
     found = {"gpu": on_gpu and device_key(on_gpu), "target": stamp.target, "draft": stamp.draft, "batch": stamp.batch}
     for name, there in found.items():
         if there is not None and there != asked[name]:
-            raise InputError(f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs")
+            raise InputError(
+                f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs, "
+                "<gpu>/<target>/<draft>/batch-<n>.json"
+            )

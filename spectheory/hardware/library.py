@@ -1,7 +1,7 @@
-"""Where measured `Latency` records lie: `<gpu>/<target>/<draft>/batch-<n>.json` below a folder.
+"""The library of measured `Latency` records: files `<gpu>/<target>/<draft>/batch-<n>.json` in a folder.
 
-The package's own folder is `data/latency`, empty until something was measured. `python -m benchmarks.gpu` measures and
-writes such folders. A record that was measured always overrides a computed one.
+The folder of the package is `data/latency`; without measurements it is empty. `python -m benchmarks.gpu` measures and
+writes such folders. A measured record is always preferred to a computed one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MEASURE = "measure with python -m benchmarks.gpu"
 
 
 def device_key(name: str) -> str:
-    """The key of a known GPU, whatever it is called; another device's name as one could be.
+    """The key of a known GPU, from any of its names. For another device, its name in the form of a key.
 
     >>> device_key("NVIDIA H100 80GB HBM3"), device_key("Some Card 9000")
     ('h100_sxm', 'some_card_9000')
@@ -29,20 +29,20 @@ def device_key(name: str) -> str:
 
 
 def path_of(gpu: str, target: str, draft: str, batch: int) -> Path:
-    """Where a record lies below its folder."""
+    """The path of a record in its folder."""
     return Path(device_key(gpu), target, draft, f"batch-{batch}.json")
 
 
 def exists(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> bool:
-    """Whether there is such a record."""
+    """Whether the folder has this record; `folder` None is the folder of the package."""
     return _place(gpu, target, draft, batch, folder).is_file()
 
 
 def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = None) -> tuple[str, str]:
-    """The text of a record, and its path in words.
+    """The text of a record, and its path.
 
     Raises:
-        InputError: there is none; those that there are are listed.
+        InputError: there is no such record; the message lists the records of the folder.
     """
     place = _place(gpu, target, draft, batch, folder)
     if place.is_file():
@@ -55,7 +55,7 @@ def find(gpu: str, target: str, draft: str, batch: int, folder: Path | None = No
 
 
 def known_in(folder: Path | None) -> str:
-    """The records of a folder: `h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4; ...`, or `none`."""
+    """The records of a folder in words, such as `h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 1, 4`, or `none`."""
     known = []
     for gpu in _inside(_root(folder)):
         for target in _inside(gpu):

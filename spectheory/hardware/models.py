@@ -1,4 +1,4 @@
-"""Sizes of language models: what a forward reads, computes and caches, from a config.json or by a shipped name."""
+"""`ModelConfig`: what a forward of a language model reads, computes and caches, by its config.json or shipped name."""
 
 from __future__ import annotations
 
@@ -20,18 +20,20 @@ from spectheory.hardware.parameters import Shape, is_eagle3, shape_of
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """A model by its sizes.
+    """The sizes of a language model.
 
     Attributes:
-        name: what it is called in messages and in the provenance.
-        shape: its parameters by how a forward reads them.
-        linear_bytes, expert_bytes, other_bytes: bytes of a parameter: of matrices, of routed experts, of the rest.
-        kv_bytes_per_value: bytes of a cached number.
-        arithmetic: the units it computes in; packed weights are unpacked to bf16.
-        vocabulary, hidden: sizes of the vocabulary and of the hidden states, None where not stated.
-        target_hidden: of an EAGLE-3 head, the hidden size of the target that it reads; None for a whole model.
-        longest_context: the positions that it was made for; None where not stated.
-        tokenizer, base_model: its tokenizer, and the model that a head was trained on: of shipped models, else None.
+        name: the name of the model in messages and in the provenance.
+        shape: the number of parameters by how a forward reads them, and the sizes of the attention.
+        linear_bytes, expert_bytes, other_bytes: bytes per parameter of the matrices, of the routed experts, and of
+            everything else.
+        kv_bytes_per_value: bytes of a number in the KV cache.
+        arithmetic: the number format of the multiplications; packed weights are unpacked to bf16.
+        vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
+        target_hidden: for an EAGLE-3 head, the hidden size of its target; None for a whole model.
+        longest_context: the longest context in tokens; None if the config does not state it.
+        tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
+            config does not state them.
     """
 
     name: str
@@ -50,16 +52,22 @@ class ModelConfig:
 
     @classmethod
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
-        """The model that a Hugging Face config.json describes: its path, its folder, or what it holds.
+        """The model that a Hugging Face config.json describes.
 
-        A dtype that is not stated is bfloat16; the cache is in the dtype, whatever the weights are packed to.
+        The default dtype is bfloat16. The cache is in the dtype, even if the weights are packed.
+
+        Args:
+            source: the path of the config.json, its folder, or its contents.
+            name: the name of the model; the default is the path.
 
         Raises:
-            InputError: no such file, not JSON, a field that is missing or cannot be, an unknown model_type, dtype or
-                quantisation.
+            InputError: the file does not exist or is not JSON, a field is missing or has an impossible value, or the
+                model_type, the dtype or the quantisation is unknown.
         """
         if not isinstance(source, Mapping | str | Path):
-            raise InputError(f"a model must be a name, a path or what a config.json holds, got {source!r:.80}")
+            raise InputError(
+                f"a model must be a shipped name, a path, or the contents of a config.json, got {source!r:.80}"
+            )
         if isinstance(source, Mapping):
             config, where = source, name or "the config"
         else:
@@ -85,17 +93,17 @@ class ModelConfig:
 
     @property
     def layers(self) -> int:
-        """Decoder layers."""
+        """The number of decoder layers."""
         return self.shape.layers
 
     @property
     def parameters(self) -> int:
-        """All parameters that it stores; a draft head that borrows the target's embeddings does not store them."""
+        """The number of parameters. The input embeddings that a draft head shares with the target are not counted."""
         return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
 
     @property
     def active_parameters(self) -> int:
-        """Parameters that one token passes through, its embeddings included: all but the experts not taken."""
+        """The number of parameters that one token uses: all parameters, except the experts that it does not use."""
         return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
 
     @property
@@ -110,29 +118,35 @@ class ModelConfig:
 
     @property
     def kv_bytes_per_token(self) -> float:
-        """Bytes that all layers cache for one token, windows aside."""
+        """Bytes that all layers together cache for one token, as if every layer attended to all tokens."""
         return self.shape.layers * self.shape.kv_values * self.kv_bytes_per_value
 
     def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
-        """Expected experts of a layer that n tokens take together, each k of E at random: E (1 - (1 - k/E)^n).
+        """The expected number of experts of a layer that n tokens use together.
 
-        Where the router has favourites, or neighbouring tokens agree, they are fewer: a prior from above, not a
-            distribution.
+        It is E (1 - (1 - k/E)^n), if each token uses k of the E experts at random. If the router prefers some experts,
+        or if neighbouring tokens use the same experts, the number is smaller.
+
+        Args:
+            tokens: n, a number or an array of numbers of tokens.
+
+        Returns:
+            float64 of the shape of `tokens`.
         """
         experts, taken = self.shape.experts, self.shape.experts_per_token
         return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
 
     def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
-        """Expected bytes of weights that one forward of `tokens` tokens in all reads."""
+        """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
         return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
 
     def flops_per_token(self, context: int) -> float:
-        """Operations for one token behind `context` cached ones: two a parameter, and the attention."""
+        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
         multiplied = self.active_parameters - self.shape.lookup_parameters
         return 2.0 * multiplied + self.shape.attention_flops * self._cached(context)
 
     def kv_bytes(self, context: int) -> float:
-        """Bytes of the cache of one sequence of `context` tokens, no more than its window in a layer that has one."""
+        """Bytes of the KV cache of one sequence of `context` tokens. A layer with a window caches the window only."""
         return self._cached(context) * self.shape.kv_values * self.kv_bytes_per_value
 
     @property
@@ -153,22 +167,23 @@ class ModelConfig:
         return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
 
     def _cached(self, context: int) -> int:
-        """Tokens in the caches of all layers together."""
+        """The number of cached tokens, summed over all layers."""
         sliding = self.shape.sliding_layers
         return (self.shape.layers - sliding) * context + sliding * min(context, self.shape.window)
 
 
 PADDING = 0.01
-"""Share by which output layers of one tokenizer differ where they are padded to different sizes (Qwen2.5: 0.1%)."""
+"""Share by which vocabulary sizes may differ: models with one tokenizer pad their output layers (Qwen2.5: by 0.1%)."""
 
 
 def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
-    """Check that `draft` can draft for `target` behind `context` tokens, as far as their configs say.
+    """Check that `draft` can draft for `target` after `context` tokens. What the configs do not state is not checked.
+
+    The longest context of a draft head is not checked either: a head works at positions beyond the ones in its config.
 
     Raises:
-        InputError: the target is a head, their vocabularies or tokenizers differ, the draft is a head for a target of
-            another width, or the context is longer than one of them takes. A head runs at positions beyond those that
-            its config states.
+        InputError: the target is a draft head, the vocabularies or the tokenizers differ, the draft is a head for a
+            target of another hidden size, or the context is longer than the longest context of a model.
     """
     if target.target_hidden is not None:
         base = f"{target.base_model}, the model" if target.base_model else "the model"
@@ -177,7 +192,7 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
         base = f" {draft.base_model}, of" if draft.base_model else " targets of"
         raise InputError(
             f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
-            f"{target.hidden}: name the head that was trained on it"
+            f"{target.hidden}: name the head that was trained on {target.name}"
         )
     sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
     if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
@@ -194,18 +209,19 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
         if one.longest_context is not None and context > one.longest_context:
             raise InputError(
                 f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}: give "
-                "a shorter one"
+                "a shorter context"
             )
 
 
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
-    """A shipped model by name or repository, or one from a config.json: its path, its folder, what it holds.
+    """A model from its shipped name or its repository, or from the path, the folder or the contents of a config.json.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
 
     Raises:
-        InputError: no shipped model of that name (near names are listed), or as `ModelConfig.from_hf`.
+        InputError: there is no shipped model of this name (the message lists similar names), or the config.json cannot
+            be used, see `ModelConfig.from_hf`.
     """
     if isinstance(source, ModelConfig):
         return source
@@ -219,9 +235,9 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
 
 
 def shipped_name(source: str) -> str | None:
-    """The name of a shipped model, given in any case or by its repository; None where it is not shipped.
+    """The name of the shipped model that `source` names, in any case or by its repository; None if there is none.
 
-    A folder of the repository's name goes first.
+    If `source` is an existing path, it is not taken as a repository.
 
     >>> shipped_name("meta-llama/Llama-3.1-8B")
     'llama-3.1-8b'
@@ -235,13 +251,13 @@ def shipped_name(source: str) -> str | None:
 
 
 def model_names() -> tuple[str, ...]:
-    """Names of the shipped configurations."""
+    """The names of all shipped models."""
     entries = (files("spectheory") / "data" / "models").iterdir()
     return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
 
 
 def repository(name: str) -> str | None:
-    """The Hugging Face repository of a shipped model, `owner/name`, by its data; None for a name that is not shipped.
+    """The Hugging Face repository `owner/name` of a shipped model; None if there is no shipped model of this name.
 
     >>> repository("eagle3-llama-3.1-8b")
     'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
@@ -268,7 +284,7 @@ def _read(path: Path) -> tuple[Mapping[str, Any], str]:
     except FileNotFoundError:
         raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
     except (OSError, ValueError) as error:
-        raise InputError(f"{path} is no config.json: {error}") from error
+        raise InputError(f"{path} cannot be read as a config.json: {error}") from error
     if not isinstance(config, dict):
-        raise InputError(f"{path} is no config.json: it must hold an object, got {type(config).__name__}")
+        raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
     return config, str(path)

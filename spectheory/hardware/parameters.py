@@ -1,4 +1,4 @@
-"""Count the parameters of a decoder from its config, by what a forward does with them."""
+"""`Shape`: the number of parameters of a decoder by how a forward reads them, counted from its config."""
 
 from __future__ import annotations
 
@@ -8,24 +8,30 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.hf_config import Fields
 
 EXPERTS = ("num_local_experts", "n_routed_experts", "num_experts")
+"""The fields in which configs state the number of routed experts."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """Parameters of a model by how a forward reads them, and what its attention keeps.
+    """Numbers of parameters of a model by how a forward reads them, and sizes of its attention.
 
     Attributes:
-        layers: decoder layers.
-        linear_parameters: matrices of attention, dense MLPs and shared experts: read by every forward, often packed.
-        other_parameters: output head, norms, biases, routers: read by every forward, kept in 16 bits.
-        lookup_parameters: input embeddings that are not also the output head: only the rows of the tokens are read.
-        moe_layers, experts, experts_per_token: layers with routed experts, experts in each, of which a token takes.
-        expert_linear_parameters, expert_other_parameters: one expert of one layer.
-        kv_heads: heads among which tensor parallelism can divide the cache; 1 for multi-head latent attention.
+        layers: number of decoder layers.
+        linear_parameters: parameters of the matrices of attention, dense MLPs and shared experts, in all layers. Every
+            forward reads them. They are often packed.
+        other_parameters: parameters of output head, norms, biases and routers. Every forward reads them. They are not
+            packed.
+        lookup_parameters: parameters of the input embeddings, unless they are also the output head. A forward reads
+            only the rows of its tokens.
+        moe_layers, experts, experts_per_token: number of layers with routed experts, number of experts in such a layer,
+            and number of these experts that a token uses.
+        expert_linear_parameters, expert_other_parameters: parameters of the matrices, and other parameters, of one
+            expert in one layer.
+        kv_heads: number of heads among which tensor parallelism can divide the KV cache; 1 for latent attention.
         kv_values: numbers that one layer caches for one token.
-        attention_flops: for one token and one cached token in one layer.
-        sliding_layers, window: layers that see a window only, and its tokens.
-        latent: whether attention is multi-head latent attention.
+        attention_flops: operations of the attention of one token to one cached token in one layer.
+        sliding_layers, window: number of layers that attend to a window only, and tokens in this window.
+        latent: whether the attention is multi-head latent attention.
     """
 
     layers: int
@@ -46,7 +52,11 @@ class Shape:
 
 
 def shape_of(fields: Fields) -> Shape:
-    """The shape of the model that `fields` describe. Raises InputError for a field that is missing or cannot be."""
+    """The shape of the model that `fields` describe.
+
+    Raises:
+        InputError: a field is missing or has an impossible value.
+    """
     family, layers, hidden = fields.family, fields.number("num_hidden_layers"), fields.number("hidden_size")
     norm = hidden * (1 + family.norm_bias)
     shape = _attention(fields, layers, hidden)
@@ -66,12 +76,12 @@ def shape_of(fields: Fields) -> Shape:
 
 
 def is_eagle3(fields: Fields) -> bool:
-    """Whether it is an EAGLE-3 head."""
+    """Whether the config describes an EAGLE-3 draft head."""
     return "draft_vocab_size" in fields.values or "Eagle3" in str(fields.values.get("architectures"))
 
 
 def _attention(fields: Fields, layers: int, hidden: int) -> Shape:
-    """Attention of all layers, without norms over the hidden size."""
+    """The attention of all layers, without the norms over the hidden size."""
     sliding = fields.sliding_layers(layers)
     window = fields.number("sliding_window") if sliding else 0
     if fields.model_type.startswith("deepseek"):
@@ -80,7 +90,7 @@ def _attention(fields: Fields, layers: int, hidden: int) -> Shape:
     kv_heads = fields.stated("num_key_value_heads", heads)
     if heads % kv_heads:
         raise InputError(
-            f"{fields.where}: num_attention_heads {heads} is no multiple of num_key_value_heads {kv_heads}"
+            f"{fields.where}: num_attention_heads must be a multiple of num_key_value_heads={kv_heads}, got {heads}"
         )
     size = fields.stated("head_dim", hidden // heads)
     default = fields.flag("qkv_bias" if fields.model_type == "qwen2_moe" else "attention_bias", _biased(fields))
@@ -103,12 +113,12 @@ def _attention(fields: Fields, layers: int, hidden: int) -> Shape:
 
 
 def _biased(fields: Fields) -> bool:
-    """Whether attention has biases when the config does not say."""
+    """Whether the attention has biases if the config does not say so."""
     return bool(fields.family.qkv_bias) or fields.model_type == "gpt_oss"
 
 
 def _latent_attention(fields: Fields, layers: int, hidden: int) -> Shape:
-    """Multi-head latent attention: the cache holds one latent and one rotary key a token, read by all heads."""
+    """Multi-head latent attention: for each token, the cache holds one latent and one rotary key for all heads."""
     heads, latent, rotary = (fields.number(n) for n in ("num_attention_heads", "kv_lora_rank", "qk_rope_head_dim"))
     plain, value = fields.number("qk_nope_head_dim"), fields.number("v_head_dim")
     rank = fields.number("q_lora_rank", default=0)
@@ -129,7 +139,7 @@ def _latent_attention(fields: Fields, layers: int, hidden: int) -> Shape:
 
 
 def _mlps(fields: Fields, shape: Shape, hidden: int) -> Shape:
-    """`shape` with its MLPs, dense and routed."""
+    """`shape` with the parameters of its dense and routed MLPs."""
     experts = 0 if fields.model_type == "llama" else fields.number(*EXPERTS, default=0, least=0)
     sparse = fields.moe_layers(shape.layers) if experts else 0
     if sparse:
@@ -147,17 +157,17 @@ def _mlps(fields: Fields, shape: Shape, hidden: int) -> Shape:
 
 
 def _mlp(fields: Fields, hidden: int, width: int) -> tuple[int, int]:
-    """Parameters of the matrices and of the biases of one MLP or expert."""
+    """The number of parameters of the matrices, and of the biases, of one MLP or expert."""
     inner = 2 if fields.family.gated else 1
     biased = fields.family.mlp_bias or fields.flag("mlp_bias", False)
     return (inner + 1) * hidden * width, biased * (inner * width + hidden)
 
 
 def _routed(fields: Fields, shape: Shape, hidden: int, experts: int, sparse: int) -> Shape:
-    """`shape` with experts, routers and shared experts in `sparse` layers."""
+    """`shape` with the experts, the routers and the shared experts of `sparse` layers."""
     taken = fields.number("num_experts_per_tok", "experts_per_token")
     if taken > experts:
-        raise InputError(f"{fields.where}: num_experts_per_tok {taken} is more than the {experts} experts there are")
+        raise InputError(f"{fields.where}: num_experts_per_tok must be at most the {experts} experts, got {taken}")
     width = fields.number("moe_intermediate_size", "intermediate_size")
     linear, other = _mlp(fields, hidden, width)
     shared, gate = fields.number("n_shared_experts", default=0, least=0) * width, 0
@@ -177,9 +187,11 @@ def _routed(fields: Fields, shape: Shape, hidden: int, experts: int, sparse: int
 
 
 def _eagle3(fields: Fields, shape: Shape, hidden: int) -> Shape:
-    """An EAGLE-3 head: three target features fused, and the first layer attends over token and feature side by side.
+    """The shape of an EAGLE-3 draft head, from the `shape` of its layers.
 
-    Its input embeddings are the target's; its output head has the draft's own, smaller vocabulary.
+    The head has a matrix that fuses three features of the target. The attention of its first layer reads the token and
+    the feature, so its query, key and value matrices have twice the input size. The input embeddings are the ones of
+    the target, and are not counted. The output head has a smaller vocabulary of its own.
     """
     fused = 3 * fields.number("target_hidden_size", default=hidden) * hidden
     query_key_value = shape.attention_flops // 4 + shape.kv_values

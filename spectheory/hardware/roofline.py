@@ -1,11 +1,12 @@
-"""What a forward should cost by first principles: weights read, operations, cache read and launches, added up.
+"""`Roofline`: the seconds of a forward as the sum of four terms: weights, operations, KV cache, and overhead of layers.
 
-The terms add. A roofline that takes the larger of two ceilings calls every token below the ridge free; the fit of
-SpecDecode-Bench to vLLM on an H100 charges Llama-3.1-8B 5.7 % for 16 of them, 23 % for 64 and 105 % for the 295 at the
-ridge, and so does this sum.
+The four terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long
+as the reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). That is
+not what is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Llama-3.1-8B takes 5.7 % longer
+with 16 tokens, 23 % with 64 and 105 % with 295. The sum gives the same percentages.
 
-Read: each weight once, but of an input embedding only the rows of the tokens, and of the experts those that the tokens
-take together.
+Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
+only the ones that the tokens use together.
 
 Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; ai-dynamo/aiconfigurator, systems/h100_sxm.yaml.
 """
@@ -25,30 +26,31 @@ from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.models import ModelConfig
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
-"""Numbers of tokens a sequence at which a forward is computed, unless others are asked for. Between them a dense model
-is exactly linear; a mixture of experts is above the line by up to 0.7 % of a forward."""
+"""The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
+model are exactly linear; the seconds of a mixture of experts are above the line by up to 0.7 %."""
 
 
 @dataclass(frozen=True)
 class Derates:
-    """How far from the maker's numbers an engine stays, and what it adds.
+    """The shares of the maker's peak rates that an engine reaches, and the overheads that it adds.
 
     Attributes:
-        bandwidth_share: of the peak bandwidth while weights are read.
-        kv_bandwidth_share: of the peak bandwidth while the cache is read.
-        flops_share: of the dense peak.
-        memory_share: of the memory that weights and cache may fill; the rest is for activations and graphs.
-        layer_overhead_seconds: of each layer of a forward, whatever its size: three element-wise kernels (two norms, an
-            activation) of 3 us each.
-        step_overhead_seconds: of each step outside the forwards (scheduling, sampling), speculative or plain.
-        level_overhead_seconds: of each drafted level outside the draft's forward. An assumption: no source tells it
-            apart. The fit has 2.135e-3 s for all drafting of a step, whatever its length, by an unstated number of
-            levels of an EAGLE head whose forward is 0.33e-3 s here; taken as three, FIXED_3 being the middle setting
-            of that simulator, they leave 0.38e-3 s a level. A guess from above for engines that capture the whole
-            drafting loop in one CUDA graph. A measured `Latency` overrides it.
+        bandwidth_share: share of the peak bandwidth while weights are read.
+        kv_bandwidth_share: share of the peak bandwidth while the KV cache is read.
+        flops_share: share of the dense peak of operations per second.
+        memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
+        layer_overhead_seconds: overhead of each layer in each forward of any size, for three element-wise kernels (two
+            norms and an activation) of 3 us each.
+        step_overhead_seconds: overhead of each step outside the forwards, such as scheduling and sampling. It is the
+            same for a speculative and a plain step.
+        level_overhead_seconds: overhead of each drafted level outside the draft forward. This is an assumption, because
+            no source states it. The fit has 2.135e-3 s for all drafting of a step, with an EAGLE head and an unknown
+            number of levels. We assume three levels (FIXED_3, the middle setting of that simulator). A forward of this
+            head takes 0.33e-3 s here, which leaves 0.38e-3 s for each level. For engines that capture the whole
+            drafting loop in one CUDA graph this is probably too much. A measured `Latency` does not use it.
 
-    Source: aiconfigurator for bandwidth_share and the 3 us; the fit of SpecDecode-Bench, rounded, for the others;
-    memory_share is vLLM's gpu_memory_utilization.
+    Source: bandwidth_share and the 3 us are from aiconfigurator, memory_share is vLLM's default of
+    gpu_memory_utilization, the others are from the fit of SpecDecode-Bench, rounded.
     """
 
     bandwidth_share: float = 0.8
@@ -73,10 +75,18 @@ DERATES = Derates()
 
 @dataclass(frozen=True)
 class Roofline:
-    """A deployment: `batch` sequences of `context` cached tokens, forwarded together on `gpus` GPUs.
+    """The seconds of forwards of `batch` sequences, each with `context` cached tokens, together on `gpus` GPUs.
 
-    Weights, operations and cache are divided among the GPUs by tensor parallelism, the cache among no more of them than
-    there are heads in it. What the GPUs say to each other is not counted: with more than one, times are lower bounds.
+    Tensor parallelism divides weights, operations and KV cache among the GPUs; the cache is divided among at most as
+    many GPUs as it has heads. The communication between the GPUs is not counted, so with more than one GPU the seconds
+    are lower bounds.
+
+    Attributes:
+        gpu: the type of the GPUs.
+        gpus: the number of GPUs.
+        batch: the number of sequences that run together.
+        context: tokens of each sequence in the KV cache.
+        derates: shares of the peak rates, and overheads.
     """
 
     gpu: Gpu
@@ -92,12 +102,23 @@ class Roofline:
                 raise InputError(f"{name} must be a whole number from {least} to {LARGEST:,}, got {value!r}")
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
-        """Seconds of a forward of n tokens for each sequence of the batch, for each n of `tokens`."""
+        """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
         parts = self.forward_parts(model, tokens)
         return np.sum(list(parts.values()), axis=0)
 
     def forward_parts(self, model: ModelConfig, tokens: Iterable[int]) -> dict[str, np.ndarray]:
-        """The terms of `forward_seconds`: `weights`, `operations`, `cache` and `overhead`, one number for each n."""
+        """The terms of `forward_seconds`, in seconds: `weights`, `operations`, `cache`, `overhead`.
+
+        Args:
+            model: the model that computes the forward.
+            tokens: numbers n of tokens of each sequence in the forward.
+
+        Returns:
+            For each term, (len(tokens),) float64.
+
+        Raises:
+            InputError: `tokens` is empty, or contains something else than whole numbers of at least 1.
+        """
         n = np.asarray(tuple(tokens))
         if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
             raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
@@ -113,18 +134,22 @@ class Roofline:
         }
 
     def memory_needed(self, *models: ModelConfig) -> float:
-        """Bytes on each GPU of the weights of `models` and of their caches for the whole batch."""
+        """Bytes that the weights of `models` and their KV caches for the whole batch need on each GPU."""
         caches = sum(self.batch * m.kv_bytes(self.context) / self._cache_shards(m) for m in models)
         return sum(m.weight_bytes for m in models) / self.gpus + caches
 
     def require_memory(self, *models: ModelConfig) -> None:
-        """Check that `models` fit. Raises InputError with what is missing and what would fit."""
+        """Check that `models` and their KV caches fit into the memory of the GPUs.
+
+        Raises:
+            InputError: they do not fit; the message says how many GB are missing and what would fit.
+        """
         offered = self.derates.memory_share * self.gpu.memory_bytes
         missing = self.memory_needed(*models) - offered
         if missing <= 0:
             return
         weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
-        digits = max(1, math.ceil(9 - math.log10(missing)))  # so many that what is missing is not 0
+        digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
         raise InputError(
             f"{weights} with the cache of batch={self.batch} at context={self.context} need "
             f"{self.memory_needed(*models) / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
@@ -133,7 +158,7 @@ class Roofline:
         )
 
     def provenance(self, target: ModelConfig, draft: ModelConfig) -> Provenance:
-        """Says that nothing was measured, and all that was assumed."""
+        """The provenance of the computed seconds, with all assumptions. It says that nothing was measured."""
         stamp = Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
@@ -158,7 +183,7 @@ class Roofline:
         return min(self.gpus, model.shape.kv_heads)
 
     def _repair(self, offered: float, models: tuple[ModelConfig, ...]) -> str:
-        """What would make `models` fit into `offered` bytes a GPU."""
+        """A list of changes that would make `models` fit into `offered` bytes on each GPU."""
         weights = sum(m.weight_bytes for m in models) / self.gpus
         caches = self.memory_needed(*models) - weights
         fits = []

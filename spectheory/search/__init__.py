@@ -1,8 +1,10 @@
-"""The best draft tree under an acceptance model, and what each budget and depth can give at most.
+"""The best draft tree for given acceptance rates, its block efficiency by budget and depth, and drafting policies.
 
-Every answer is exact: best-first search where the rates are non-increasing in rank, the dynamic program where not.
-The kernels, and with them Numba, are imported by the first search that needs them. Beside it stand the policies that
-grow a tree from a draft's own probabilities, as data for one search (`frontier`).
+`best_tree`, `best_trees` and `yield_table` are exact for any rates. They use best-first search where the rates are
+non-increasing in rank, and a dynamic program where they are not. The first search that needs Numba imports it.
+
+The policies (EAGLE-2, OPT-Tree, SALF, SpecExec) grow a tree from the draft model's own probabilities. All of them use
+the same search, `frontier`.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.search import best_first
 from spectheory.search.draft_models import DraftModel, MarkovDraft, RatesDraft
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.salf import Salf
@@ -46,16 +48,16 @@ def best_tree(
 ) -> Tree:
     """The tree of at most `budget` drafted nodes with the highest `yields.block_efficiency`.
 
-    It has fewer nodes where no further one would ever be accepted.
+    The tree has fewer nodes than the budget if every further node would be accepted with probability 0.
 
     Args:
-        acceptance: rates by depth and rank, in any order of rank.
-        budget: most drafted nodes, at least 1.
-        max_depth: greatest depth of a node, None for any.
-        max_fanout: most children of a node, None for any.
+        acceptance: rates by depth and rank. The rates may rise with rank.
+        budget: the most drafted nodes, at least 1.
+        max_depth: the greatest depth of a node; None sets no limit.
+        max_fanout: the most children of a node; None sets no limit.
 
     Raises:
-        InputError: an argument is out of range, or the search needs more memory than there is.
+        InputError: an argument is out of range, or the search needs more memory than is available.
 
     >>> best_tree(Acceptance.by_rank([0.1, 0.8]), 3)
     Tree([-1, 0, 0, 2])
@@ -68,9 +70,9 @@ def best_tree(
 def best_trees(
     acceptance: Acceptance, budget: int, *, max_depth: int | None = None, max_fanout: int | None = None
 ) -> list[Tree]:
-    """`best_tree` for every budget from 0 to `budget`, from one search; entry 0 is `Tree.chain(0)`.
+    """The best tree for every budget from 0 to `budget`, from one search; entry 0 is `Tree.chain(0)`.
 
-    Arguments and errors are those of `best_tree`. The trees together take up to 5 * budget^2 bytes.
+    The arguments and the errors are the same as for `best_tree`. All trees together take up to 5 * budget^2 bytes.
     """
     _check_tree_depth(max_depth)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
@@ -82,16 +84,17 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     """The best block efficiency for every depth and budget.
 
     Args:
-        acceptance: rates by depth and rank, in any order of rank.
-        budget: most drafted nodes, at least 1.
-        max_depth: greatest depth, at least 0.
-        max_fanout: most children of a node, None for any.
+        acceptance: rates by depth and rank. The rates may rise with rank.
+        budget: the most drafted nodes, at least 1.
+        max_depth: the greatest depth of a node, at least 0.
+        max_fanout: the most children of a node; None sets no limit.
 
     Returns:
-        (max_depth + 1, budget + 1) float64; entry [d, n] is for at most n drafted nodes, none deeper than d.
+        (max_depth + 1, budget + 1) float64. Entry [d, n] is the highest block efficiency, in tokens per target call, of
+        a tree of at most n drafted nodes, none deeper than d.
 
     Raises:
-        InputError: an argument is out of range, or the table needs more memory than there is.
+        InputError: an argument is out of range, or the table needs more memory than is available.
     """
     check_whole("max_depth", max_depth, 0, "")
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
@@ -99,19 +102,19 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)
     result = np.ones((max_depth + 1, budget + 1))
     _search(table, budget).fill_yields(table, result[: limit + 1])
-    result[limit + 1 :] = result[limit]  # a node deeper than the budget cannot be
+    result[limit + 1 :] = result[limit]  # no tree is deeper than its number of drafted nodes
     return result
 
 
 def _check_tree_depth(max_depth: object) -> None:
     if max_depth is not None:
-        check_whole("max_depth", max_depth, 1, ": for no speculation use Tree.chain(0), for any depth None")
+        check_whole("max_depth", max_depth, 1, ": for no speculation use Tree.chain(0), for no limit None")
 
 
 def _problem(
     acceptance: Acceptance, budget: int, max_depth: int | None, max_fanout: int | None
 ) -> tuple[np.ndarray, int]:
-    """The rates that a tree within the limits can use, (D, R), and the greatest depth of a node in it, at least D."""
+    """The rates (D, R) that a tree within the limits can use, and the greatest depth of its nodes, at least D."""
     if not isinstance(acceptance, Acceptance):
         raise InputError(f"acceptance must be an Acceptance, got {type(acceptance).__name__}: use Acceptance.by_rank")
     check_budget(budget)
@@ -122,10 +125,11 @@ def _problem(
 
 
 def _search(table: np.ndarray, budget: int) -> ModuleType:
-    """`best_first` where it is exact, `exact` where not.
+    """`best_first` if it is exact for these rates, else `exact`.
 
-    A rate above 1 by rounding, which Acceptance lets pass, makes a node worth more than its parent; a rank r at depth
-    d needs d + r + 1 nodes, so that with fewer it does not matter.
+    `Acceptance` allows a rate that is above 1 by rounding. Such a rate makes a node worth more than its parent, so
+    best-first search is not exact for it. Rates that no tree of the budget can reach do not count: a child of rank r
+    of a node at depth d needs d + r + 1 drafted nodes.
     """
     rows = [row[: budget - depth] for depth, row in enumerate(table)]
     if all(row[0] <= 1 and (np.diff(row) <= 0).all() for row in rows):

@@ -1,15 +1,16 @@
-"""Beams: trees grown level by level, in which no level has more than so many parents.
+"""Beam search: trees grown level by level, with a limit on the number of parents in a level.
 
-Nodes are taken in the order of their score, the product of the scores on the path. An engine scores by its draft's
-probabilities, which fall with rank by the meaning of rank; where planned rates do not, the nearest table that falls
-stands for them (`Acceptance.smoothed`), and a kept node is worth the product of the planned rates all the same. So no
-node is taken before its parent, nor before the sibling of the rank before, and what is kept is always a tree whose
-block efficiency is the sum of its nodes.
+Nodes are ordered by score. The score of a node is the product of the draft scores on its path. An engine scores a token
+by the draft's probability, which never rises with rank, because the rank is the order of the probabilities. Planned
+rates may rise with rank. Then the scores are the nearest rates that do not rise (`Acceptance.smoothed`), while the
+value of a node is still the product of the planned rates. So a node comes after its parent and after its earlier
+siblings. The nodes that are kept always form a tree, and the block efficiency of this tree is the sum of their values.
 
-A node outside the best `max_budget` is dropped at once: what hangs below it scores no higher, and comes later.
+A node that is not among the best `max_budget` is dropped at once: its descendants score no higher than it does.
 
-Where rates fall with rank, the first n nodes are worth no less than any tree of n nodes within the same limits: what
-can hang below a node is a multiple of its worth, so that a level's parents may as well be its best nodes.
+If the rates are non-increasing in rank, the first n nodes are worth at least as much as any tree of n nodes within the
+same limits. The reason: the worth of everything below a node is proportional to the value of the node, so the best
+parents of a level are its best nodes.
 """
 
 from __future__ import annotations
@@ -23,7 +24,15 @@ from spectheory.core.acceptance import Acceptance
 
 
 class Grown(NamedTuple):
-    """The root and the best drafted nodes in the order of score, each (m + 1,). Every prefix is a tree."""
+    """The root and the m best drafted nodes, in order of score. Every field has shape (m + 1,); every prefix is a tree.
+
+    Attributes:
+        score: product of the draft scores on the path; 1 for the root.
+        value: product of the planned rates on the path; 1 for the root.
+        depth: edges from the root.
+        rank: rank among the siblings; 0 for the root.
+        parent: index of the parent; -1 for the root.
+    """
 
     score: np.ndarray
     value: np.ndarray
@@ -32,11 +41,11 @@ class Grown(NamedTuple):
     parent: np.ndarray
 
     def yields(self) -> np.ndarray:
-        """(m + 1,) block efficiency of each prefix."""
+        """(m + 1,) float64: the block efficiency of each prefix."""
         return self.value.cumsum()
 
     def parents(self) -> np.ndarray:
-        """(m + 1, levels) nodes with children at each depth, of each prefix."""
+        """(m + 1, levels) int64: for each prefix, the number of nodes with children at each depth."""
         nodes, first = np.unique(self.parent[1:], return_index=True)
         new = np.zeros((len(self.depth), self.depth.max(initial=0) + 1), np.int64)
         new[first + 1, self.depth[nodes]] = 1
@@ -44,20 +53,22 @@ class Grown(NamedTuple):
 
 
 def draft_scores(acceptance: Acceptance) -> np.ndarray:
-    """(D, R) the rates by which a draft would order its tokens: non-increasing in rank and at most 1."""
+    """(D, R) float64: the rates by which a draft would order its tokens, non-increasing in rank and at most 1."""
     table = acceptance.table if acceptance.is_non_increasing else acceptance.smoothed().table
     return np.minimum.accumulate(np.minimum(table, 1), axis=1)
 
 
 def beam(rates: np.ndarray, scores: np.ndarray, width: int, max_levels: int, max_budget: int) -> Iterator[Grown]:
-    """The best nodes of 1, 2, ... levels, to the last one that changes them or to `max_levels`.
+    """Yield the best nodes of the first level, of the first two levels, and so on.
+
+    The iteration ends after `max_levels` levels, or earlier, after the last level that changes the best nodes.
 
     Args:
-        rates: (D, R) by depth and rank; a parent gets R children.
-        scores: (D, R) `draft_scores` of them.
-        width: most parents of a level.
-        max_levels: most levels.
-        max_budget: most drafted nodes kept.
+        rates: (D, R) by depth and rank; every parent gets R children.
+        scores: (D, R) the `draft_scores` of these rates.
+        width: the most parents in a level.
+        max_levels: the most levels.
+        max_budget: the most drafted nodes that are kept.
     """
     zero = np.zeros(1, np.int64)
     grown = Grown(np.ones(1), np.ones(1), zero, zero, zero - 1)

@@ -1,14 +1,17 @@
-"""Best-first search: the n nodes of highest path product, for every n up to the budget in one pass.
+"""Best-first search: the n nodes with the highest product of rates on the path, for every n up to the budget at once.
 
-Exact where every row of rates is non-increasing in rank and at most 1. Then a node is worth at most its parent and at
-most the sibling before it, in floating point too, because rounding is monotone. So the n most valuable nodes of the
-infinite tree can be taken with all their parents and earlier siblings; no tree of n nodes is worth more than the sum
-of the n highest values. Each node taken uncovers its first child and its next sibling, and the next best is always
-among the uncovered ones. Nodes of value 0 are never taken. Ties go by (value, depth, rank, age of the parent).
+The value of a node is the product of the rates on its path. The search is exact if every row of rates is non-increasing
+in rank and at most 1. Then a node is worth at most as much as its parent and as its previous sibling, in floating point
+too, because rounding is monotone. So the n most valuable nodes of the infinite tree contain all their parents and
+earlier siblings: they are a tree. No tree of n nodes is worth more than the sum of the n highest values.
 
-Nodes of one depth and rank are uncovered, and taken, in the order of their parents' age. So only the first of each
-depth and rank stands in the heap, which then fits a processor's cache: its size is the number of rows times ranks in
-use, not the budget.
+Each node that is taken makes two candidates available: its first child and its next sibling. The next best node is
+always among the candidates. Nodes of value 0 are never taken. Candidates of equal value are taken by smaller depth,
+then by lower rank, then by older parent.
+
+Candidates of one depth and rank become available, and are taken, in the order of their parents' age. So the heap needs
+only the first candidate of each depth and rank. Its size is the number of depths times ranks in use, not the budget,
+and it fits into the cache of a processor.
 
 Source: Sequoia (arXiv 2402.12374), OPT-Tree (2406.17276), SpecExec (2406.02532), EAGLE-2 (2406.16858), as one search.
 """
@@ -25,25 +28,26 @@ from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 
 COMPILE_ABOVE = 5_000
-"""Nodes; up to here, where planners search, the plain body takes some milliseconds and importing Numba hundreds."""
+"""Nodes above which the search is compiled. Below, the plain body takes milliseconds, and importing Numba hundreds."""
 
 BYTES_PER_NODE = 128
-"""Six numbers, at most one heap entry of 32 bytes in a list that grows by copying, and the copy in Tree."""
+"""For six numbers, at most one heap entry of 32 bytes in a list that grows by copying, and the copy in Tree."""
 
 
 def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
-    """Take nodes in order of value until `budget` are taken or none of value above 0 is left.
+    """Take nodes in order of value, until `budget` nodes are taken or every candidate has value 0.
 
     Args:
-        table: (D, R) float64 rates, each row non-increasing and at most 1; the last row holds for deeper nodes.
-        budget: most drafted nodes.
-        limit: greatest depth of a node, at least 1.
+        table: (D, R) float64 rates, each row non-increasing and at most 1; the last row is used for deeper nodes.
+        budget: the most drafted nodes.
+        limit: the greatest depth of a node, at least 1.
 
     Returns:
         parent (n + 1,) int32 and value (n + 1,) float64, the root first; each prefix is the best tree of its size.
 
-    `older` and `younger` are a node's neighbours of the same depth by age, `youngest` the last of a depth, `children`
-    the number taken of a node's children. `nobody` is a neighbour that never keeps another node waiting.
+    In the body, `older[i]` and `younger[i]` are the nodes taken just before and just after node i at the same depth,
+    `youngest[d]` is the last node taken at depth d, and `children[i]` counts the children of node i that are taken.
+    `nobody` marks a missing neighbour; its entry in `children` is so high that no node ever waits for it.
     """
     last, ranks = table.shape[0] - 1, table.shape[1]
     parent = np.full(budget + 1, -1, np.int32)
@@ -79,28 +83,28 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
 
 @cache
 def compiled() -> Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray]]:
-    """`grow`, compiled once and kept on disk; Numba is imported here and not before."""
+    """`grow`, compiled by Numba and cached on disk. Numba is imported at the first call."""
     from numba import njit
 
     return njit(cache=True)(grow)
 
 
 def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tuple[np.ndarray, np.ndarray]:
-    """The same result as `grow`, compiled where `passes` such calls repay it."""
+    """The same result as `grow`, from the compiled body if `passes` calls like this one are worth the import."""
     body = grow if budget * passes <= COMPILE_ABOVE else compiled()
     return body(table, budget, limit)
 
 
 def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
-    """The best tree for each of `budgets`, no node deeper than `limit`: prefixes of the largest.
+    """The best tree for each of `budgets`, with no node deeper than `limit`. All are prefixes of the largest one.
 
     Args:
         table: as for `grow`.
         budgets: whole numbers >= 1.
-        limit: greatest depth of a node, at least 1.
+        limit: the greatest depth of a node, at least 1.
 
     Raises:
-        InputError: it needs more memory than there is.
+        InputError: the search needs more memory than is available.
     """
     largest = max(budgets)
     require_memory(lambda n: BYTES_PER_NODE * (n + 1), largest)
@@ -109,13 +113,13 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
 
 
 def fill_yields(table: np.ndarray, result: np.ndarray) -> None:
-    """Fill `result`, (M + 1, N + 1) of ones, with the best block efficiency for each greatest depth and budget.
+    """Write the best block efficiency for each depth limit (row) and budget (column) into `result`.
 
-    Where one more depth changes nothing, no further one does: a node is worth at most its parent.
+    If one more level changes nothing, no further level does, because a node is worth at most as much as its parent.
 
     Args:
         table: as for `grow`.
-        result: changed in place.
+        result: (M + 1, N + 1) float64, all ones; changed in place.
     """
     max_depth, budget = len(result) - 1, result.shape[1] - 1
     for limit in range(1, max_depth + 1):

@@ -1,4 +1,4 @@
-"""How a dynamic policy sees a draft model, and two drafts that need no model."""
+"""The interface of a draft model to the policies, and two drafts that are computed from tables."""
 
 from __future__ import annotations
 
@@ -19,20 +19,21 @@ DraftedPath = tuple[int, ...]
 
 
 class DraftModel(Protocol):
-    """What can say which tokens follow a path of drafted tokens, and how probable each is."""
+    """A draft model: it returns the tokens that may follow a path of drafted tokens, and their probabilities."""
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
         """The children of each path, from one draft forward.
 
         Args:
-            paths: drafted tokens behind the last committed one, () for the root; P of them, all different.
+            paths: P different paths. Each holds the drafted tokens after the last committed token; () is the root.
 
         Returns:
-            tokens (P, C) integers and probabilities (P, C) given the path, each row by falling probability and equal
-            ones by token. C is the drafter's choice, at most the vocabulary; policies take no child of probability 0,
-            so that shorter rows are filled up with it. A policy of budget n uses the first n columns at most.
+            tokens (P, C) integers and probabilities (P, C) of these tokens given the path. Each row is sorted by
+            falling probability, and tokens of equal probability by number. The draft chooses C, at most the size of the
+            vocabulary. If a path has fewer children, fill its row with probability 0: policies never draft such a
+            token. A policy of budget n reads at most the first n columns.
 
-        A drafter with an attribute `trusted` that is true is taken at its word, for the sake of time.
+        The answers are checked. To save this time, give the draft an attribute `trusted` that is true.
         """
         ...
 
@@ -41,14 +42,14 @@ def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[n
     """The first `fanout` columns of what the draft returns, as int64 and float64; a trusted draft's answer unchanged.
 
     Raises:
-        InputError: the answer has other shapes, or rows that rise, are no probabilities or sum to more than 1.
+        InputError: the shapes of the answer are wrong, or a row rises, is not of probabilities or sums to more than 1.
     """
     if getattr(draft, "trusted", False):
         return draft.expand(paths)
     tokens, probabilities = (np.asarray(part) for part in draft.expand(paths))
     if tokens.shape != probabilities.shape or tokens.ndim != 2 or len(tokens) != len(paths):
         raise InputError(
-            f"draft.expand must give tokens and probabilities of shape ({len(paths)}, children) for {len(paths)} "
+            f"draft.expand must return tokens and probabilities of shape ({len(paths)}, children) for {len(paths)} "
             f"paths, got shapes {tokens.shape} and {probabilities.shape}"
         )
     distribution = probabilities[:, :fanout].astype(np.float64)
@@ -58,8 +59,8 @@ def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[n
         and (distribution.sum(1) <= 1 + SUM_TOLERANCE).all()
     ):
         raise InputError(
-            "draft.expand must give each row of probabilities falling, none below 0 or NaN, with a sum of at most 1: "
-            "take the softmax of the logits and sort it"
+            "draft.expand must return rows of probabilities in falling order, none negative or NaN, with a sum of at "
+            "most 1: take the softmax of the logits and sort it"
         )
     distribution = np.minimum(distribution, 1)  # above 1 by rounding, a child would be worth more than its parent
     return tokens[:, :fanout].astype(np.int64), distribution
@@ -67,7 +68,7 @@ def ask(draft: DraftModel, paths: Sequence[DraftedPath], fanout: int) -> tuple[n
 
 @dataclass(frozen=True, eq=False)
 class MarkovDraft:
-    """A draft whose next token depends on the last one only; for tests and worlds small enough to write down.
+    """A draft whose next token depends on the last token only, for tests and small examples.
 
     Attributes:
         q: (V, V) float64; row t is the distribution of the token after token t.
@@ -87,7 +88,7 @@ class MarkovDraft:
             raise InputError(f"q must have shape (V, V), one distribution for each last token, got shape {q.shape}")
         for token, distribution in enumerate(q):
             check_distribution(f"q[{token}]", distribution)
-        check_whole("start", self.start, 0, ": a token")
+        check_whole("start", self.start, 0, ": start is the number of a token")
         if self.start >= len(q):
             raise InputError(f"start must be a token between 0 and {len(q) - 1}, got {self.start}")
         q.setflags(write=False)
@@ -99,7 +100,7 @@ class MarkovDraft:
         return tokens, np.take_along_axis(self.q, tokens, axis=1)
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See DraftModel.expand; C = V."""
+        """See `DraftModel.expand`; C = V."""
         last = [path[-1] if path else self.start for path in paths]
         tokens, probabilities = self._by_rank
         return tokens[last], probabilities[last]
@@ -107,13 +108,15 @@ class MarkovDraft:
 
 @dataclass(frozen=True, eq=False)
 class RatesDraft:
-    """A draft whose tokens are ranks and whose probabilities are planned rates, so that policies run on a plan.
+    """A draft whose tokens are ranks and whose probabilities are acceptance rates, to run a policy without a model.
 
-    A child of rank r at depth d + 1 has probability `acceptance.row(d)[r]`, so that `Drafted.expected` is a block
-    efficiency. Where the rates rise with rank somewhere, the order by probability is not that of the ranks: a policy
-    then picks ranks freely and leaves gaps, which no engine can verify as ranks, and its optimum is that of the table
-    with sorted rows, at least that of `best_tree`, which must take every earlier sibling. `Acceptance.smoothed` or
-    `best_tree` is what helps there.
+    The child of rank r of a node at depth d has probability `acceptance.row(d)[r]`, so `Drafted.expected` is a block
+    efficiency.
+
+    If a row of rates rises somewhere, the order by probability differs from the order of the ranks. A policy may then
+    draft a rank without the ranks before it, and no engine can verify such a tree. Its optimum is the best tree of the
+    table with sorted rows, worth at least as much as the result of `best_tree`, which takes every earlier sibling. For
+    such rates use `Acceptance.smoothed` first, or `best_tree`.
 
     >>> RatesDraft(Acceptance.by_rank([0.6, 0.2])).expand([()])[1]
     array([[0.6, 0.2]])
@@ -133,7 +136,7 @@ class RatesDraft:
         return tokens, np.take_along_axis(self.acceptance.table, tokens, axis=1)
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See DraftModel.expand; C is the number of ranks."""
+        """See `DraftModel.expand`; C is the number of ranks."""
         row = [min(len(path), self.acceptance.depths - 1) for path in paths]
         tokens, probabilities = self._by_rank
         return tokens[row], probabilities[row]

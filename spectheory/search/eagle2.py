@@ -1,4 +1,4 @@
-"""EAGLE-2: a beam in each layer, and the best nodes of all layers at the end."""
+"""EAGLE-2: beam search layer by layer, then the best nodes of all layers."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.frontier import ROOT, Frontier
 
 
@@ -14,23 +14,25 @@ from spectheory.search.frontier import ROOT, Frontier
 class Eagle2:
     """Beam search with a global re-rank.
 
-    What the source says: expand the top_k nodes of highest path probability of the last layer, with top_k children
-    each; after `depth` layers keep the `budget` best of all nodes, ties to the shallower, so that they form a tree.
+    What the source says: in the last layer, expand the top_k nodes of highest path probability, with top_k children
+    each. After `depth` layers, keep the `budget` best nodes of all layers. Of equal nodes the shallower is kept, so
+    that they form a tree.
 
-    Where it is wrong or ambiguous: a node outside the beam is never expanded, however good, and all layers are
-    drafted even where no further node can enter: only where top_k and depth are at least the budget is the optimum
-    sure, and there most layers change nothing. The published code selects with torch.topk, which breaks ties
-    anyhow, and finds parents by searchsorted: a node whose parent lost a tie is silently hung below another. It
-    counts otherwise too: its `total_token` is budget + 1, its `depth` is depth - 1.
+    Where it is wrong or ambiguous: a node outside the beam is never expanded, however good it is. All layers are
+    drafted, even when no further node can enter the tree. The tree is sure to be the optimum only if top_k and depth
+    are at least the budget, and then most layers change nothing. The published code selects nodes with torch.topk,
+    which breaks ties arbitrarily, and finds parents with searchsorted: if a parent loses a tie, its child is silently
+    attached to another node. The published code also counts differently: its `total_token` is budget + 1, and its
+    `depth` is depth - 1.
 
-    What is done here: ties go to the smaller depth, then to the lower rank; no token of probability 0 is drafted, so
-    that a beam may be narrower, and none at all ends the search. The pool is top_k + (depth - 1) top_k^2 nodes; of
-    children beyond the best max(top_k, budget) of a layer none could be used, and none is kept.
+    What is done here: Ties go to the smaller depth, then to the lower rank. Tokens of probability 0 are not
+    drafted, so a beam may be narrower than top_k; an empty layer ends the search. At most top_k + (depth - 1) top_k^2
+    nodes are drafted. A layer keeps only its best max(top_k, budget) children, because the others could never be used.
 
     Attributes:
-        top_k: nodes expanded in a layer, and children of each.
-        depth: layers of drafted nodes, each one draft call.
-        budget: most drafted nodes, the root not counted.
+        top_k: number of nodes expanded in a layer, and number of children of each.
+        depth: number of layers of drafted nodes; each layer is one draft call.
+        budget: the most drafted nodes, the root not counted.
 
     Source: EAGLE-2 (arXiv 2406.16858), Section 4; SALF & TALF, Appendix B.
     """
@@ -41,7 +43,7 @@ class Eagle2:
 
     def __post_init__(self) -> None:
         check_whole("top_k", self.top_k, 1, ": a chain has 1")
-        check_whole("depth", self.depth, 1, ": one layer of drafted nodes is depth 1, depth=0 of the published code")
+        check_whole("depth", self.depth, 1, ": one layer of drafted nodes is depth 1; the published code calls it 0")
         check_budget(self.budget)
 
     def grow(self, draft: DraftModel) -> Drafted:

@@ -1,27 +1,28 @@
-"""Exact dynamic program: the best tree for rates in any order of rank, and for every budget at once.
+"""Exact dynamic program: the best tree for rates in any order of rank, for every budget at once.
 
-A node at depth d with n drafted nodes below it, its children taking ranks 0..k-1 and n_r nodes each, is worth
+The worth of a subtree is the expected number of its accepted nodes, given that its root is accepted. For a node at
+depth d with n drafted nodes below it, the highest worth of these n nodes is
 
-    g_d(n) = max over k and n_0 + ... + n_{k-1} = n, all n_r >= 1, of  sum_r rate[d, r] * (1 + g_{d+1}(n_r - 1))
+    g_d(n) = max over k and n_0 + ... + n_{k-1} = n, all n_r >= 1, of  sum_r rate[d, r] * (1 + g_{d+1}(n_r - 1)),
 
-beyond itself. Folding the ranks from the last one gives one (max, +) convolution for each rank: the worth of the
-children of ranks r and later is
+where the k children have ranks 0..k-1 and the child of rank r has n_r nodes, itself included. The ranks are treated
+from the last to the first, with one (max, +) convolution for each rank. The children of ranks r and later are worth
 
     w_r(m) = max over 1 <= j <= m of  v(j) = rate[d, r] * (1 + g_{d+1}(j - 1)) + w_{r+1}(m - j),
 
-or 0 for no further child, and g_d = w_0. The rows from the last one on share one g, which needs only its own smaller
-entries: filled by growing m it is consistent with itself.
+or 0 if there is no further child, and g_d = w_0. All depths from the last row of the table on have the same g. This g
+refers to its own smaller entries only, so it is filled in the order of growing m.
 
-**Most splits j need no look.** Let A and B be the least concave sequences above g_{d+1} and w_{r+1}, and
-f(j) = rate[d, r] * (1 + A(j - 1)) + B(m - j): concave in j, and nowhere below v(j). Walk outwards from any split, both
-ways, keeping the best v(x) so far, and stop on a side at the first j with f(j) <= v(x). Then f(x) >= v(x) >= f(j), x
-was passed before j, so by concavity f does not rise beyond j, and no split there is worth more than v(x). The walk is
-exact from any start; the best split for m - 1 makes it short: 1 to 3 splits on measured tables, some hundred of
-100,000 where rates are shuffled. The worst case remains quadratic.
+**Few splits j are evaluated.** Let A and B be the least concave sequences above g_{d+1} and w_{r+1}, and let
+f(j) = rate[d, r] * (1 + A(j - 1)) + B(m - j). Then f is concave in j, and f(j) >= v(j). Walk from any split in both
+directions, keep the best v(x) so far, and stop on a side at the first j with f(j) <= v(x). Then f(x) >= v(x) >= f(j),
+and the walk passed x before j. So f does not rise beyond j, because it is concave, and no split beyond j is worth more
+than v(x). The walk is exact from any start. From the best split for m - 1 it is short: 1 to 3 splits on measured
+tables, some hundred of 100,000 for shuffled rates. The worst case is still quadratic.
 
-Worths are sums in float64: a gain below about 1e-16 of the sum is not seen.
+Worths are sums in float64: a gain below about 1e-16 of the sum is lost.
 
-Source: the recursion is that of Sequoia (arXiv 2402.12374, tree construction), with rates by depth; the walk is ours.
+Source: the recursion is from Sequoia (arXiv 2402.12374, tree construction), with rates by depth; the walk is ours.
 """
 
 from __future__ import annotations
@@ -35,24 +36,24 @@ from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 
 INLINED = njit(inline="always")
-"""For what is done at every entry, where a call with its arrays takes longer than the work."""
+"""For functions called at every entry: passing their arrays to a call would take longer than their work."""
 
 AT_ONCE = 4
-"""Splits that the walk looks at before it asks again whether to go on; the more, the more looks in vain."""
+"""Splits that the walk evaluates before it checks again whether to stop. More splits mean more needless evaluations."""
 
 
 @INLINED
 def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> int:
-    """Take one more entry into the least concave majorant.
+    """Extend the least concave majorant of a sequence by one entry.
 
     Args:
-        worth: (2, N) float64; row 0 the sequence, row 1 its majorant up to `new`, exclusive, changed in place.
-        corners: (N,) int32 indices, ascending, between which the majorant is straight; the first `size` are in use.
-        size: corners in use before, at least 1.
-        new: index to take in.
+        worth: (2, N) float64. Row 0 is the sequence. Row 1 is its majorant before index `new`; changed in place.
+        corners: (N,) int32, ascending indices between which the majorant is linear; the first `size` are in use.
+        size: number of corners in use before the call, at least 1.
+        new: index of the entry that is added.
 
     Returns:
-        Corners in use after.
+        The number of corners in use after the call.
     """
     while size >= 2:
         near, far = corners[size - 1], corners[size - 2]
@@ -73,9 +74,10 @@ def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> 
 def look(
     rate: float, child: np.ndarray, rest: np.ndarray, m: int, first: int, step: int, pick: int, best: float
 ) -> tuple[int, float]:
-    """The best split so far, after a look at `AT_ONCE` more: `first` and on in steps of `step`, no farther than 1..m.
+    """Evaluate `AT_ONCE` splits, from `first` in steps of `step` but within 1..m; return the best split and its worth.
 
-    Their worths do not wait for each other, and one test serves them all: on long walks two thirds of the time.
+    Before and after the call, `pick` is the best split so far, and `best` is the worth of this split less `rate`. The
+    evaluations are independent of each other and share one comparison, which makes long walks faster by a third.
     """
     top = 0.0
     for i in range(AT_ONCE):
@@ -90,14 +92,14 @@ def look(
 
 @INLINED
 def best_split(rate: float, child: np.ndarray, rest: np.ndarray, m: int, start: int) -> tuple[int, float]:
-    """The split of m nodes into j for one child and m - j for the later ones, by the walk of the module's text.
+    """The best split of m nodes into j for one child and m - j for the later children, found by the module's walk.
 
     Args:
         rate: above 0.
-        child: (2, N) float64, worth below the child, and its majorant.
-        rest: (2, N) float64, worth of the later children, and its majorant.
-        m: nodes to split, at least 1.
-        start: split to walk from, 1..m.
+        child: (2, N) float64, the worth below the child by number of nodes, and its majorant.
+        rest: (2, N) float64, the worth of the later children by number of nodes, and its majorant.
+        m: number of nodes to split, at least 1.
+        start: the split from which the walk begins, 1..m.
 
     Returns:
         The best j, and its worth less `rate`.
@@ -130,24 +132,26 @@ def convolve(
     first: int,
     end: int,
 ) -> int:
-    """Entries first..end-1 of the worth of a child and the later ones, those before `first` being there.
+    """Fill the entries first..end-1 of the worth of a child together with its later siblings.
+
+    The entries before `first` must be filled already.
 
     Args:
-        rate: of the child.
+        rate: the rate of the child.
         child: (2, N) float64, as for `best_split`.
         rest: (2, N) float64, as for `best_split`.
-        worth: (2, N) float64, filled: the worth, and its majorant.
-        picks: (N,) int32, filled: nodes of the child with all below it, 0 for no further child.
-        corners: of `worth`, as for `extend_hull`.
-        size: corners in use before.
-        first: at least 1.
+        worth: (2, N) float64, filled: the worth by number of nodes, and its majorant.
+        picks: (N,) int32, filled: number of nodes in the subtree of the child, 0 for no further child.
+        corners: the corners of `worth`, as for `extend_hull`.
+        size: number of corners in use before the call.
+        first: first entry to fill, at least 1.
         end: one past the last entry to fill.
 
     Returns:
-        Corners in use after.
+        The number of corners in use after the call.
     """
     for m in range(first, end):
-        if rate == 0:  # the child is there only to uncover the next one
+        if rate == 0:  # the child is drafted only because a later sibling needs it
             worth[0, m] = rest[0, m - 1]
             picks[m] = 1 if worth[0, m] > 0 else 0
         else:
@@ -159,15 +163,15 @@ def convolve(
 
 @njit(cache=True)
 def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """Worth below a node by the nodes there, and its majorant.
+    """The highest worth below a node for each number of nodes there, and its majorant.
 
     Args:
-        rates: (R,) float64 of its children.
-        child: (2, N) float64, the same one level deeper.
+        rates: (R,) float64 rates of the children of the node.
+        child: (2, N) float64, the result of this function for the children, one level deeper.
         picks: (R, N) int32, column 0 zero; filled as by `convolve`.
 
     Returns:
-        (2, N) float64.
+        (2, N) float64: row 0 the worth, row 1 its majorant.
     """
     rest = np.zeros(child.shape)
     corners = np.zeros(child.shape[1], np.int32)
@@ -180,7 +184,7 @@ def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndar
 
 @njit(cache=True)
 def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """`fill_row` for nodes whose children are as they are: all ranks advance together, entry by entry."""
+    """`fill_row` for nodes whose children have the same rates as they have: all ranks advance entry by entry."""
     ranks, columns = picks.shape
     worth = np.zeros((ranks + 1, 2, columns))
     corners, size = np.zeros((ranks, columns), np.int32), np.ones(ranks, np.int64)
@@ -195,12 +199,12 @@ def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int
     """The best tree of at most `budget` nodes, none deeper than `limit`.
 
     Args:
-        picks: (S, R, N) int32, N > budget; nodes deeper than S - 1 use the last state.
-        budget: at least 1.
-        limit: greatest depth of a node, at least 1.
+        picks: (S, R, N) int32 with N > budget, from `convolve`; nodes deeper than S - 1 use the last of the S entries.
+        budget: the most drafted nodes, at least 1.
+        limit: the greatest depth of a node, at least 1.
 
     Returns:
-        parent (n + 1,) int32, breadth first, and the greatest depth.
+        parent (n + 1,) int32, breadth first, and the depth of the deepest node.
     """
     parent = np.full(budget + 1, -1, np.int32)
     depth, below = np.zeros(budget + 1, np.int64), np.zeros(budget + 1, np.int64)
@@ -220,21 +224,22 @@ def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int
 
 
 def used_rates(row: np.ndarray) -> np.ndarray:
-    """`row` without its trailing zeros: ranks that never pay."""
+    """`row` without its trailing zeros: such ranks are never worth a node."""
     return np.trim_zeros(row, "b")
 
 
 def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) -> list[tuple[np.ndarray, int]]:
-    """What `rebuild` gives for each of `budgets`.
+    """The best trees: the result of `rebuild` for each of `budgets`.
 
     Args:
         table: (D, R) float64 rates, D <= states.
         budgets: whole numbers >= 1.
-        states: depths told apart; where `limit` is greater, nodes deeper down are like those at the last one.
-        limit: greatest depth of a node, at least `states`.
+        states: number of depths that are computed separately; if `limit` is greater, the last one holds for all deeper
+            nodes.
+        limit: the greatest depth of a node, at least `states`.
 
     Raises:
-        InputError: it needs more memory than there is.
+        InputError: the search needs more memory than is available.
     """
     ranks, largest = table.shape[1], max(budgets)
     require_memory(lambda n: (n + 1) * (4 * states * ranks + 20 * ranks + 100), largest)
@@ -249,18 +254,18 @@ def solve(table: np.ndarray, budgets: Sequence[int], states: int, limit: int) ->
 
 
 def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
-    """The best tree for each of `budgets`, no node deeper than `limit`.
+    """The best tree for each of `budgets`, with no node deeper than `limit`.
 
-    Where `limit` far exceeds the rows of the table, the best trees without a limit are found first, in time and
-    memory that do not grow with `limit`: if they keep it, they are the answer.
+    If `limit` is more than twice the number of rows, the best trees without a depth limit are found first, in time and
+    memory that do not grow with `limit`. If none of them is deeper than `limit`, they are the answer.
 
     Args:
         table: (D, R) float64 rates, D <= limit.
         budgets: whole numbers >= 1.
-        limit: greatest depth of a node, from 1 to the largest budget.
+        limit: the greatest depth of a node, from 1 to the largest budget.
 
     Raises:
-        InputError: it needs more memory than there is.
+        InputError: the search needs more memory than is available.
     """
     rows = len(table)
     found = solve(table, budgets, rows, max(budgets)) if limit > 2 * rows else []
@@ -270,14 +275,14 @@ def trees(table: np.ndarray, budgets: Sequence[int], limit: int) -> list[Tree]:
 
 
 def fill_yields(table: np.ndarray, result: np.ndarray) -> None:
-    """Fill `result`, (M + 1, N + 1) of ones, with the best block efficiency for each greatest depth and budget.
+    """Write the best block efficiency for each depth limit (row) and budget (column) into `result`.
 
-    `below[d]` is the worth below a node at depth d with `remaining` more depths allowed. Where one more depth changes
-    none of them, no further one does.
+    In the body, `below[d]` is the worth below a node at depth d if `remaining` more levels are allowed. If one more
+    level changes none of the entries, no further level does.
 
     Args:
         table: (D, R) float64 rates, D <= M.
-        result: changed in place.
+        result: (M + 1, N + 1) float64, all ones; changed in place.
     """
     rows, ranks = table.shape
     max_depth, columns = len(result) - 1, result.shape[1]

@@ -1,13 +1,13 @@
-"""The one search behind every dynamic policy: what the draft has shown so far, in the order of worth.
+"""`Frontier`, the search that all drafting policies share: the nodes that the draft has returned so far, best first.
 
-A policy only says which nodes to expand next and when to stop. Nodes stand in the order of (probability on the path,
-depth, rank, place of the parent). A child is nowhere before its parent in it, nor before the sibling of the rank
-before: path products do not rise, in floating point too, and equal ones go to the smaller depth. So the first n nodes
-are a tree for every n, and no tree of n of the nodes seen is worth more. The order does not depend on the calls in
-which the nodes came.
+A policy only decides which nodes to expand next and when to stop. The nodes are ordered by falling probability of the
+path, then by smaller depth, then by lower rank, then by the order of their parents. A child always comes after its
+parent and after its earlier siblings, because products of probabilities never rise along a path, in floating point too,
+and of equal nodes the shallower comes first. So the first n nodes are a tree for every n, and no other tree of n of
+these nodes is worth more. The order does not depend on the calls in which the nodes were returned.
 
-Nodes are tuples in sorted lists: trees that are drafted have some dozens of them, and between two forwards of a model,
-which leave a processor's caches cold, a few comparisons take less time than the calls of an array library.
+Nodes are tuples in sorted lists, not arrays: a drafted tree has some dozens of nodes, and the forwards of the model
+before and after leave the caches of the processor cold, so a few comparisons are faster than calls of an array library.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ import numpy as np
 
 from spectheory.core.tree import Tree
 from spectheory.search.draft_models import DraftedPath, DraftModel, ask
-from spectheory.search.drafted import UNKNOWN_TOKEN, Drafted
+from spectheory.search.drafted_tree import UNKNOWN_TOKEN, Drafted
 
 
 class Node(NamedTuple):
-    """A node that was seen; as tuples, nodes compare in the order of the module's text.
+    """A node that the draft has returned. Nodes compare as tuples, in the order described at the top of the module.
 
     Attributes:
         negated: minus the product of the probabilities on the path.
-        depth: edges from the root.
-        rank: among the draft's children of the parent.
-        parent: None for the root.
-        path: tokens from the root to the node.
+        depth: number of edges from the root.
+        rank: rank among the children that the draft returned for the parent.
+        parent: the parent, None for the root.
+        path: the drafted tokens from the root to the node.
     """
 
     negated: float
@@ -50,11 +50,11 @@ ROOT = Node(-1.0, 0, 0, None, ())
 
 
 class Frontier:
-    """The nodes seen, in order, the root first.
+    """The nodes that the draft has returned so far, in order, the root first.
 
     Args:
-        draft: what is asked.
-        budget: most drafted nodes of the tree wanted.
+        draft: the draft model.
+        budget: the most drafted nodes of the tree.
     """
 
     def __init__(self, draft: DraftModel, budget: int) -> None:
@@ -64,26 +64,26 @@ class Frontier:
 
     @property
     def worth(self) -> float:
-        """Sum of the probabilities of the best tree among the nodes seen, without the root: OPT-Tree's E_sub."""
+        """Sum of the probabilities of the best tree so far, without the root: OPT-Tree's E_sub."""
         return total(self.nodes[1 : self._budget + 1])
 
     def floor(self, among: Sequence[Node] | None = None) -> float:
-        """Probability of the last node of the best tree of the whole budget, 0 while nodes are too few for it.
+        """Probability of the last node of the best tree of `budget` nodes; 0 while there are fewer nodes.
 
         Args:
-            among: nodes that count, in order; None for all.
+            among: the nodes to choose from, in order; None for all.
         """
         nodes = self.nodes if among is None else among
         return nodes[self._budget].probability if len(nodes) > self._budget else 0.0
 
     def expand(self, nodes: Sequence[Node], fanout: int, most: int, least: float = 0.0) -> list[Node]:
-        """Ask the draft, in one call, for the children of `nodes`, and give those that are kept, in order.
+        """Call the draft once for the children of `nodes`, keep the best children, and return them in order.
 
         Args:
-            nodes: at least one, none expanded before.
-            fanout: children of each node that are looked at.
-            most: children that are kept in all, the first in the order; at least 1.
-            least: no child of a lower probability is kept, nor any of 0.
+            nodes: the nodes to expand, at least one, none of them expanded before.
+            fanout: the most children of each node that are considered.
+            most: the most children that are kept, over all nodes; at least 1.
+            least: children of a lower path probability are dropped. Children of probability 0 are always dropped.
         """
         tokens, distribution = ask(self._draft, [node.path for node in nodes], fanout)
         self._calls += 1
@@ -93,10 +93,10 @@ class Frontier:
         return children
 
     def drafted(self, among: Sequence[Node] | None = None) -> Drafted:
-        """The best tree of at most the budget, and what it took.
+        """The best tree of at most `budget` drafted nodes, with the draft calls so far.
 
         Args:
-            among: nodes that may be in it, in order, each with its parent; None for all.
+            among: the nodes to choose from, in order, each with its parent; None for all.
         """
         root, *nodes = (self.nodes if among is None else among)[: self._budget + 1]
         place = {root.path: 0}
@@ -109,16 +109,14 @@ class Frontier:
 
 
 def total(nodes: Sequence[Node]) -> float:
-    """Sum of the probabilities of nodes."""
+    """Sum of the path probabilities of `nodes`."""
     return -sum(node.negated for node in nodes)
 
 
 def _best_children(
     nodes: Sequence[Node], tokens: np.ndarray, distribution: np.ndarray, fanout: int, most: int, least: float
 ) -> list[Node]:
-    """The first `most` of them; see Frontier.expand. Rows of `distribution` fall: a child that is too late ends its
-    row.
-    """
+    """The `most` best children; see `Frontier.expand`. Rows of `distribution` fall: a dropped child ends its row."""
     children: list[Node] = []
     for row, node in enumerate(nodes):
         for rank in range(min(fanout, distribution.shape[1])):

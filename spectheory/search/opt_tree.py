@@ -1,4 +1,7 @@
-"""OPT-Tree: draft layer by layer, keep the nodes of highest path probability, stop when a layer adds too little."""
+"""OPT-Tree: draft layer by layer, keep the nodes of highest path probability, stop when a layer adds too little.
+
+E_sub is the sum of the path probabilities of the best drafted nodes within the budget, the root not counted.
+"""
 
 from __future__ import annotations
 
@@ -8,16 +11,17 @@ from itertools import accumulate
 
 from spectheory.core.checks import check_budget, check_not_negative
 from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.frontier import ROOT, Frontier, Node
 
 
 def layers(frontier: Frontier, budget: int) -> Iterator[tuple[list[Node], float]]:
-    """Draft one layer after the other, and give each with E_sub, the worth of the best tree so far.
+    """Draft one layer after the other, and yield each layer with E_sub, the worth of the best tree so far.
 
-    Each layer is the `budget` best children of the one before; it ends at depth `budget` or at an empty layer. The
-    increments of E_sub never grow: to a better tree a layer adds no more than to a worse one, and any k of its nodes
-    sum to at most what their parents, k or fewer, sum to, which displace no more than they do.
+    A layer is the `budget` best children of the layer before. The iteration ends at depth `budget` or after an empty
+    layer. No layer raises E_sub by more than the layer before did. The reason: any k nodes of a layer have at most k
+    parents, sum to at most as much as these parents, and displace nodes that are worth at least as much as the nodes
+    that the parents displaced.
     """
     layer = [ROOT]
     for _ in range(budget):
@@ -28,11 +32,12 @@ def layers(frontier: Frontier, budget: int) -> Iterator[tuple[list[Node], float]
 
 
 def most_gain(frontier: Frontier, budget: int, layer: list[Node]) -> float:
-    """What the layer below `layer`, the last one drafted, can add to E_sub at most.
+    """An upper bound of what the layer after `layer`, the last layer drafted, can add to E_sub.
 
-    It is the largest, over k, of the sum of the k best probabilities of the last layer less that of the k least of the
-    best tree so far, an empty place counting 0. For if k nodes of the next layer enter, they have k parents or fewer,
-    and sum to at most what these do, since siblings exclude each other; and k nodes or empty places make way for them.
+    The bound is the maximum over k of (the sum of the k best probabilities in the last layer) - (the sum of the k
+    smallest probabilities in the best tree so far, where an unused place of the budget counts as 0). The reason: if k
+    nodes of the next layer enter the tree, they have at most k parents and sum to at most as much as these parents,
+    because siblings exclude each other. They displace k nodes or fill unused places.
     """
     kept = [node.probability for node in frontier.nodes[1 : budget + 1]]
     worst = [0.0] * (budget - len(kept)) + kept[::-1]
@@ -44,24 +49,26 @@ def most_gain(frontier: Frontier, budget: int, layer: list[Node]) -> float:
 class OptTree:
     """Algorithm 1 of OPT-Tree.
 
-    What the source says: draft a layer, the n best children of the layer before; while E_sub, the largest sum of path
-    probabilities of n nodes drafted so far, grew by more than the threshold and the depth is below n, draft another;
-    keep the n best nodes. n does not count the root.
+    What the source says: a layer is the n best children of the layer before. E_sub is the largest sum of path
+    probabilities of n drafted nodes. Draft another layer as long as the last one raised E_sub by more than the
+    threshold and the depth is below n. Keep the n best nodes. n does not count the root.
 
-    Where it is wrong or ambiguous: "the n nodes with the largest p-hat" may orphan a node under ties, since its
-    Theorem 3.1, p-hat falls strictly, fails at a draft probability of 1; a threshold above 0 can end before the
-    optimum, and the layer whose gain was too small has been paid for, and is used; tokens of probability 0 fill a
-    layer. That the threshold belongs between the draft-to-target time ratio mu and 1 needs p-hat to be the acceptance
-    rate: then the layers that pay are those that gain more than mu times the tokens per target time of the whole run,
-    speculation included, and the algorithm, which sees a gain only after the layer, drafts one more (proofs_check,
-    claim O-MU). The default drafts until nothing is gained, as mu is not known here.
+    Where it is wrong or ambiguous: "the n nodes with the largest p-hat" may keep a node without its parent if
+    probabilities are equal. Theorem 3.1 excludes this (p-hat falls strictly along a path), but it fails for a draft
+    probability of 1. A threshold above 0 can stop before the optimum; the last layer, whose gain was too small, has
+    been drafted by then and is used. Tokens of probability 0 may fill a layer.
 
-    What is done here: ties go to the smaller depth, then to the lower rank; no token of probability 0 is drafted or
-    expanded; with threshold 0 the tree is the optimum of its budget (proofs_check, claim O-ALG1).
+    The source puts the threshold between mu, the draft-to-target time ratio, and 1. If p-hat is the acceptance rate,
+    the layers that pay are those that gain more than mu times the tokens per target time of the whole run, speculation
+    included. The algorithm sees a gain only after the layer, so it drafts one layer more (proofs_check, claim O-MU).
+    mu is not known here, so the default drafts until a layer gains nothing.
+
+    What is done here: Ties go to the smaller depth, then to the lower rank. Tokens of probability 0 are neither
+    drafted nor expanded. With threshold 0 the tree is the optimum of its budget (proofs_check, claim O-ALG1).
 
     Attributes:
-        budget: n, most drafted nodes.
-        threshold: delta, in tokens: least gain of a layer after which another is drafted, exclusive.
+        budget: n, the most drafted nodes.
+        threshold: delta, in tokens per cycle. Another layer is drafted only after a layer that gained more than this.
 
     Source: OPT-Tree (arXiv 2406.17276), Algorithm 1.
     """
@@ -71,7 +78,7 @@ class OptTree:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        check_not_negative("threshold", self.threshold, ": 0 drafts until nothing is gained")
+        check_not_negative("threshold", self.threshold, ": with 0, layers are drafted until one gains nothing")
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
@@ -85,20 +92,23 @@ class OptTree:
 
 @dataclass(frozen=True)
 class OptTreeAtCost:
-    """OPT-Tree with the exact marginal stop: no further layer once tokens per time no longer rise.
+    """OPT-Tree that stops as soon as another layer would not raise the tokens per second.
 
-    What the source says: the threshold "should be controlled between mu and 1".
+    What the source says: the threshold "should be controlled between mu and 1", where mu is the draft-to-target time
+    ratio.
 
-    What is done here: with s layers a cycle takes 1 + mu s target forwards and gives 1 + E_sub tokens. Increments of
-    E_sub never grow, so that this ratio rises up to some s and then never again: the first layer that does not raise
-    it is the last. Where `most_gain` shows beforehand that it cannot, that layer is not drafted; where it does not, the
-    layer is paid for and kept. At least one layer is drafted. This takes the context as if all were like it; over a
-    mixture of contexts the layers that pay are those that gain more than mu * speed, speed being the tokens per target
-    time of the whole run: `OptTree(budget, threshold=mu * speed)` drafts these and one more.
+    What is done here: a cycle of s layers emits 1 + E_sub tokens in the time of 1 + mu s target forwards. No layer
+    raises E_sub by more than the layer before did, so the tokens per time rise up to some s and never again. The first
+    layer that does not raise them is the last layer. If `most_gain` shows in advance that a layer cannot raise them,
+    this layer is not drafted. Otherwise it has been drafted, and its nodes are used. At least one layer is drafted.
+
+    The stop is exact if all contexts are like this one. Over a mixture of contexts, the layers that pay are those that
+    gain more than mu * speed, where speed is the tokens per target time of the whole run. For these use
+    `OptTree(budget, threshold=mu * speed)`, which drafts one layer more.
 
     Attributes:
-        budget: most drafted nodes.
-        draft_over_target: mu, seconds of a draft forward over seconds of a target forward.
+        budget: the most drafted nodes.
+        draft_over_target: mu, the seconds of a draft forward divided by the seconds of a target forward.
 
     Source: OPT-Tree (arXiv 2406.17276), Section 3; the stop is ours.
     """
@@ -108,7 +118,8 @@ class OptTreeAtCost:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        check_not_negative("draft_over_target", self.draft_over_target, ": seconds of a draft forward over a target's")
+        repair = ": divide the seconds of a draft forward by the seconds of a target forward"
+        check_not_negative("draft_over_target", self.draft_over_target, repair)
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""

@@ -1,4 +1,4 @@
-"""Policies side by side on the same drafts: what each tree is worth, how far from the optimum, and what it costs."""
+"""Comparison of policies on the same drafts: the worth of each tree, its distance to the optimum, and its cost."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.hardware.latency import Latency
 from spectheory.search.draft_models import DraftedPath, DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static import listed
+from spectheory.search.static_trees import listed
 
 SLACK = 1e-9
-"""Tokens by which rounding may raise what a tree is worth."""
+"""Tokens by which rounding may raise the worth of a tree above the optimum."""
 
 
 class Policy(Protocol):
-    """What grows a tree on a draft."""
+    """A policy: it grows a tree by calling a draft model."""
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
@@ -31,7 +31,12 @@ class Policy(Protocol):
 
 
 class Means(NamedTuple):
-    """Over the drafts, each (policies,); the standard errors take the drafts as independent, NaN where there is one."""
+    """Means over the drafts, and their standard errors, for each policy.
+
+    Attributes:
+        value: (policies,) float64.
+        standard_error: (policies,) float64, for independent drafts; NaN if there is only one draft.
+    """
 
     value: np.ndarray
     standard_error: np.ndarray
@@ -39,18 +44,18 @@ class Means(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class PolicyComparison(Record):
-    """What P policies do on the same D drafts. Arrays have a row a policy and a column a draft.
+    """The results of P policies on the same D drafts. Arrays have one row for each policy, one column for each draft.
 
     Attributes:
-        names: of the policies.
-        budget: (P, D) most drafted nodes that the policy was allowed.
-        nodes, depth: (P, D) of the trees, the root not counted.
-        draft_calls, draft_tokens: (P, D) forwards of the draft, and the nodes that they expanded in all.
-        expected: (P, D) E, tokens per target call where the target accepts at the draft's rates.
-        optimum: (P, D) the highest E of any tree within that policy's own budget.
-        cycle_seconds: (P, D) of one cycle, every draft call timed with its width; None without a latency.
-        plain_seconds: per token of plain decoding, or None.
-        context: tokens in the KV cache that the seconds are for, or None.
+        names: the names of the policies.
+        budget: (P, D) the most drafted nodes that the policy was allowed.
+        nodes, depth: (P, D) number of drafted nodes and depth of the tree; the root is not counted.
+        draft_calls, draft_tokens: (P, D) number of draft forwards, and number of nodes that they expanded in all.
+        expected: (P, D) E, the tokens per target call if the target accepts with the draft's probabilities.
+        optimum: (P, D) the highest E of any tree within the budget of that policy.
+        cycle_seconds: (P, D) seconds of one cycle, each draft call timed by its width; None without a latency.
+        plain_seconds: seconds per token of plain decoding; None without a latency.
+        context: tokens in the KV cache for which the seconds hold; None without a latency.
     """
 
     kind: ClassVar[str] = "policy_comparison"
@@ -86,24 +91,25 @@ class PolicyComparison(Record):
             if values is not None and not (np.isfinite(values) & (np.asarray(values) >= least)).all():
                 raise InputError(f"{name} must be finite and at least {round(least)}, got {np.min(values)}")
         if (np.asarray(self.expected) > np.asarray(self.optimum) + SLACK).any():
-            raise InputError("expected must be at most optimum, the most that a tree of its budget can give")
+            raise InputError("expected must be at most optimum, the highest worth of any tree of that budget")
 
     @property
     def summary(self) -> str:
-        """The policies, and the mean tokens that each tree is worth."""
+        """One line: the number of drafts, and the mean expected tokens per target call of each policy."""
         worth = ", ".join(f"{name} {mean:.3f}" for name, mean in zip(self.names, self.expected.mean(1), strict=True))
         return f"{self.expected.shape[1]} drafts; expected tokens: {worth}"
 
     @property
     def distance(self) -> np.ndarray:
-        """(P, D) tokens per cycle by which a tree misses the best one of its policy's budget; at least 0."""
+        """(P, D) tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0."""
         return np.maximum(self.optimum - self.expected, 0.0)
 
     @property
     def speedup(self) -> Means | None:
-        """(P,) plain seconds per token over those of the policy: mean tokens over mean seconds, as in a long run.
+        """(P,) tokens per second of each policy divided by the tokens per second of plain decoding.
 
-        The standard error is that of a ratio of means, to first order. None without a latency.
+        The tokens per second of a policy are its mean tokens per cycle divided by its mean seconds per cycle, as in a
+        long run. The standard error is the first-order error of this ratio of means. None without a latency.
         """
         if self.cycle_seconds is None or self.plain_seconds is None:
             return None
@@ -114,7 +120,7 @@ class PolicyComparison(Record):
 
 
 def means(values: np.ndarray) -> Means:
-    """The mean of each row of (P, D) values and its standard error."""
+    """The mean of each row of (P, D) values, and its standard error."""
     drafts = values.shape[1]
     error = values.std(1, ddof=1) / drafts**0.5 if drafts > 1 else np.full(len(values), np.nan)
     return Means(values.mean(1), error)
@@ -128,22 +134,24 @@ def compare_policies(
     context: int | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> PolicyComparison:
-    """Grow every policy's tree on every draft and lay side by side what they are worth and what they cost.
+    """Grow the tree of every policy on every draft, and compare the worth and the cost of the trees.
 
-    Budgets may differ: a tree is measured by the best one of the budget that its own policy was allowed. A draft stands
-    for one context, and all count alike; differences between policies are best taken draft by draft, as `distance` is.
+    The policies may have different budgets: each tree is compared with the best tree of its own policy's budget. A
+    draft represents one context, and all drafts have the same weight. To compare two policies, take their difference
+    on each draft first, then the mean, as `distance` does.
 
     Args:
-        drafts: a drafter, or a sequence of them, such as a `MarkovDraft` from each last token.
-        policies: what grows a tree, by name: `standard_policies`, or of your own.
-        latency: seconds of forwards. A cycle is then the draft calls, each as wide as the paths that it expands, one
-            target forward of the tree and its root, and the overheads, with a level's for each draft call; a policy
-            that drafts nothing takes a plain step.
-        context: tokens in the KV cache, default the middle one of the latency.
-        progress: told how many policies are done, and of how many.
+        drafts: a draft model, or a sequence of them, such as a `MarkovDraft` for each last token.
+        policies: policies by name: from `standard_policies`, or your own.
+        latency: seconds of forwards. A cycle then takes the draft calls, each as wide as the number of nodes that it
+            expands, one target forward of the tree with its root, and the overheads, one level overhead for each draft
+            call. A policy that drafts nothing takes the time of a plain step.
+        context: tokens in the KV cache; the default is the middle context of the latency.
+        progress: callback; before each policy it gets the number of policies that are done and the number of all.
 
     Raises:
-        InputError: no draft, no policy, a context without a latency, or a draft that answers nonsense.
+        InputError: there is no draft or no policy, a context is given without a latency, or a draft returns something
+            else than rows of falling probabilities.
 
     >>> from spectheory import Acceptance, OptTree, RatesDraft
     >>> draft = RatesDraft(Acceptance.by_rank([0.5, 0.25]))
@@ -153,9 +161,12 @@ def compare_policies(
     """
     asked = listed(drafts)
     if not isinstance(policies, Mapping) or not policies:
-        raise InputError(f'policies must be named, {{"OPT-Tree": OptTree(16)}} for one, got {policies!r:.80}')
+        raise InputError(
+            f'policies must be a dictionary of policies by name, such as {{"OPT-Tree": OptTree(16)}}, got '
+            f"{policies!r:.80}"
+        )
     if latency is None and context is not None:
-        raise InputError(f"context={context} is for a latency: give one, or no context")
+        raise InputError(f"context={context} needs a latency: give a latency, or leave out the context")
     grown = []
     for policy in policies.values():
         if progress is not None:
@@ -192,25 +203,25 @@ def compare_policies(
 
 
 class _Observed:
-    """A draft that notes the width of each call."""
+    """A draft that records the width of each call."""
 
     def __init__(self, draft: DraftModel) -> None:
         self._draft, self.widths = draft, []
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See DraftModel.expand."""
+        """See `DraftModel.expand`."""
         self.widths.append(len(paths))
         return self._draft.expand(paths)
 
 
 def _grow(policy: Policy, draft: DraftModel) -> tuple[Drafted, list[int]]:
-    """What the policy drafts, and the widths of its draft calls."""
+    """The tree of the policy, and the widths of its draft calls."""
     observed = _Observed(draft)
     return policy.grow(observed), observed.widths
 
 
 def _clock(latency: Latency, context: int) -> Callable[[Drafted, list[int]], float]:
-    """What says the seconds of a cycle, given its tree and the widths of its draft calls."""
+    """A function that computes the seconds of a cycle from its tree and the widths of its draft calls."""
     draft = cache(lambda tokens: latency.draft(tokens, context))
     target = cache(lambda tokens: latency.target(tokens, context))
 

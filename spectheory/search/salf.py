@@ -1,4 +1,4 @@
-"""SALF: optimal search that stops when the nodes it would expand next carry little probability."""
+"""SALF: best-first search that stops when the nodes to expand next have little probability in total."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spectheory.core.checks import check_budget, check_not_negative, check_whole
 from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.frontier import ROOT, Frontier, total
 
 
@@ -14,25 +14,26 @@ from spectheory.search.frontier import ROOT, Frontier, total
 class Salf:
     """Algorithm 2 of SALF & TALF.
 
-    What the source says: take the `batch` best nodes of a queue into the tree; of them, those worth more than the
-    last of a full tree are expanded in one draft call, unless their probabilities sum to less than the threshold:
-    then stop. The tree is what was taken.
+    What the source says: move the `batch` best nodes of a queue into the tree. Select those that are worth more than
+    the last node of a full tree. If their probabilities sum to less than the threshold, stop; else expand them in one
+    draft call, and put their children into the queue. The result is the tree.
 
-    Where it is wrong or ambiguous: with threshold 0, which it calls the optimal search, an empty sum is not below 0
-    and it never ends. It takes the root, which stands in the tree from the start, a second time. N counts the root.
-    Definition B.3 excludes a draft probability of 1; where there is one, a capacity without a tie rule can drop a
-    parent and keep its child. Theorem 1, the sums fall strictly, needs probabilities without ties and more of them
-    above 0 than B; they never rise. At an early stop the tree is not full though the queue holds paid-for children.
+    Where it is wrong or ambiguous: the source calls threshold 0 the optimal search. But an empty sum is not below 0, so
+    the algorithm never ends. It takes the root a second time, although the root is in the tree from the start. N counts
+    the root. Definition B.3 excludes a draft probability of 1. If there is one, nodes can have equal probability, and a
+    full tree without a rule for such ties can drop a parent and keep its child. Theorem 1 says that the sums fall
+    strictly. That needs probabilities without ties, more than B of them above 0; in general the sums never rise. After
+    an early stop the tree is not full, although the queue holds children that have already been drafted.
 
-    What is done here: it ends also when nothing is left to expand, so that threshold 0 is the optimal search and
-    ends; the root is taken once; ties go to the smaller depth, then to the lower rank; no token of probability 0 is
-    drafted. With `fill` what lies in the queue at the stop fills the tree up to the budget, at no draft call.
+    What is done here: the search also ends when there is no node to expand, so threshold 0 is the optimal search. The
+    root is taken once. Ties go to the smaller depth, then to the lower rank. Tokens of probability 0 are not
+    drafted. With `fill`, nodes of the queue fill the tree up to the budget after the stop, without a draft call.
 
     Attributes:
-        budget: N - 1, most drafted nodes, the root not counted.
-        threshold: th; above 1 it drafts nothing, since the root's probability of 1 is below it.
-        batch: B, most nodes taken at once.
-        fill: whether nodes that were seen but not taken may be in the tree.
+        budget: N - 1, the most drafted nodes, the root not counted.
+        threshold: th. Above 1 nothing is drafted, because the probability of the root is 1.
+        batch: B, the most nodes taken at once.
+        fill: whether drafted nodes that are still in the queue at the stop may enter the tree.
 
     Source: SALF & TALF, Algorithm 2.
     """
@@ -44,8 +45,8 @@ class Salf:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        check_not_negative("threshold", self.threshold, ": 0 is the optimal search")
-        check_whole("batch", self.batch, 1, ": nodes of one draft call")
+        check_not_negative("threshold", self.threshold, ": with 0, the search finds the best tree")
+        check_whole("batch", self.batch, 1, ": the batch is the most nodes that one draft call expands")
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""

@@ -1,4 +1,4 @@
-"""SpecExec: best-first search over the draft's whole tree, the optimum that the other policies are measured by."""
+"""SpecExec: best-first search over the draft's whole tree, which finds the best tree of the budget."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from spectheory.core.checks import check_budget, check_whole
 from spectheory.search.draft_models import DraftModel
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.frontier import ROOT, Frontier
 
 
@@ -14,20 +14,22 @@ from spectheory.search.frontier import ROOT, Frontier
 class SpecExec:
     """The `budget` nodes of highest path probability, found by expanding the best unexpanded nodes in batches.
 
-    What the source says: take the most probable continuations, as a shortest-path search in parallel; each iteration
-    expands the best nodes not yet expanded, and it ends when no new one enters the best `budget`.
+    What the source says: find the most probable continuations by a parallel shortest-path search. Each iteration
+    expands the best nodes that are not yet expanded. The search ends when no new node enters the best `budget`.
 
-    Where it is wrong or ambiguous: the published code stops when no child of the *last batch* enters, though a node
-    that did not fit into the batch may still have one that does; it caps the iterations and the children of a node,
-    and multiplies each probability by 0.95 a level, so that its tree is best for rates that are so much lower.
+    Where it is wrong or ambiguous: the published code stops when no child of the *last batch* enters the best nodes,
+    although a node that did not fit into the batch may have a child that does. The code also limits the number of
+    iterations and of children, and multiplies the probabilities by 0.95 at each level, so its tree is the best one for
+    rates that are lower by this factor.
 
-    What is done here: nothing is capped, nothing decays. A node is expanded only if it is worth more than the last of
-    the best `budget` nodes seen; when there is no such node, none unseen is worth more, and the tree is the optimum,
-    for every batch. A batch of 1 spends the fewest draft tokens, a batch of the budget the fewest calls.
+    What is done here: there are no such limits and no such factor. A node is expanded only if it is worth more than the
+    last of the best `budget` nodes so far. When there is no such node, no node that has not been drafted can be worth
+    more, and the tree is the optimum. The tree is the same for every batch. A batch of 1 needs the fewest draft tokens,
+    a batch of `budget` the fewest draft calls.
 
     Attributes:
-        budget: most drafted nodes, the root not counted.
-        batch: most nodes expanded in one draft call.
+        budget: the most drafted nodes, the root not counted.
+        batch: the most nodes expanded in one draft call.
 
     Source: SpecExec (arXiv 2406.02532), tree construction; SALF & TALF, Appendix B, Theorems 2 and 3.
     """
@@ -37,7 +39,7 @@ class SpecExec:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        check_whole("batch", self.batch, 1, ": nodes of one draft call")
+        check_whole("batch", self.batch, 1, ": the batch is the most nodes that one draft call expands")
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
@@ -52,9 +54,11 @@ class SpecExec:
 
 
 def distance_to_optimum(drafted: Drafted, draft: DraftModel) -> float:
-    """Tokens per cycle by which a tree misses the best one of the budget that its policy was allowed; at least 0.
+    """Expected tokens per cycle that a tree lacks, compared with the best tree of its policy's budget; at least 0.
 
-    The draft is taken as it answers: children beyond its columns are not there.
+    Args:
+        drafted: the result of a policy on `draft`.
+        draft: the draft model. Children beyond the columns that it returns do not count as tokens of a better tree.
     """
     best = SpecExec(drafted.budget, batch=drafted.budget).grow(draft)
     return max(best.expected - drafted.expected, 0.0)

@@ -1,4 +1,7 @@
-"""Delayed trees (K, L1, L2): a trunk of L1 draws, then K i.i.d. continuations of L2 tokens. Yield, time, throughput."""
+"""Block efficiency, time and throughput of delayed trees.
+
+A (K, L1, L2)-delayed tree is a trunk of L1 drawn tokens, followed by K i.i.d. paths of L2 drawn tokens each.
+"""
 
 from __future__ import annotations
 
@@ -26,55 +29,63 @@ def delayed_block_efficiency(
     samples: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Estimate:
-    """E[tau] of a node solver on random (K, L1, L2)-delayed trees, over all of them or over drawn ones.
+    """E[tau] of a node solver on random (K, L1, L2)-delayed trees: exact over all trees, or a mean over drawn trees.
 
-    Given a tree, the sum over its distinct nodes, the root included, of the product of branching probabilities is the
-    expectation exactly; only trees are enumerated, or drawn. Paths that coincide share nodes below the trunk, and the
-    child list of a node that m paths pass has m entries.
+    For a given tree, E[tau] is computed exactly: it is the sum, over the distinct nodes with the root, of the product
+    of the branching probabilities on the path. Paths that begin with the same tokens share these nodes, and a node on
+    m paths has a list of m drafted children, with repeats.
 
     Args:
-        solver: lossless for i.i.d. draws.
-        world: distributions of target and draft.
+        solver: a solver that is lossless for i.i.d. draws.
+        world: the distributions of target and draft.
         paths: K, at least 1.
-        length: L2, tokens of each path, at least 0.
-        trunk: L1, tokens before they part, at least 0.
-        samples: how many trees to draw, at least 2; None counts all of them. The source draws 4 and gives no error.
-        rng: source of the drawn trees.
+        length: L2, the tokens of each path after the trunk, at least 0.
+        trunk: L1, the tokens of the trunk, at least 0.
+        samples: the number of trees to draw, at least 2; None enumerates all trees. The source draws 4 trees and
+            states no error.
+        rng: random source of the drawn trees; given if and only if `samples` is given.
 
     Raises:
         InputError: an argument is out of range, the solver is not lossless for i.i.d. draws, or there are too many
-            trees to count; see `expected_block_efficiency`.
+            trees to enumerate; see `expected_block_efficiency`.
 
-    Source: Dynamic Delayed Tree Expansion, Definition 5.2 and Eq. (3). Its tau counts accepted tokens, so that its
-    E[tau + 1] is E[tau] here. The sum in Eq. (3) runs over nodes of the tree, which its index "t_d in T" does not say.
+    Source: Dynamic Delayed Tree Expansion, Definition 5.2 and Eq. (3). tau of the source counts accepted tokens, so
+    E[tau + 1] of the source is E[tau] here. The sum in Eq. (3) is over the nodes of the tree; its index "t_d in T" does
+    not say so.
     """
     _check_shape(paths, length, trunk)
     return expected_block_efficiency(TopDown(solver), world, Paths(paths, length, trunk), samples=samples, rng=rng)
 
 
 def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, context: int | None = None) -> float:
-    """Seconds of one cycle with a (K, L1, L2)-delayed tree whose paths all part at once: L1 + L2 drafts, one target.
+    """Seconds of one cycle with a (K, L1, L2)-delayed tree: L1 + L2 draft forwards and one target forward.
 
-    Draft forward j of the trunk carries one token behind context + j cached ones; that at its end one token behind
-    context + L1, and gives all K first tokens; later one j carries K, one a path, behind context + L1 + 1 + (j - 1) K.
-    The target carries the root and all L1 + K L2 drafted tokens behind `context`. The record's overheads are added;
-    they are 0 unless measured, and the root alone takes `Latency.plain`.
+    All K paths are assumed to differ in their first token after the trunk. Each forward processes n tokens after c
+    cached tokens:
+
+    - Draft forward j = 0..L1-1, in the trunk: n = 1, c = context + j.
+    - The draft forward at the end of the trunk: n = 1, c = context + L1. It yields the first tokens of all K paths.
+    - Draft forward j = 1..L2-1 of the paths: n = K, one token for each path, c = context + L1 + 1 + (j - 1) K.
+    - The target forward: n = 1 + L1 + K L2, the root and all drafted tokens, c = context.
+
+    The overheads of the latency are added. The root alone (L1 = 0 and L2 = 0) takes `Latency.plain`.
 
     Args:
         latency: seconds of forwards by tokens and context.
         paths: K, at least 1.
         length: L2, at least 0.
         trunk: L1, at least 0.
-        context: tokens in the KV cache; None for the middle of the measured contexts.
+        context: tokens in the KV cache; None takes the middle one of the measured contexts.
 
     Raises:
         InputError: an argument is out of range.
 
     Source: Dynamic Delayed Tree Expansion, Eq. (11): sum_{j<L1} t_q(l + j) + sum_{j<L2} t_q(l + L1 + j K) +
-    t_p(l + L1 + K L2), each t the time of a forward *at a context length*. That charges the K tokens of a branch level
-    as one token, and the target's L1 + K L2 + 1 tokens as one token behind a longer cache. Its lengths count the K
-    tokens of a branch level as cached ones, which is K - 1 rows too many for each j > 0. Forwards that verify a tree
-    cost by their tokens, so the widths are charged here. Where paths coincide the tree is smaller than either says.
+    t_p(l + L1 + K L2), where each t is the time of a forward *at a context length*. So Eq. (11) charges the K tokens of
+    a level of the paths as one token, and the L1 + K L2 + 1 tokens of the target as one token after a longer cache. Its
+    context lengths also count K - 1 cached tokens too many for each j > 0. The time of a forward that verifies a tree
+    depends on its number of tokens, so the number of tokens is charged here. If paths share tokens, the tree is smaller
+    than Eq. (11) and this function assume.
     """
     _check_shape(paths, length, trunk)
     if context is None:
@@ -101,12 +112,14 @@ def delayed_throughput(
     samples: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Estimate:
-    """E[tokens] / E[time] in tokens per second, with the standard error of the numerator; the time is not random here.
+    """Tokens per second of delayed trees: `delayed_block_efficiency` divided by `delayed_seconds`.
 
-    Arguments and errors are those of `delayed_block_efficiency` and `delayed_seconds`.
+    The seconds are not random here, so the standard error is the standard error of the block efficiency divided by the
+    seconds. Arguments and errors are the same as for the two functions.
 
-    Source: Dynamic Delayed Tree Expansion, Eq. (4), the ratio of sums, which is what a long run gives by the renewal
-    theorem. Its Eq. (9) prints the mean over contexts of the ratios, another number where contexts differ in time.
+    Source: Dynamic Delayed Tree Expansion, Eq. (4), E[tokens] / E[time]: the tokens per second of a long run, by the
+    renewal theorem. Eq. (9) of the source is the mean over contexts of the ratios, which is a different number if the
+    contexts differ in time.
     """
     tokens: Any = delayed_block_efficiency(solver, world, paths, length, trunk, samples=samples, rng=rng)
     seconds = delayed_seconds(latency, paths, length, trunk, context)

@@ -1,4 +1,4 @@
-"""Static trees beside the policies: one shape for every context, and the best shape for given contexts."""
+"""Static trees: one shape for every context (`StaticTree`), and the best shape for given drafts."""
 
 from __future__ import annotations
 
@@ -11,25 +11,29 @@ from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.search.draft_models import DraftedPath, DraftModel, ask
-from spectheory.search.drafted import Drafted
+from spectheory.search.drafted_tree import Drafted
 from spectheory.search.eagle2 import Eagle2
 from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
 
 _Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
-"""By path of ranks: its tokens, those of its children, and the probabilities of these from the root on."""
+"""By path of ranks: the tokens on the path, the tokens of the children, and the path probabilities of the children."""
 
 
 @dataclass(frozen=True)
 class StaticTree:
-    """The same tree in every context: its node of rank r holds the draft's r-th most probable token there.
+    """A policy that grows the same tree in every context.
 
-    It is drafted level by level, and a level expands its inner nodes only, so that the draft calls are those of
-    `Latency.cycle`. Tokens that the draft gives probability 0, or does not name, are left out with what is below them.
+    A node of rank r gets the draft's r-th token (counted from 0) after the path to its parent.
+
+    The tree is drafted level by level. Only nodes with children are expanded, so the draft calls are the ones that
+    `Latency.cycle` counts. A node is left out, with everything below it, if the draft gives its token probability 0 or
+    returns too few tokens.
 
     Attributes:
-        tree: the shape; a chain, for one.
-        budget: most drafted nodes that were allowed, at least those of the tree; None for just those, 1 for the root.
+        tree: the shape, such as `Tree.chain(4)`.
+        budget: the most drafted nodes that the policy was allowed, at least the drafted nodes of the tree. None takes
+            the number of drafted nodes of the tree, or 1 if there are none.
     """
 
     tree: Tree
@@ -43,7 +47,7 @@ class StaticTree:
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""
         frontier, below = Frontier(draft, self.budget or max(1, self.tree.budget)), self.tree.child_lists
-        tree, level = [ROOT], [(ROOT, 0)]  # each node with the one of the tree for which it stands
+        tree, level = [ROOT], [(ROOT, 0)]  # in `level`, each drafted node is paired with its node of the shape
         while inner := {node.path: (node, below[place]) for node, place in level if below[place]}:
             widest = max(len(places) for _, places in inner.values())
             found = frontier.expand([node for node, _ in inner.values()], fanout=widest, most=widest * len(inner))
@@ -56,16 +60,18 @@ class StaticTree:
 def best_static_tree(drafts: DraftModel | Sequence[DraftModel], budget: int, *, max_depth: int | None = None) -> Tree:
     """The shape of at most `budget` drafted nodes with the highest mean `Drafted.expected` over the drafts.
 
-    What a dynamic policy gains over it on the same drafts, it gains by adapting to the context. On one
-    `RatesDraft(acceptance)` whose rates fall with rank it is `best_tree`, and there is nothing to adapt to.
+    The advantage of a dynamic policy over this tree, on the same drafts, is what it gains by adapting to the context.
+    For a single `RatesDraft(acceptance)` with rates that are non-increasing in rank, the result is worth as much as
+    `best_tree(acceptance, budget)`.
 
     Args:
-        drafts: a drafter, or a sequence of them, weighted equally, each standing for one context.
-        budget: most drafted nodes, at least 1.
-        max_depth: greatest depth of a node, None for any.
+        drafts: a draft model, or a sequence of them. Each represents one context; all have the same weight.
+        budget: the most drafted nodes, at least 1.
+        max_depth: the greatest depth of a node; None sets no limit.
 
     Raises:
-        InputError: there is no draft, a limit is out of range, or a draft answers nonsense.
+        InputError: there is no draft, a limit is out of range, or a draft returns something else than rows of falling
+            probabilities.
 
     Source: Sequoia (arXiv 2402.12374), without its assumption that a rate depends on the rank alone.
     """
@@ -74,29 +80,33 @@ def best_static_tree(drafts: DraftModel | Sequence[DraftModel], budget: int, *, 
 
 
 def listed(drafts: DraftModel | Sequence[DraftModel]) -> list[DraftModel]:
-    """One draft or several, checked.
+    """The drafts as a list, checked.
 
     Raises:
-        InputError: there is none, or what is there cannot be asked.
+        InputError: there is no draft, or an entry has no method `expand`.
     """
     found: list[DraftModel] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
     if not found:
-        raise InputError("drafts must be a drafter or a sequence of at least one, got none")
+        raise InputError("drafts must be a draft model, or a sequence of at least one, got an empty sequence")
     for one in found:
         if not callable(getattr(one, "expand", None)):
-            raise InputError(f"drafts must answer expand(paths), see DraftModel, got {one!r:.80}: use a RatesDraft")
+            raise InputError(
+                f"drafts must be draft models, with a method expand(paths) as in DraftModel, got {one!r:.80}: for an "
+                "Acceptance, use RatesDraft(acceptance)"
+            )
     return found
 
 
 class MeanDraft:
-    """Drafts as one whose tokens are ranks: a path of ranks is as probable as it is on average over the drafts.
+    """The mean of several drafts, as one draft whose tokens are ranks.
 
-    That neither rises with depth nor with rank, and a shape is worth the sum over its paths, so that whatever finds
-    the optimum on this draft has found the best static tree.
+    The probability of a path of ranks is its mean probability over the drafts. These probabilities do not rise along a
+    path or with rank, and a shape is worth the sum of the probabilities of its paths. So the optimum on this draft is
+    the best static tree.
 
     Args:
-        drafts: a drafter, or a sequence of them.
-        fanout: children of a node that are looked at.
+        drafts: a draft model, or a sequence of them.
+        fanout: the most children of a node that are considered.
     """
 
     def __init__(self, drafts: DraftModel | Sequence[DraftModel], fanout: int) -> None:
@@ -104,24 +114,24 @@ class MeanDraft:
         self._fanout = fanout
 
     def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See DraftModel.expand; C = fanout. The parents of `paths` have been asked for before."""
+        """See `DraftModel.expand`; C = fanout. The parents of `paths` must have been expanded before."""
         above, below = np.zeros((len(paths), 1)), np.zeros((len(paths), self._fanout))
         for draft, answers in self._drafts:
-            nodes = [_behind(answers, path) for path in paths]
+            nodes = [_tokens_of(answers, path) for path in paths]
             alive = [i for i, (_, probability) in enumerate(nodes) if probability > 0]
             if not alive:
                 continue
             tokens, distribution = ask(draft, [nodes[i][0] for i in alive], self._fanout)
             for i, row, conditional in zip(alive, tokens, distribution, strict=True):
-                behind, probability = nodes[i]
-                answers[paths[i]] = behind, row, probability * conditional
+                drafted, probability = nodes[i]
+                answers[paths[i]] = drafted, row, probability * conditional
                 above[i] += probability
                 below[i, : len(row)] += probability * conditional
         return np.tile(np.arange(self._fanout), (len(paths), 1)), below / above
 
 
-def _behind(answers: _Answers, path: DraftedPath) -> tuple[DraftedPath, float]:
-    """The tokens on a path of ranks, and its probability: 0 where the draft has no such path."""
+def _tokens_of(answers: _Answers, path: DraftedPath) -> tuple[DraftedPath, float]:
+    """The tokens on a path of ranks, and the probability of the path: 0 if the draft has no such path."""
     if not path:
         return (), 1.0
     rank = path[-1]

@@ -1,4 +1,4 @@
-"""Yield under rates by depth and rank: a node is worth the product of the rates on its path."""
+"""Reach and block efficiency of a tree for rates by depth and rank: the reach of a node is a product of rates."""
 
 from __future__ import annotations
 
@@ -12,31 +12,46 @@ from spectheory.core.tree import Tree
 def reach(tree: Tree, acceptance: Acceptance) -> np.ndarray:
     """(budget + 1,) float64: the probability that each node is accepted; 1 for the root.
 
+    The reach of a node is the product of the rates on its path.
+
     Source: Sequoia (arXiv 2402.12374), Section 3.1; OPT-Tree, Eq. (2), with rates in place of draft probabilities.
     """
     return _reach(tree, acceptance.table)
 
 
 def block_efficiency(tree: Tree, acceptance: Acceptance) -> float:
-    """E[tau], tokens emitted per target call: 1 + the sum over drafted nodes of the product of rates on the path."""
+    """E[tau], the expected tokens per target call: the sum of `reach` over all nodes, the root's 1 included."""
     return float(reach(tree, acceptance).sum())
 
 
 def block_efficiency_interval(
     tree: Tree, acceptance: Acceptance, *, level: float = 0.95, draws: int = 1000, seed: int = 0
 ) -> tuple[float, float]:
-    """Interval of the block efficiency that carries the counts behind the rates, and holds the predicted one.
+    """A credible interval of the block efficiency, from the counts in which the rates were measured.
 
-    A Bayesian credible interval, equal-tailed: each row of rates is redrawn `draws` times from a Dirichlet distribution
-    whose parameters are the expected counts of the ranks that the tree uses and of everything else, with one
-    observation more shared out evenly among these cells, and the quantiles of the yields are returned. For a chain that
-    is Jeffreys' half for accepted and half for not; in general Perks' prior, which weighs one observation however many
-    the cells, so that sparse ranks stay sparse. Positions are taken as independent. The prior does not enter the
-    prediction, which an
-    end of the interval is moved to where it lies outside: at 0 or all of n accepted.
+    The interval is Bayesian and equal-tailed. Each row of rates is drawn `draws` times from a Dirichlet distribution,
+    and the quantiles of the block efficiencies are returned. The Dirichlet distribution has one cell for each rank that
+    the tree uses and one for everything else. Its parameters are the counts of the cells plus the prior: one
+    observation, divided equally among the cells. This is Perks' prior. It weighs one observation for any number of
+    cells, so rare ranks stay rare. For a chain it is Jeffreys' prior, 1/2 for accepted and 1/2 for rejected. Positions
+    are assumed to be independent.
+
+    The interval always contains the predicted value, `block_efficiency`, which does not use the prior. This value can
+    be outside the quantiles, for example if 0 of n or n of n tokens were accepted. Then the nearer end of the interval
+    is moved to this value.
+
+    Args:
+        tree: the draft tree.
+        acceptance: rates with counts.
+        level: the probability that the interval covers, between 0 and 1.
+        draws: the number of draws.
+        seed: the seed of the draws.
+
+    Returns:
+        The lower and the upper end, in tokens per target call.
 
     Raises:
-        InputError: the rates carry no counts.
+        InputError: the rates have no counts.
     """
     if acceptance.trials is None:
         raise InputError("block_efficiency_interval needs counts: make the Acceptance with from_counts, or measure it")
@@ -52,14 +67,14 @@ def block_efficiency_interval(
 
 
 def _reach(tree: Tree, tables: np.ndarray) -> np.ndarray:
-    """(..., budget + 1) for rates (..., D, R)."""
+    """`reach` for tables of rates (..., D, R): (..., budget + 1) float64."""
     depths, ranks = tables.shape[-2:]
     row, rank = np.minimum(tree.depth[1:] - 1, depths - 1), tree.rank[1:]
     inside = rank < ranks
     rate = np.where(inside, tables[..., row, np.where(inside, rank, 0)], 0.0)
     value = np.concatenate([np.ones((*rate.shape[:-1], 1)), rate], axis=-1)
     ancestor = np.maximum(tree.parent, 0)
-    while ancestor.any():  # pointer doubling: log2(depth) rounds
+    while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node
         value *= value[..., ancestor]
         ancestor = ancestor[ancestor]
     return value

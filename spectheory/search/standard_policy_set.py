@@ -1,4 +1,4 @@
-"""The policies that a comparison usually wants: as published, as engines run them, and static trees beside them."""
+"""`standard_policies`: the policies as published and as engines run them, static trees and chains, to be compared."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from spectheory.search.opt_tree import OptTree, OptTreeAtCost
 from spectheory.search.policy_comparison import Policy
 from spectheory.search.salf import Salf
 from spectheory.search.spec_exec import SpecExec
-from spectheory.search.static import MeanDraft, StaticTree
+from spectheory.search.static_trees import MeanDraft, StaticTree
 
 PATHS_BYTES = 45
-"""For each budget squared, what growing the policies takes, mostly the paths of the chain: measured up to 4000."""
+"""Bytes of memory that the policies need, divided by the budget squared; measured for budgets up to 4000."""
 BATCH = 10
-"""Nodes of a draft call in SALF & TALF, and here of SpecExec beside it."""
+"""The most nodes in a draft call: the value of SALF & TALF, also used for one of the SpecExec policies."""
 ENGINES = ((8, 10), (5, 4))
-"""Layers and top_k of EAGLE-2: the EAGLE repository's `depth=7, top_k=10`; SGLang's 5 steps of topk 4 for Llama."""
+"""Layers and top_k of EAGLE-2: `depth=7, top_k=10` in the EAGLE repository; 5 steps, topk 4 in SGLang for Llama."""
 
 
 def standard_policies(
@@ -33,22 +33,26 @@ def standard_policies(
     latency: Latency | None = None,
     context: int | None = None,
 ) -> dict[str, Policy]:
-    """Policies for `compare_policies` on the same drafts, all of one budget.
+    """Policies of one budget, by name, for `compare_policies` on the same drafts.
 
-    SpecExec by the budget, by 10 and by 1 nodes at a draft call, from the fewest calls to the fewest draft tokens; SALF
-    without a threshold, as published, and filled up; EAGLE-2 with the layers and the top_k of `ENGINES`; OPT-Tree; the
-    best static tree of the drafts; the chain. With a latency also what stops where drafting no longer pays: OPT-Tree,
-    a layer taken as a draft forward as wide as the budget, and of all depths the static tree and the chain of most mean
-    tokens per second.
+    - SpecExec with batches of the budget (fewest draft calls), of 10 nodes, and of 1 node (fewest draft tokens).
+    - SALF with threshold 0, as published, and filled up to the budget.
+    - EAGLE-2 with the layers and the top_k of the EAGLE repository and of SGLang.
+    - OPT-Tree, the best static tree of these drafts, and the chain.
+
+    With a latency there are three more, named "at cost", which stop where more drafting would not pay:
+
+    - OPT-Tree, where a layer is assumed to take the time of a draft forward as wide as the budget.
+    - The static tree, and the chain, of the depth with the most mean tokens per second.
 
     Args:
-        drafts: a drafter, or a sequence of them.
-        budget: most drafted nodes, at least 1.
+        drafts: a draft model, or a sequence of them.
+        budget: the most drafted nodes, at least 1.
         latency: seconds of forwards, or None.
-        context: tokens in the KV cache, default the middle one of the latency.
+        context: tokens in the KV cache; the default is the middle context of the latency.
 
     Raises:
-        InputError: there is no draft, the budget is out of range, or needs more memory than there is.
+        InputError: there is no draft, the budget is out of range, or the budget needs more memory than is available.
     """
     check_budget(budget)
     require_memory(lambda n: PATHS_BYTES * n * n, budget)
