@@ -20,7 +20,7 @@ from reference.models import Pair
 from reference.planned import measured_plan
 from reference.sampling import Sampling
 from spectheory.core.record import RecordError
-from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.conftest import generated
 from tests.test_cli import Run, pair, run

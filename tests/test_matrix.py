@@ -26,9 +26,8 @@ from reference.train.corpus import standard_library
 from spectheory import otlp
 from spectheory.cli import app
 from spectheory.otlp import Solver
-from spectheory.report.calibration import calibration_figure, calibration_page
+from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
 from spectheory.report.figures import SERIES
-from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Verifier
 

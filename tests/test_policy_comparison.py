@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.cli import app
-from spectheory.report.policies import MEANING, policy_rows
-from spectheory.report.policies_page import policy_page
+from spectheory.report.policy_comparison import MEANING, policy_page, policy_rows
 from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
 from spectheory.search.policy_comparison import Policy, means
 from tests.plain_searches import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum

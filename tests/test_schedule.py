@@ -11,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.planning.scheduler import Schedule, schedule
-from spectheory.report.schedule import schedule_rows
+from spectheory.report.schedules import schedule_rows
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])

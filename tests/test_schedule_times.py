@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from spectheory.planning.scheduler import Schedule, schedule, spans
-from spectheory.report.schedule import schedule_page, schedule_rows, speedup_figure
+from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
 from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
 from tests.test_schedule import RATES, latency_at
 

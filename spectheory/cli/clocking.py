@@ -45,7 +45,7 @@ def clock(
     from reference.clock import ClockSettings, entrants, library
     from reference.clock import clock as run
     from spectheory.report.terminal import text_table
-    from spectheory.report.wallclock import clock_rows, clock_words
+    from spectheory.report.wall_clock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
     settings = ClockSettings(text.new_tokens, temperature, rounds, seed)

@@ -13,16 +13,16 @@ import typer
 
 from spectheory import __version__
 from spectheory.cli import (
+    calibrating,
     certifying,
     checking,
     clocking,
     comparing,
+    comparing_policies,
     demo,
     importing,
-    matrix,
     measuring,
     planning,
-    policies,
     simulating,
 )
 from spectheory.cli.options import with_groups
@@ -104,9 +104,9 @@ for command in (
     measuring.decode,
     measuring.generate,
     comparing.compare,
-    matrix.matrix,
+    calibrating.matrix,
     clocking.clock,
-    policies.policies,
+    comparing_policies.policies,
     certifying.certify,
     checking.check,
     demo.demo,

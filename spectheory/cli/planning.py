@@ -123,7 +123,7 @@ def schedule(
     as_json: Json = False,
 ) -> None:
     """Choose what to verify at each batch size on a GPU, from measured forward times or else computed ones."""
-    from spectheory.report.schedule import named_ranges, schedule_page, schedule_rows
+    from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import text_table, tree_drawing
     from spectheory.yields import reach
 

@@ -99,7 +99,7 @@ class Schedule(Record):
 
     def _repr_html_(self) -> str:
         from spectheory.report.notebook import table_html
-        from spectheory.report.schedule import schedule_rows
+        from spectheory.report.schedules import schedule_rows
 
         return table_html(schedule_rows(self))
 

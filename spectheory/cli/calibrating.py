@@ -69,8 +69,7 @@ def _numbers(temperatures: str) -> list[float]:
 
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:
-    from spectheory.report.calibration import calibration_figure, calibration_page
-    from spectheory.report.matrix import calibration_rows, calibration_words
+    from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
     from spectheory.report.terminal import text_table
 
     write_whole(out / "calibration.svg", calibration_figure(found))

@@ -45,7 +45,7 @@ def policies(
     as_json: Json = False,
 ) -> None:
     """Compare the dynamic policies: how far each is from the optimum of the budget, and what drafting it costs."""
-    from spectheory.report.policies import policy_rows
+    from spectheory.report.policy_comparison import policy_page, policy_rows
     from spectheory.report.terminal import text_table
 
     if budget < 1:
@@ -60,8 +60,6 @@ def policies(
         found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:
-        from spectheory.report.policies_page import policy_page
-
         write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
     show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
