@@ -107,11 +107,11 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
     for change, message in (
         (
             {"table": [[0.1, 0.12]]},
-            r"table\[0, 0\] is 0.1, but 6,500 hits of 10,000 trials make it 0.65: these contradict",
+            r"table\[0, 0\] is 0.1, but 6,500 hits of 10,000 trials give 0.65: make the rates from",
         ),
         (
             {"hits": [[0, 0]], "trials": [0]},
-            r"table\[0, 0\] is 0.65, but 0 hits of 0 trials make it 0: these contradict",
+            r"table\[0, 0\] is 0.65, but 0 hits of 0 trials give 0: make the rates from",
         ),
     ):
         with pytest.raises(st.RecordError, match=message):
@@ -122,7 +122,7 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
     rising.save(tmp_path / "smoothed.json")
     assert st.Acceptance.load(tmp_path / "smoothed.json").table.tolist() == [[0.385, 0.385]]
     with pytest.raises(
-        st.RecordError, match=r"the sum of table\[0\] is 0.5, but 7,700 hits of 10,000 trials make it 0.77"
+        st.RecordError, match=r"the sum of table\[0\] is 0.5, but 7,700 hits of 10,000 trials give 0.77"
     ):
         st.Acceptance.from_dict(rising.to_dict() | {"table": [[0.4, 0.1]]})
 
@@ -130,13 +130,11 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
 def test_smoothing_says_what_it_changed() -> None:
     falling, rising = st.Acceptance.by_rank([0.5, 0.2]), st.Acceptance.by_rank([0.2, 0.5])
     assert falling.smoothed().provenance.assumptions == ()
-    assert rising.smoothed().provenance.assumptions == (
-        "rates are smoothed, so that none is below that of a later rank",
-    )
+    assert rising.smoothed().provenance.assumptions == ("rates are smoothed to be non-increasing in rank",)
 
 
 @given(arrays(np.float64, (3, 5), elements=hs.floats(0, 0.2)))
-def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_the_antitonic_alone(table: np.ndarray) -> None:
+def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_non_increasing_rates_alone(table: np.ndarray) -> None:
     rates = st.Acceptance.by_depth_and_rank(table)
     smooth = rates.smoothed()
     assert smooth.is_non_increasing

@@ -325,7 +325,7 @@ def test_smoothing_is_said(plan: Run) -> None:
     falling.save("falling.json")
     result = plan("--acceptance", "rising.json", "--latency", "falling.json", "--smooth")
     said = " ".join(result.stdout.split())
-    assert "assumed: rates are smoothed, so that none is below that of a later rank" in said
+    assert "assumed: rates are smoothed to be non-increasing in rank" in said
     assert "assumed: forward times are smoothed, so that none falls as tokens are added" in said
 
 

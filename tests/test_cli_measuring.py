@@ -130,7 +130,7 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: lis
     chain.save("chain.json")
     status, _, err = run("compare", "--plan", "chain.json", "--measured", "measured.json")
     assert status == 2
-    assert err.startswith("error: the measured tally was counted with another tree than this plan's")
+    assert err.startswith("error: the measured tally was counted with a different tree")
 
 
 def test_both_modes_of_decode_sample_with_one_verifier(

@@ -228,7 +228,7 @@ def test_tallies_add_up() -> None:
     assert both.tau == 15 / 11
     assert (one.speedup, two.speedup, one.overhead_share, two.overhead_share) == (2, None, 1, None)
     assert one.repeated_share is None
-    with pytest.raises(ValueError, match="emitted must be accepted"):
+    with pytest.raises(ValueError, match="emitted must sum to accepted"):
         tally([5], [2], [2])
     with pytest.raises(ValueError, match="same requests and cycles"):
         tally([5, 1], [2], [2])

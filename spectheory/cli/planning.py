@@ -64,7 +64,7 @@ def plan(
     For a GPU that was not measured, and for other batch sizes, use `spectheory schedule`.
     """
     from spectheory.report.terminal import plan_summary, tree_drawing
-    from spectheory.results.comparison import other_models
+    from spectheory.results.comparison import differing_models
 
     bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
@@ -74,7 +74,7 @@ def plan(
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    if said := other_models(rates.provenance, seconds.provenance):
+    if said := differing_models(rates.provenance, seconds.provenance):
         warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
     if tree is None:
         with progress("trees") as tell:
