@@ -332,7 +332,7 @@ def test_smoothing_is_said(plan: Run) -> None:
 def test_rates_of_another_pair_are_said(plan: Run) -> None:
     stamp = st.Provenance.now("spectheory trace", target="small", draft="smaller")
     replace(st.Acceptance.by_rank([0.6]), provenance=stamp).save("other.json")
-    said = "assumed: rates were measured on small with smaller and are taken for llama-3.1-8b with eagle3-llama-3.1-8b"
+    said = "assumed: rates were measured on small with smaller and are used for llama-3.1-8b with eagle3-llama-3.1-8b"
     assert said in " ".join(plan("--acceptance", "other.json", *HEAD).stdout.split())
     own = st.Provenance.now("spectheory profile", target="small", draft="smaller")
     replace(st.Latency.load("latency.json"), provenance=own).save("own.json")

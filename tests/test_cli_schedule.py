@@ -149,9 +149,9 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
         (
             ("--batch", "1,4"),
             "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4, it has "
-            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave it out to compute times, or measure with",
+            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave out measured to compute the times, or measure",
         ),
-        (("--batch", "2", "--context", 4096), "context 4,096 is outside the contexts that"),
+        (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
         (("--batch", "2", "--gpus", 2), "measured records are for one GPU, got gpus=2"),
     ]:
         result = run_plan(rates_file, *arguments, "--measured", tmp_path)
@@ -164,8 +164,7 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
 
 
 DEEPER = (
-    "rates are known to depth 1 alone: those of the last depth are taken for deeper nodes, in trees and chains down to "
-    "depth "
+    "rates are known only down to depth 1: deeper nodes use the rates of that depth, in trees and chains down to depth "
 )
 
 

@@ -191,15 +191,19 @@ def test_what_the_tables_say() -> None:
     tried = calibration_rows(Calibration((ROW, replace(ROW, verifier="Block")), {}))[0]
     assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
     law, text, model, *_, left = calibration_words(found)
-    assert law.startswith("Exact law holds: the widest z of 1 is -1.25;")
-    assert "would have a chance of at most 0.006%." in law
-    assert text.startswith("Greedy text is that of plain decoding in 4 of 6; where they part, the two logits are at")
-    assert model.startswith(
-        "Positional model: within 5% for 1 of 2, its 95% interval apart from the measured one for 2 "
+    assert law.startswith("Exact prediction holds: the largest z of 1 is -1.25.")
+    assert "would have a probability of at most 0.006%." in law
+    assert text.startswith(
+        "Greedy text equals the text of plain decoding for 4 of 6 requests; where texts diverge, the two logits"
     )
-    assert "Furthest off: chain, NSS at 1: +25%" in model
+    assert model.startswith(
+        "Positional model: within 5% for 1 of 2 combinations; its 95% interval does not overlap the measured one for 2 "
+    )
+    assert "Largest errors: chain, NSS at 1: +25%" in model
     assert left == "Left out: Slow takes a year."
-    assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith("Exact law DOES NOT HOLD")
+    assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith(
+        "Exact prediction DOES NOT HOLD"
+    )
     assert found.level == pytest.approx(6.334e-5, rel=1e-3)
     page = calibration_page("Title", found)
     assert page.count("<table>") == 2

@@ -95,7 +95,7 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
     assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
     (first, last, _), *_ = planned.ranges()
     note = schedule_rows(planned).note
-    assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding, at all others speculation pays.")
+    assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding; at all others speculation pays.")
     once = schedule(rates, mixtral, [1, 2], context=1024, max_budget=8)
     assert once.break_even == 1
 
@@ -106,8 +106,8 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
         ("1111", None, "Speculation pays at every batch size."),
         ("1100", 3, "From batch 3 on nothing beats plain decoding."),
         ("0000", 1, "From batch 1 on nothing beats plain decoding."),
-        ("0100", 3, "At batch 1 and from batch 3 on nothing beats plain decoding, at all others speculation pays."),
-        ("0101", None, "At batch 1 and at batch 3 nothing beats plain decoding, at all others speculation pays."),
+        ("0100", 3, "At batch 1 and from batch 3 on nothing beats plain decoding; at all others speculation pays."),
+        ("0101", None, "At batch 1 and at batch 3 nothing beats plain decoding; at all others speculation pays."),
     ],
 )
 def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int | None, words: str) -> None:
@@ -116,7 +116,7 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
 
     planned = schedule(RATES, at_batch, range(1, 5), context=0, max_budget=2)
     assert planned.break_even == at
-    assert schedule_rows(planned).note.startswith(words + " Compared: ")
+    assert schedule_rows(planned).note.startswith(words + " Compared were ")
 
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])

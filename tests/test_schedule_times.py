@@ -83,14 +83,14 @@ def test_a_record_is_one_of_measured_times_and_of_its_place(
     result = run_plan(rates_file, "--batch", 2, "--measured", tmp_path)
     assert result.exit_code == (2 if message else 0), result.output
     assert (message or "") in result.stderr
-    assert "is outside the contexts" not in result.stderr
+    assert "is outside the measured contexts" not in result.stderr
 
 
 def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path, rates_file: Path) -> None:
     measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
     options = ("--gpu", "some_card", "--measured", tmp_path)
     result = run_plan(rates_file, *options, "--batch", "1,2")
-    message = "no record for batch 2, and its times cannot be computed (unknown GPU 'some_card'): plan --batch 1"
+    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan --batch 1"
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
     assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 
@@ -125,9 +125,9 @@ def test_the_page_says_how_many_trees_it_draws() -> None:
     trees = [tree for *_, tree in planned.ranges() if tree.budget]
     assert len(trees) > 3
     page = page_of(planned)
-    assert f"<p>Drawn are the first 3 of {len(trees)} trees; --out writes all of them.</p>" in page
+    assert f"<p>Only the first 3 of {len(trees)} trees are drawn; --out writes all of them.</p>" in page
     assert page.count("<h3>Batch ") == 3
-    assert "Drawn are" not in page_of(schedule(RATES, latency_at, [1], context=512, max_budget=4))
+    assert "Only the first" not in page_of(schedule(RATES, latency_at, [1], context=512, max_budget=4))
 
 
 def test_the_figure_names_the_line_of_plain_decoding_and_marks_what_was_planned() -> None:
@@ -146,7 +146,7 @@ def test_batch_sizes_that_were_left_out_are_not_spoken_of() -> None:
 
     sparse = schedule(RATES, at_batch, [1, 64, 512], context=0, max_budget=2)
     said = schedule_rows(sparse).note
-    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared: ")
+    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared were ")
     pays = schedule(RATES, at_batch, [1, 3], context=0, max_budget=2)
     assert schedule_rows(pays).note.startswith("Speculation pays at each of the planned batch sizes. ")
 

@@ -1,4 +1,4 @@
-"""A calibration: predicted and measured tau as tables, in words, as a figure and as a page."""
+"""The report of a calibration: measured and predicted tau as tables, in words, as a figure and as a page."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import drawn, numbers, prose, shell
+from spectheory.report.page import figure_html, folded_table, prose_html, shell
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
@@ -21,43 +21,44 @@ from spectheory.results.calibration import BOUND, Calibrated, Calibration
 MARK = 4.2
 """Size of a mark, points."""
 WORTH_A_NAME_PERCENT = 10
-"""Of the marks of a panel those of largest error on either side are named, from this error on."""
+"""In each panel the largest positive and negative error are labelled if they are at least this large."""
 CLOSE_PERCENT = 5
 WORST = 3
-"""Combinations of largest error that are named."""
+"""Number of combinations of largest error that are named."""
 
 
 def calibration_rows(calibration: Calibration) -> list[TextTable]:
-    """A table for each temperature; of policies with several verifiers one row for each."""
+    """One table for each temperature, with one row for each policy and verifier."""
     by_temperature = groupby(sorted(calibration.rows, key=lambda row: row.temperature), lambda row: row.temperature)
     return [_table(temperature, list(rows)) for temperature, rows in by_temperature]
 
 
 def calibration_words(calibration: Calibration) -> list[str]:
-    """What the tables come to: the exact law, greedy identity, the positional model, what was left out."""
+    """The findings in words: exact prediction, greedy texts, positional prediction, and what was left out."""
     words = []
     if (z := calibration.widest_z) is not None:
         held = "holds" if abs(z) <= BOUND else "DOES NOT HOLD"
         sampled = sum(row.z is not None for row in calibration.rows)
         words.append(
-            f"Exact law {held}: the widest z of {sampled} is {z:+.2f}; were every law right, one beyond ±{BOUND:g} "
-            f"would have a chance of at most {100 * calibration.level:.1g}%. Cycles then do what their laws say; that "
-            "the text keeps the target's is for `certify_step`."
+            f"Exact prediction {held}: the largest z of {sampled} is {z:+.2f}. If every prediction were right, a z "
+            f"beyond ±{BOUND:g} would have a probability of at most {100 * calibration.level:.1g}%. This checks the number "
+            "of accepted tokens; `certify_step` checks that the text keeps the target's distribution."
         )
     if compared := sum(row.compared for row in calibration.rows):
         identical = sum(row.identical for row in calibration.rows)
         widest = max((row.widest_parting or 0.0 for row in calibration.rows), default=0.0)
-        tie = "" if identical == compared else f"; where they part, the two logits are at most {widest:.1e} apart"
-        words.append(f"Greedy text is that of plain decoding in {identical:,} of {compared:,}{tie}.")
-    words += _misled([row for row in calibration.rows if row.error_percent is not None])
+        tie = "" if identical == compared else f"; where texts diverge, the two logits differ by at most {widest:.1e}"
+        words.append(f"Greedy text equals the text of plain decoding for {identical:,} of {compared:,} requests{tie}.")
+    words += _positional_words([row for row in calibration.rows if row.error_percent is not None])
     return words + [f"Left out: {name} {why}." for name, why in calibration.left_out.items()]
 
 
 @styled
 def calibration_figure(calibration: Calibration) -> str:
-    """Measured against predicted tau, a row for each temperature: left the exact law, right the positional model.
+    """Measured against predicted tau, one row for each temperature.
 
-    Greedy decoding leaves the exact law nothing to predict, so that its left panel is empty.
+    Left panels show the exact prediction, right panels the positional model. For greedy decoding the exact prediction
+    equals the measurement, so its left panel is empty.
     """
     temperatures = sorted({row.temperature for row in calibration.rows})
     families = list(dict.fromkeys(row.family for row in calibration.rows))
@@ -68,7 +69,7 @@ def calibration_figure(calibration: Calibration) -> str:
         for row in rows if temperature else ():
             _draw_mark(exact, row, row.exact, families.index(row.family), "full")
         if not temperature:
-            exact.text(0.05, 0.95, "nothing is\nleft to chance", transform=exact.transAxes, va="top", color=MUTED)
+            exact.text(0.05, 0.95, "nothing is\nrandom", transform=exact.transAxes, va="top", color=MUTED)
         _draw_positional(positional, rows, families)
         exact.set_title(f"temperature {temperature:g}" if temperature else "greedy")
         exact.set_ylabel("measured tau")
@@ -77,24 +78,24 @@ def calibration_figure(calibration: Calibration) -> str:
         panel.set(xlim=limits, ylim=limits, aspect="equal")
         panel.xaxis.set_major_locator(MultipleLocator(1))
         panel.yaxis.set_major_locator(MultipleLocator(1))
-    axes[-2].set_xlabel("tau by the exact law")
-    axes[-1].set_xlabel("tau by the positional model")
+    axes[-2].set_xlabel("tau, exact prediction")
+    axes[-1].set_xlabel("tau, positional model")
     style = {"linestyle": "none", "markersize": MARK}
     marks = [Line2D([], [], marker=MARKERS[f], color=SERIES[f], label=name, **style) for f, name in enumerate(families)]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
-    return to_svg(figure, "Measured tau against tau predicted by the exact law and by the positional model")
+    return to_svg(figure, "Measured tau against tau predicted exactly and by the positional model")
 
 
 def calibration_page(title: str, calibration: Calibration) -> str:
-    """The matrix as one HTML page."""
+    """The calibration as one HTML page."""
     stamp = calibration.provenance
     lead, *words = calibration_words(calibration)
     return shell(
         title,
-        f'<p class="lead">{prose(lead)}</p>',
-        *(f"<p>{prose(line)}</p>" for line in words),
-        drawn(calibration_figure(calibration)),
-        *(numbers(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
+        f'<p class="lead">{prose_html(lead)}</p>',
+        *(f"<p>{prose_html(line)}</p>" for line in words),
+        figure_html(calibration_figure(calibration)),
+        *(folded_table(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
         f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
         f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
     )
@@ -142,8 +143,8 @@ def _half(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"{(high - low) / 2:.2f}"
 
 
-def _misled(rows: list[Calibrated]) -> list[str]:
-    """Where the positional model is wrong, and by how much."""
+def _positional_words(rows: list[Calibrated]) -> list[str]:
+    """How often the positional model is wrong, and by how much."""
     if not rows:
         return []
     errors = [row.error_percent or 0.0 for row in rows]
@@ -153,14 +154,14 @@ def _misled(rows: list[Calibrated]) -> list[str]:
     )
     close = sum(abs(error) <= CLOSE_PERCENT for error in errors)
     halves = [50 * (row.tau_high - row.tau_low) / row.tau for row in rows if row.tau_high and row.tau_low]
-    noise = f" (these prompts alone leave ±{median(halves):.0f}% in the middle case)" if halves else ""
+    noise = f" (the 95% interval of a measured tau is typically ±{median(halves):.0f}%)" if halves else ""
     return [
-        f"Positional model: within {CLOSE_PERCENT}% for {close} of {len(rows)}, its 95% interval apart from the "
-        f"measured one for {sum(map(_apart, rows))}{noise}. Furthest off: {worst}.",
-        "Above temperature 0 its rates are the naive solver's on draws without replacement, whatever the verifier; "
-        "those of the most probable tokens, which only sample and match may verify, are its own.",
-        f"Its errors by verifier: {_ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))}.",
-        f"By policy: {_ranges((row.policy, error) for row, error in zip(rows, errors, strict=True))}.",
+        f"Positional model: within {CLOSE_PERCENT}% for {close} of {len(rows)} combinations; its 95% interval does "
+        f"not overlap the measured one for {sum(map(_apart, rows))}{noise}. Largest errors: {worst}.",
+        "Above temperature 0 the model uses the naive solver's rates on draws without replacement for every verifier. "
+        "Policies that draft the most probable tokens, which only sample and match can verify, have their own rates.",
+        f"Errors by verifier: {_ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))}.",
+        f"Errors by policy: {_ranges((row.policy, error) for row, error in zip(rows, errors, strict=True))}.",
     ]
 
 
@@ -183,7 +184,7 @@ def _ranges(errors: Iterable[tuple[str, float]]) -> str:
 
 
 def _draw_positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
-    """Open marks with both intervals, those of largest error named."""
+    """Open marks with both intervals. The marks of largest error are labelled."""
     known = [(row.error_percent or 0.0, row.positional, row) for row in rows if row.positional is not None]
     for _, predicted, row in known:
         family = families.index(row.family)

@@ -1,4 +1,4 @@
-"""A comparison of drafting policies: its table, its figure and its page."""
+"""The report of a policy comparison: its table, its figure and its page."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from html import escape
 import numpy as np
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import drawn, numbers, shell
+from spectheory.report.page import figure_html, folded_table, shell
 from spectheory.report.svg import INK, MARKERS, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.search.policy_comparison import Means, PolicyComparison, means
 
 COUNTS = {"nodes": "nodes", "depth": "depth", "calls": "draft_calls", "tokens": "draft_tokens"}
-MEANING = "E: tokens per target call if the target accepted each drafted token at the draft's own rate."
+MEANING = "E: expected tokens per target call, if each drafted token is accepted with the draft's own probability."
 
 
 def policy_rows(comparison: PolicyComparison) -> TextTable:
-    """A row for each policy, below each mean its standard error; last the optimum, where all budgets are one."""
+    """One row for each policy, with the standard error below each mean. The last row is the optimum.
+
+    There is no row of the optimum if the policies have different budgets.
+    """
     drafts, budgets = comparison.expected.shape[1], np.unique(comparison.budget)
     counts = COUNTS if len(budgets) == 1 else {"budget": "budget"} | COUNTS
     whole = "{:,.0f}" if drafts == 1 else "{:,.1f}"
@@ -31,7 +34,7 @@ def policy_rows(comparison: PolicyComparison) -> TextTable:
     if comparison.speedup is not None and comparison.cycle_seconds is not None:
         columns["ms"] = _values(1e3 * comparison.cycle_seconds.mean(1), "{:.2f}")
         columns["speedup"] = _with_errors(comparison.speedup, "{:.2f}x")
-        time = " Ms: of one cycle, each draft call timed with its width."
+        time = " Ms: time of one cycle; a draft call is timed by its number of tokens."
     rows = list(zip(*columns.values(), strict=True))
     if len(budgets) == 1:
         optimum = {"policy": "optimum", "E": _with_errors(means(comparison.optimum[:1]), "{:.3f}")[0]}
@@ -42,14 +45,14 @@ def policy_rows(comparison: PolicyComparison) -> TextTable:
         header=tuple(columns),
         rows=tuple(rows),
         sections=frozenset(range(len(comparison.names), len(rows))),
-        note=f"{MEANING} Short: what the best tree of the same budget has more. Calls and tokens: forwards of the "
-        f"draft, and the nodes they expand.{time}",
+        note=f"{MEANING} Short: by how much E is below the optimum, the best tree of the same budget. Calls: forwards "
+        f"of the draft in a cycle. Tokens: the nodes that these forwards expand.{time}",
     )
 
 
 @styled
 def policy_figure(comparison: PolicyComparison) -> str:
-    """E of each policy against its draft calls and against its draft tokens, means over the drafts."""
+    """E of each policy against its draft calls and its draft tokens. All values are means over the drafts."""
     figure, axes = panels(columns=2, height_inches=2.9 + 0.07 * len(comparison.names), sharey=True)
     expected, error = means(comparison.expected)
     costs = {"draft calls in a cycle": comparison.draft_calls, "draft tokens in a cycle": comparison.draft_tokens}
@@ -72,14 +75,14 @@ def policy_figure(comparison: PolicyComparison) -> str:
 
 
 def policy_page(title: str, comparison: PolicyComparison, notes: Sequence[str] = ()) -> str:
-    """The comparison as one HTML page; `notes` are paragraphs."""
+    """The comparison as one HTML page. `notes` become paragraphs."""
     stamp = comparison.provenance
     return shell(
         title,
         f'<p class="lead">{escape(MEANING)}</p>',
         *(f"<p>{escape(note)}</p>" for note in notes),
-        drawn(policy_figure(comparison)),
-        numbers(policy_rows(comparison)).replace("<details>", "<details open>"),
+        figure_html(policy_figure(comparison)),
+        folded_table(policy_rows(comparison)).replace("<details>", "<details open>"),
         f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}</footer>",
     )
 

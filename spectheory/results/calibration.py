@@ -27,7 +27,7 @@ class Calibrated:
         nodes: mean number of drafted nodes in a cycle.
         tau: measured tokens per target call.
         tau_low, tau_high: limits of the 95% interval of tau, with requests as clusters.
-        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution. For greedy decoding this is tau.
+        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; tau if greedy.
         z: sum over the cycles of tau - E[tau | draft, p], divided by the square root of the sum of Var[tau | draft, p];
             None if nothing is random, as in greedy decoding.
         positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.

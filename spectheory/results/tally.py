@@ -65,9 +65,7 @@ class Tally(Record):
         if len(self.emitted) != len(self.cycles) or self.accepted_histogram.sum() != cycles:
             raise InputError("emitted, cycles and accepted_histogram must count the same requests and cycles")
         if self.emitted.sum() != accepted + cycles:
-            raise InputError(
-                f"emitted must sum to accepted + cycles, got {self.emitted.sum()} with {accepted} accepted, {cycles} cycles"
-            )
+            raise InputError(f"emitted must sum to accepted + cycles = {accepted} + {cycles}, got {self.emitted.sum()}")
         for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")

@@ -39,8 +39,8 @@ class WallClock(Record):
         seconds: wall clock from prompt to text.
         decode_seconds: the part of `seconds` after the first emitted tokens.
         target_seconds, draft_seconds: the part of `decode_seconds` inside forwards of each model.
-        cycles, emitted: target calls in `decode_seconds`, and the tokens they emitted. Tokens beyond the end of the text
-            count as emitted.
+        cycles, emitted: target calls in `decode_seconds`, and the tokens they emitted. Tokens beyond the end of
+            the text count as emitted.
         fourgrams, repeated_fourgrams: runs of four tokens in the text, and how many occurred earlier in it.
         parted: position of the first token that differs from the baseline's text; `SAME` if none differs or nothing was
             compared.
@@ -71,7 +71,7 @@ class WallClock(Record):
         wide = len(self.decoders)
         if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.predicted)} != {wide}:
             raise InputError(
-                f"decoders must have different names, and families and predicted one entry for each, got {self.decoders}"
+                f"decoders must have different names, with one family and one prediction each, got {self.decoders}"
             )
         for name in (*COUNTS, *SECONDS, "margin"):
             values = np.asarray(getattr(self, name), np.float64)
