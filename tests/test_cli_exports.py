@@ -225,7 +225,7 @@ def test_nothing_that_was_read_is_written_over(plan: Run, run: Run) -> None:
         run("policies", "--acceptance", "acceptance.json", "--budget", 4, "--report", "acceptance.json"),
     ):
         refused(result, "is an input of this command: writing would replace it, name another file")
-    refused(plan(*HEAD, "--out", "same", "--report", "same"), "same is written already by this command")
+    refused(plan(*HEAD, "--out", "same", "--report", "same"), "same is another output of this command")
     refused(plan(*HEAD, "--out", "slow.json"), "slow.json is a record of kind 'latency'")
     refused(plan(*HEAD, "--report", "slow.json"), "slow.json is a record of kind 'latency'")
     refused(run("import", "vllm-metrics", "-", "--out", "slow.json", given=PROMETHEUS), "a record of kind 'latency'")

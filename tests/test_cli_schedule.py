@@ -50,7 +50,10 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     ("arguments", "message"),
     [
         ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
-        ([*DEPLOYMENT, "--batch", "5:1"], "--batch must rise, from 1 on and up to 1,000,000,000, like 1:256 or 1,8,64"),
+        (
+            [*DEPLOYMENT, "--batch", "5:1"],
+            "--batch must increase, from 1 up to at most 1,000,000,000, like 1:256 or 1,8,64",
+        ),
         (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
         ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
     ],

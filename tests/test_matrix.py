@@ -258,7 +258,7 @@ def test_the_command(
             ["--out", out, "--temperatures", "cold"],
             "--temperatures must be numbers with commas between them, got 'cold'",
         ),
-        ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains 'nobody'"),
+        ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains --only 'nobody'"),
         ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
     ):
         status, _, said = run(*arguments)

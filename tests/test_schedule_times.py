@@ -90,7 +90,7 @@ def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path
     measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
     options = ("--gpu", "some_card", "--measured", tmp_path)
     result = run_plan(rates_file, *options, "--batch", "1,2")
-    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan --batch 1"
+    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan batch 1"
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
     assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 
@@ -106,8 +106,8 @@ def test_the_page_leads_with_where_it_pays_and_how_much() -> None:
     planned = schedule(RATES, at_batch, range(1, 4), context=0, max_budget=2)
     assert (planned.answer(0), planned.answer(2)) == ("off", "chain")
     lead = (
-        '<p class="lead">At batch 1 nothing beats plain decoding, at all others speculation pays. The most is '
-        f"predicted at batch 3: {planned.speedup[2]:.2f}x the plain speed with a chain of 2.</p>"
+        '<p class="lead">At batch 1 nothing beats plain decoding; at all others speculation pays. The highest '
+        f"speedup is predicted at batch 3: {planned.speedup[2]:.2f}x the plain speed with a chain of 2.</p>"
     )
     assert lead in page_of(planned)
     one = schedule(RATES, at_batch, [3], context=0, max_budget=2)

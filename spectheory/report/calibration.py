@@ -41,8 +41,8 @@ def calibration_words(calibration: Calibration) -> list[str]:
         sampled = sum(row.z is not None for row in calibration.rows)
         words.append(
             f"Exact prediction {held}: the largest z of {sampled} is {z:+.2f}. If every prediction were right, a z "
-            f"beyond ±{BOUND:g} would have a probability of at most {100 * calibration.level:.1g}%. This checks the number "
-            "of accepted tokens; `certify_step` checks that the text keeps the target's distribution."
+            f"beyond ±{BOUND:g} would have a probability of at most {100 * calibration.level:.1g}%. This checks the "
+            "number of accepted tokens; `certify_step` checks that the text keeps the target's distribution."
         )
     if compared := sum(row.compared for row in calibration.rows):
         identical = sum(row.identical for row in calibration.rows)

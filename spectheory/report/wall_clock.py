@@ -45,10 +45,10 @@ def clock_rows(record: WallClock) -> TextTable:
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
         note="tok/s: tokens per second, prompt included. x HF: speed relative to HF plain. Both are medians over "
-        "prompts, so x HF need not be the ratio of two entries of tok/s. Outside: share of the time after the first token that "
-        "is outside the models' `forward`. x loop: speed after the prompt relative to our plain loop; plan: the plan's "
-        f"prediction of it. {_range(record.repeated_share)} of the runs of four tokens repeat earlier text, which "
-        "helps every lookup decoder.",
+        "prompts, so x HF need not be the ratio of two entries of tok/s. Outside: share of the time after the first "
+        "token that is outside the models' `forward`. x loop: speed after the prompt relative to our plain loop. Plan: "
+        f"the plan's prediction of x loop. {_range(record.repeated_share)} of the runs of four tokens repeat earlier "
+        "text, which helps every lookup decoder.",
     )
 
 
