@@ -35,7 +35,8 @@ def matrix(
         typer.Option(
             "--skip",
             min=1,
-            help="The first prompts, from which acceptance rates are traced. The prompts after them are decoded.",
+            help="Number of prompts at the start of the file that are traced for acceptance rates. The prompts after "
+            "them are decoded.",
         ),
     ] = 40,
     count: Count = 16,

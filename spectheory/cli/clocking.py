@@ -27,7 +27,7 @@ def clock(
         typer.Option(
             "--skip",
             min=0,
-            help="Prompts of the file to skip. Without --plan, the skipped prompts are used to measure a plan.",
+            help="Number of prompts to skip at the start of the file. Without --plan, a plan is measured on them.",
         ),
     ] = 40,
     count: Count = 8,
@@ -36,7 +36,9 @@ def clock(
     rounds: Annotated[
         int, typer.Option("--rounds", help="Runs of each prompt with each decoder; the run of median time counts.")
     ] = 3,
-    plan: Annotated[Path | None, typer.Option("--plan", help="Plan to decode with [default: measure one]")] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")
+    ] = None,
     seed: Seed = 0,
     out: Annotated[
         Path | None,

@@ -19,9 +19,15 @@ OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
 
 
 def compare(
-    plan: Annotated[Path, typer.Option("--plan", help="Plan whose prediction is compared.")],
-    simulated: Annotated[Path | None, typer.Option("--simulated", help="Tally from `spectheory simulate`.")] = None,
-    measured: Annotated[Path | None, typer.Option("--measured", help="Tally from `spectheory decode`.")] = None,
+    plan: Annotated[
+        Path, typer.Option("--plan", help="Plan whose prediction is compared, from `spectheory plan --out`.")
+    ],
+    simulated: Annotated[
+        Path | None, typer.Option("--simulated", help="Tally of a simulation, from `spectheory simulate --out`.")
+    ] = None,
+    measured: Annotated[
+        Path | None, typer.Option("--measured", help="Tally of a measurement, from `spectheory decode --out`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Compare a plan's prediction with a simulation and with a measurement of the plan."""

@@ -40,7 +40,7 @@ def policies(
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option(help="With --latency: tokens in the KV cache [default: middle of the measured contexts]"),
+        typer.Option(help="With --latency: tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,

@@ -35,7 +35,9 @@ PlanFile = Annotated[Path, typer.Option("--plan", help="Plan to decode with, fro
 PlanTemperature = Annotated[
     float | None,
     typer.Option(
-        "--temperature", help="Sampling temperature; 0 is greedy decoding [default: temperature of the plan's rates]"
+        "--temperature",
+        help="Sampling temperature; 0 is greedy decoding.",
+        show_default="temperature of the plan's rates",
     ),
 ]
 
@@ -161,13 +163,19 @@ def decode(
     pair: PairOptions = SHIPPED,
     skip: Annotated[
         int,
-        typer.Option("--skip", min=0, help="Prompts of the file to skip. The default skips those that `trace` uses."),
+        typer.Option(
+            "--skip",
+            min=0,
+            help="Number of prompts to skip at the start of the file. The default skips those that `trace` uses.",
+        ),
     ] = 40,
     count: Count = 20,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: PlanTemperature = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the tally, the counts and times of the run.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
     """Decode prompts with a plan on real models, and compare measured with predicted tokens per target call.

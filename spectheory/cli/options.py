@@ -33,8 +33,8 @@ Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace any existing file. Without --force, only records and pages of spectheory are replaced, and only by "
-        "one of the same kind.",
+        help="Replace any existing file. Without --force, only records and pages of spectheory are replaced, and only "
+        "by one of the same kind.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
@@ -45,10 +45,10 @@ class PairOptions:
     """Options for the target and the draft, and for how they run."""
 
     target: Annotated[
-        Path | None, typer.Option("--target", help="Folder of the target model [default: shipped target]")
+        Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
     ] = None
     draft: Annotated[
-        Path | None, typer.Option("--draft", help="Folder of the draft model [default: shipped draft]")
+        Path | None, typer.Option("--draft", help="Folder of the draft model.", show_default="shipped draft")
     ] = None
     device: Annotated[str, typer.Option("--device", help="Device for both models, such as cpu, cuda or cuda:1.")] = (
         "cpu"
@@ -82,7 +82,9 @@ class PromptOptions:
 
     prompts: Annotated[
         Path | None,
-        typer.Option("--prompts", help="File of prompts: JSON Lines with a field 'text' [default: shipped prompts]"),
+        typer.Option(
+            "--prompts", help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"
+        ),
     ] = None
     prompt_tokens: Annotated[
         int,
@@ -119,10 +121,10 @@ class LimitOptions:
 
     max_budget: Annotated[int, typer.Option("--max-budget", help="Most drafted tokens in a tree.")] = 64
     max_depth: Annotated[
-        int | None, typer.Option("--max-depth", help="Depth of the deepest drafted token [default: no limit]")
+        int | None, typer.Option("--max-depth", help="Depth of the deepest drafted token.", show_default="no limit")
     ] = None
     max_fanout: Annotated[
-        int | None, typer.Option("--max-fanout", help="Most children of a node [default: no limit]")
+        int | None, typer.Option("--max-fanout", help="Most children of a node.", show_default="no limit")
     ] = None
 
     def checked(self) -> dict[str, Any]:

@@ -36,8 +36,8 @@ EngineNames = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help=f"Engines to write settings for, comma-separated: {', '.join(ENGINES)}. The newest version is assumed; name "
-        "another one as ENGINE@VERSION.",
+        help=f"Engines to write settings for, comma-separated: {', '.join(ENGINES)}. The newest version is assumed; "
+        "name another one as ENGINE@VERSION.",
     ),
 ]
 
@@ -49,18 +49,21 @@ def plan(
         Path | None,
         typer.Option(
             "--tree",
-            help="Predict the speed of this tree instead of searching: a plan, or a JSON file with a parent array such as "
-            "[-1, 0, 0].",
+            help="Predict the speed of this tree instead of searching: a plan, or a JSON file with a parent array such "
+            "as [-1, 0, 0].",
         ),
     ] = None,
     engine: EngineNames = None,
     draft: Annotated[
         str | None,
-        typer.Option("--draft", help="Name of the draft in the settings of engines [default: the measured draft]"),
+        typer.Option(
+            "--draft", help="Name of the draft in the settings of engines.", show_default="the measured draft"
+        ),
     ] = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
-        int | None, typer.Option("--context", help="Tokens in the KV cache [default: middle of the measured contexts]")
+        int | None,
+        typer.Option("--context", help="Tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
@@ -126,7 +129,7 @@ def schedule(
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
     measured: Annotated[
         Path | None,
-        typer.Option("--measured", help="Folder of measured latency records [default: records in the package]"),
+        typer.Option("--measured", help="Folder of measured latency records.", show_default="records in the package"),
     ] = None,
     batch: Annotated[
         str,

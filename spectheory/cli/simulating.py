@@ -16,7 +16,7 @@ def simulate(
     plan: Annotated[Path, typer.Option("--plan", help="Plan to simulate, from `spectheory plan`.")],
     cycles: Annotated[int, typer.Option("--cycles", help="Number of draft-and-verify cycles.")] = 20_000,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the tally, the counts of the simulation.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
