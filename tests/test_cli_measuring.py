@@ -209,7 +209,7 @@ def test_a_trace_that_turns_out_too_short_names_the_options(run: Run, pair: list
     short = ("--count", 4, "--prompt-tokens", 16, "--new-tokens", 25, "--plan", "plan.json")
     status, _, err = run("trace", *pair, *short, "--out", "trace")
     assert status == 2
-    assert "positions that count, but 100 are needed to count rates from: raise --count or --new-tokens" in err
+    assert "usable positions, but 100 are needed to count rates from: raise --count or --new-tokens" in err
 
 
 def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:

@@ -29,7 +29,11 @@ RISING = (
 
 def policies(
     acceptance: Annotated[
-        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`; - reads standard input.")
+        Path,
+        typer.Option(
+            "--acceptance",
+            help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
+        ),
     ],
     budget: Annotated[int, typer.Option("--budget", help="Most drafted tokens that a policy may verify in a cycle.")],
     latency: Annotated[

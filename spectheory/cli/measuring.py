@@ -55,7 +55,7 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
     try:
         yield
     except TooFewTrialsError as error:
-        raise InputError(f"the trace has only {error.trials} positions that count, {repair}") from None
+        raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
 def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
@@ -80,7 +80,8 @@ def trace(
         typer.Option("--top-k", help="Number of the draft's most probable tokens that are recorded at each position."),
     ] = 16,
     batch: Annotated[
-        int, typer.Option("--batch", help="Prompts that run together. Each batch is saved as one Parquet file.")
+        int,
+        typer.Option("--batch", help="Number of prompts that run together. Each batch is saved as one Parquet file."),
     ] = 8,
     plan: Annotated[
         Path | None,

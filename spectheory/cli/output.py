@@ -31,9 +31,9 @@ def warn(said: str) -> None:
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar. Report progress by calling it with (finished, total).
+    """Context manager that shows a progress bar. It gives a function to call with (finished, total).
 
-    It is shown on standard error, only if that is a terminal, and disappears at the end.
+    The bar is shown on standard error, only if that is a terminal. It disappears at the end.
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:

@@ -49,7 +49,7 @@ class Limits:
 
     @property
     def longest_chain(self) -> int:
-        """Tokens of the longest chain within the limits."""
+        """Number of drafted tokens in the longest chain within the limits."""
         return min(self.max_budget, self.max_depth or self.max_budget)
 
 
@@ -111,7 +111,7 @@ class Candidates:
         self.block_efficiency, self._budget, self._depth = pool.joined()
 
     def tree(self, number: int) -> Tree:
-        """The candidate with this number."""
+        """The tree of the candidate with this number."""
         return self._pool.tree(number)
 
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
@@ -200,7 +200,7 @@ class _Pool:
         return np.concatenate([draft[widths].sum(1) for widths in self._widths])
 
     def tree(self, number: int) -> Tree:
-        """The candidate with this number."""
+        """The tree of the candidate with this number."""
         beam = bisect_right(self._first, number) - 1
         return Tree(self._parents[beam][: self._budget[beam][number - self._first[beam]] + 1])
 
