@@ -90,7 +90,7 @@ def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path
     measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
     options = ("--gpu", "some_card", "--measured", tmp_path)
     result = run_plan(rates_file, *options, "--batch", "1,2")
-    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan batch 1"
+    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan only batch 1"
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
     assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 

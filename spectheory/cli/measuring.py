@@ -130,7 +130,7 @@ def profile(
             "--largest", help="Most tokens of a timed forward. Forwards of 1, 2, 4, ... tokens up to it are timed."
         ),
     ] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", help="Timed forwards of each size and context.")] = 15,
+    rounds: Annotated[int, typer.Option("--rounds", help="Number of timed forwards for each size and context.")] = 15,
     temperature: Temperature = 0.0,
     seed: Seed = 0,
     as_json: Json = False,

@@ -128,7 +128,7 @@ class LimitOptions:
     ] = None
 
     def checked(self) -> dict[str, Any]:
-        """The limits by argument name. Raises InputError for a limit below 1."""
+        """The limits as keyword arguments of a search. Raises InputError for a limit below 1."""
         limits = dataclasses.asdict(self)
         for name, limit in limits.items():
             if limit is not None and limit < 1:

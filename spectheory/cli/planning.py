@@ -129,7 +129,11 @@ def schedule(
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
     measured: Annotated[
         Path | None,
-        typer.Option("--measured", help="Folder of measured latency records.", show_default="records in the package"),
+        typer.Option(
+            "--measured",
+            help="Folder of measured latency records, named GPU/TARGET/DRAFT/batch-N.json.",
+            show_default="records in the package",
+        ),
     ] = None,
     batch: Annotated[
         str,

@@ -129,7 +129,7 @@ class Provenance:
 
     @classmethod
     def merged(cls, stamps: Sequence[Self]) -> Self:
-        """One provenance for a record made from several: all sources, machines and versions, and what they agree on."""
+        """One provenance for a record made from several: all sources, machines and versions, and the equal fields."""
         first = stamps[0]
         agreed = {
             name: getattr(first, name)

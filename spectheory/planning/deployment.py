@@ -98,7 +98,7 @@ class Deployment:
         return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
 
     def _require_pair(self) -> None:
-        """Check that the draft can draft for the target. Models without a configuration in `measured` are not checked."""
+        """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
         target, draft = self._names
         if self.measured is None or {target, draft} <= set(model_names()):
             require_pair(model(target), model(draft), self.context)
@@ -146,5 +146,5 @@ class Deployment:
         except InputError as error:
             raise InputError(
                 f"batch {min(missing)} has no record, and its times cannot be computed ({str(error).split(':')[0]}): "
-                f"plan batch {','.join(map(str, used))}"
+                f"plan only batch {','.join(map(str, used))}"
             ) from None

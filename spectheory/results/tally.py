@@ -58,7 +58,7 @@ class Tally(Record):
         for name in ("emitted", "cycles", "accepted_histogram"):
             counts = np.asarray(getattr(self, name))
             if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-                raise InputError(f"{name} must be a row of counts >= 0, got {counts.tolist()!s:.80}")
+                raise InputError(f"{name} must be a list of counts >= 0, got {counts.tolist()!s:.80}")
             object.__setattr__(self, name, counts.astype(np.int64))
         accepted = int(self.accepted_histogram @ np.arange(len(self.accepted_histogram)))
         cycles = int(self.cycles.sum())

@@ -78,8 +78,9 @@ class WallClock(Record):
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
-            if not (np.isfinite(values) & (values >= (SAME if name == "parted" else 0))).all():
-                raise InputError(f"{name} must be finite and at least 0, got {values.tolist()!s:.80}")
+            least = SAME if name == "parted" else 0
+            if not (np.isfinite(values) & (values >= least)).all():
+                raise InputError(f"{name} must be finite and at least {least}, got {values.tolist()!s:.80}")
             if name in COUNTS:
                 if (values != values.round()).any() or (values >= LARGEST_COUNT).any():
                     raise InputError(f"{name} must be counts, got {values.tolist()!s:.80}")
@@ -161,7 +162,7 @@ class WallClock(Record):
         return np.median(plain / np.where(self.decode_seconds > 0, self.decode_seconds, np.nan), axis=0)
 
     def ratio(self, decoder: int, other: int = BASELINE, level: float = 0.95) -> tuple[float, float, float]:
-        """Ratio of the tokens per second of two decoders: median over prompts, lower limit, upper limit.
+        """Speed of `decoder` divided by the speed of `other`: (median over prompts, lower limit, upper limit).
 
         The limits are a percentile bootstrap over prompts with `RESAMPLES` samples and a fixed seed.
         """
