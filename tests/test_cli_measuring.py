@@ -1,4 +1,4 @@
-"""What `trace`, `decode`, `compare --plan` and `clock` say of inputs that do not fit together."""
+"""Warnings and errors of `trace`, `decode`, `compare` and `clock` for inputs that do not fit together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER = "the plan's rates are of temperature 0, while decoding is at 1"
 
 
 def greedy_plan() -> st.Plan:
-    """A plan, also in plan.json, whose rates are known to be of greedy text."""
+    """A plan whose rates are known to come from greedy text. It is also saved to plan.json."""
     stamp = st.Provenance("made here", temperature=0.0)
     rates = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp)
     found = st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=6)

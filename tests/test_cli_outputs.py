@@ -1,4 +1,4 @@
-"""What commands may write over, and that nothing is written before all of it may be."""
+"""Outputs of commands: which files may be replaced, and that all outputs are checked before the first is written."""
 
 from __future__ import annotations
 
@@ -36,7 +36,9 @@ def test_what_a_person_wrote_is_replaced_by_force_alone(plan: Run, name: str, op
     assert files() == before
     assert plan(*asked, "--force").exit_code == 0
     assert files()[name] != "mine"
-    assert plan(*asked).exit_code == 0, "records, pages and files of the same text take the place of themselves"
+    assert plan(*asked).exit_code == 0, (
+        "records and pages replace their own kind, and a file may be replaced by the same text"
+    )
 
 
 def test_records_and_pages_are_replaced_by_their_kind_and_engine_files_by_force(plan: Run, run: Run) -> None:
@@ -52,7 +54,7 @@ def test_records_and_pages_are_replaced_by_their_kind_and_engine_files_by_force(
     assert json.loads(Path("s.json").read_text())["kind"] == "policy_comparison"
 
 
-def test_nothing_is_written_before_all_of_it_may_be(plan: Run) -> None:
+def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     written = ("--out", "schedule.json", "--report", "page.html")
     Path("adaptive.json").mkdir()
     for force in ((), ("--force",)):
@@ -84,7 +86,7 @@ def test_nothing_is_written_before_all_of_it_may_be(plan: Run) -> None:
         (("--acceptance", "absent.json"), "there is no file absent.json"),
     ],
 )
-def test_places_that_cannot_be_are_named(plan: Run, options: tuple[str, ...], message: str) -> None:
+def test_paths_that_cannot_be_used_are_named(plan: Run, options: tuple[str, ...], message: str) -> None:
     Path("folder").mkdir()
     refused(plan(*HEAD, *options), message)
 

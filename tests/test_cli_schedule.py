@@ -1,4 +1,4 @@
-"""`spectheory schedule`: the command, its page, and the measured records that it takes."""
+"""`spectheory schedule`: the command, its page, and the measured records that it reads."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message:
 
 
 def measured_record(folder: Path, batch: int) -> st.Latency:
-    """A record as `benchmarks.gpu` writes it, of the deployment at that batch size."""
+    """A record of the deployment at this batch size, as `benchmarks.gpu` writes it."""
     target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)
     found = st.Latency(
         TOKENS,

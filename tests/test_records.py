@@ -1,3 +1,5 @@
+"""Records: saving and loading, and the files that are refused."""
+
 from __future__ import annotations
 
 import json

@@ -1,4 +1,4 @@
-"""What to verify at each batch size: the same answers as one plan a batch, merged into ranges."""
+"""Schedules: each batch size has the same answer as a plan of its own, and equal answers are merged into ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ TOKENS = np.array([1, 2, 4, 8, 16, 32, 64])
 
 
 def latency_at(batch: int) -> st.Latency:
-    """Forwards that cost more with every token of every sequence, as rooflines do."""
+    """Forward times that grow with the tokens of all sequences, as those of a roofline do."""
     target, draft = 1 + 0.004 * TOKENS * batch, 0.06 + 0.001 * TOKENS * batch
     return st.Latency(TOKENS, np.array([512]), target[None], draft[None], overhead_seconds=0.05)
 
@@ -83,7 +83,7 @@ def test_intervals_come_from_the_counts() -> None:
 
 
 def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
-    """A second token takes up to twice the experts at batch 1, and none that are not taken already at batch 30."""
+    """A second token loads up to twice the experts at batch 1, but no further experts at batch 30."""
     head = json.loads((SHAPES / "eagle3-llama-3.1-8b.json").read_text())
     head |= {"vocab_size": 32000, "tokenizer": "Mistral v1"}
 

@@ -1,4 +1,4 @@
-"""Schedules of which some times were measured and some computed; what their page says and draws."""
+"""Schedules with both measured and computed times, and the text and figures of their page."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def where(folder: Path, batch: int, gpu: str = "h100_sxm") -> Path:
 
 
 def mixed(batch: int) -> st.Latency:
-    """Batch 3 computed, 4 measured, with the same times."""
+    """Computed times for batch 3 and measured times for batch 4. The times are equal."""
     latency = latency_at(1)
     return latency if batch == 4 else replace(latency, computed=True)
 
@@ -140,7 +140,7 @@ def test_the_figure_names_the_line_of_plain_decoding_and_marks_what_was_planned(
     assert all(f">{batch}<" in speedup_figure(sparse) for batch in sparse.batches)
 
 
-def test_batch_sizes_that_were_left_out_are_not_spoken_of() -> None:
+def test_the_note_speaks_only_of_planned_batch_sizes() -> None:
     def at_batch(batch: int) -> st.Latency:
         return st.Latency.constant(draft_seconds=0.01 if batch < 64 else 9.0)
 

@@ -34,7 +34,10 @@ def clock(
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
     rounds: Annotated[
-        int, typer.Option("--rounds", help="Runs of each prompt with each decoder; the run of median time counts.")
+        int,
+        typer.Option(
+            "--rounds", help="Number of runs of each prompt with each decoder; the run of median time counts."
+        ),
     ] = 3,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")

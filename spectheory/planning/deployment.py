@@ -42,7 +42,9 @@ class Deployment:
     smooth: bool = False
 
     def latency(self, batch: int) -> Latency:
-        """Forward times for `batch` sequences: measured if a record covers the context, otherwise computed.
+        """Forward times for `batch` sequences.
+
+        They are measured if `gpus` is 1 and a measured record covers the context. Otherwise a roofline computes them.
 
         Raises:
             InputError: as `Latency.roofline` and `Latency.measured`.

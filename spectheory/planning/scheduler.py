@@ -95,7 +95,11 @@ class Schedule(Record):
             f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x"
             for row in sorted({0, len(self.batches) - 1})
         ]
-        even = "speculation pays at the last" if self.break_even is None else f"break-even at batch {self.break_even}"
+        even = (
+            "speculation pays at the last batch size"
+            if self.break_even is None
+            else f"break-even at batch {self.break_even}"
+        )
         return f"{'; '.join(ends)}; {even}"
 
     def _repr_html_(self) -> str:

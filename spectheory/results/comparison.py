@@ -116,7 +116,7 @@ class Comparison:
         return f"{predicted}: {found}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The comparison as plain JSON values."""
         plan = self.plan
         return {
             "kind": "comparison",
