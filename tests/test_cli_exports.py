@@ -211,7 +211,7 @@ def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
 
 def test_a_measured_plan_leaves_no_option_unused(plan: Run) -> None:
     named = ("--latency", "latency.json", "--out", "plan.json", "--draft", "llama-3.2-1b")
-    refused(plan(*named), "--draft needs --engine: it is the name that engines load")
+    refused(plan(*named), "--draft needs --engine: it names the draft for engines")
     assert not Path("plan.json").exists()
 
 
@@ -303,7 +303,7 @@ def test_a_measured_plan_is_for_the_batch_size_that_was_measured(plan: Run) -> N
     eight = st.Provenance.now("bench", draft="models/small", batch=8)
     replace(st.Latency.load("latency.json"), provenance=eight).save("eight.json")
     result = plan("--latency", "eight.json", "--max-fanout", 1, "--engine", "vllm,eagle@2")
-    assert "at batch size 8, the one of eight.json" in result.stdout
+    assert "at batch size 8, the batch size of eight.json" in result.stdout
     assert "note: for batch size 8, the fastest chains that vLLM verifies" in result.stdout
     assert "note: for batch size 8: predicted " in result.stdout
     assert "batch size 1" not in result.stdout.replace("batch size 128", "")

@@ -82,7 +82,7 @@ def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
         (("--report", "latency.json/page.html"), "latency.json/page.html cannot be written, "),
         (("--report", "/proc/page.html"), "/proc/page.html cannot be written, no file can be created in /proc: "),
         (("--out", "/proc/plan.json"), "/proc/plan.json cannot be written, no file can be created in /proc: "),
-        (("--acceptance", "folder"), "folder is a folder: name the record's file"),
+        (("--acceptance", "folder"), "folder is a folder: name a file"),
         (("--acceptance", "absent.json"), "there is no file absent.json"),
     ],
 )
@@ -99,15 +99,15 @@ def test_the_system_is_quoted_with_the_file_and_without_its_number(run: Run, mon
 
     monkeypatch.setattr(Path, "write_text", full)
     result = run("policies", "--acceptance", "acceptance.json", "--budget", 2, "--out", "found.json")
-    assert (result.exit_code, result.stderr) == (2, "error: found.json: No space left on device\n")
+    assert (result.exit_code, result.stderr) == (2, "error: found.json cannot be written: No space left on device; name another file\n")
 
 
 def test_rates_may_come_on_standard_input(run: Run) -> None:
     text = json.dumps(st.Acceptance.by_rank([0.6, 0.15]).to_dict())
-    result = run("plan", "--acceptance", "-", *HEAD, "--json", given=text)
+    result = run("schedule", "--acceptance", "-", *HEAD, "--json", given=text)
     assert Schedule.from_dict(json.loads(result.stdout)).acceptance.table.tolist() == [[0.6, 0.15]]
     assert run("policies", "--acceptance", "-", "--budget", 2, given=text).exit_code == 0
-    refused(run("plan", "--acceptance", "-", *HEAD, given="{"), "standard input is damaged: not JSON")
+    refused(run("schedule", "--acceptance", "-", *HEAD, given="{"), "standard input is damaged: not JSON")
 
 
 @pytest.mark.parametrize(
