@@ -101,7 +101,7 @@ def test_rare_depths_are_left_out() -> None:
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: st.Acceptance.by_rank([[0.6, 0.2]]), r"rates must have shape \(ranks,\)"),
+        (lambda: st.Acceptance.by_rank(np.array([[0.6, 0.2]])), r"rates must have shape \(ranks,\)"),
         (lambda: st.Acceptance.from_counts(np.array([[5, 6]]), np.array([10])), "sum to at most trials"),
         (lambda: st.Acceptance(np.array([[0.5]]), hits=np.array([[5]])), "given together"),
         (lambda: st.Acceptance.by_rank([0.5]).interval(), "interval needs counts"),

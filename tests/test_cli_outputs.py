@@ -99,7 +99,10 @@ def test_the_system_is_quoted_with_the_file_and_without_its_number(run: Run, mon
 
     monkeypatch.setattr(Path, "write_text", full)
     result = run("policies", "--acceptance", "acceptance.json", "--budget", 2, "--out", "found.json")
-    assert (result.exit_code, result.stderr) == (2, "error: found.json cannot be written: No space left on device; name another file\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: found.json cannot be written: No space left on device; name another file\n",
+    )
 
 
 def test_rates_may_come_on_standard_input(run: Run) -> None:

@@ -152,7 +152,7 @@ def test_the_note_speaks_only_of_planned_batch_sizes() -> None:
 
 
 def test_too_many_batch_sizes_are_refused_before_they_are_listed() -> None:
-    with pytest.raises(ValueError, match="batches must be at most 10,000 sizes, got 1,000,000,000: leave some out"):
+    with pytest.raises(ValueError, match="batches must have at most 10,000 sizes, got 1,000,000,000: leave some out"):
         schedule(RATES, latency_at, range(1, 10**9 + 1), context=512)
 
 

@@ -145,7 +145,7 @@ class Schedule(Record):
         return self.speedup_of(self.chain_choice)
 
     def speedup_of(self, choice: np.ndarray) -> np.ndarray:
-        """(B,) predicted speedup if batch size b verifies `trees[choice[b]]`. `choice` has shape (B,)."""
+        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`. `choice` has shape (B,)."""
         cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
 
@@ -250,7 +250,7 @@ class Schedule(Record):
 
 
 def span(first: int, last: int) -> str:
-    """`3`, or `3 to 7`."""
+    """A range of batch sizes in words, such as `3` or `3 to 7`."""
     return f"{first}" if first == last else f"{first} to {last}"
 
 
@@ -313,7 +313,7 @@ def check_batches(batches: Sequence[int] | np.ndarray) -> None:
     """Refuse batch sizes that are not increasing whole numbers from 1 on, and too many of them."""
     if len(batches) > MOST_BATCHES:
         raise InputError(
-            f"batches must be at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
             "and the last"
         )
     whole = np.asarray(batches).dtype.kind in "iu"
