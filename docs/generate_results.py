@@ -13,9 +13,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spectheory import Provenance
+from spectheory.report.calibration import calibration_rows, calibration_words
 from spectheory.report.markdown import markdown_table, put
-from spectheory.report.matrix import calibration_rows, calibration_words
-from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.calibration import Calibration
 from spectheory.results.wall_clock import WallClock
 

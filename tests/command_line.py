@@ -1,4 +1,4 @@
-"""What tests of the command line share."""
+"""Fixtures and checks for tests of the command line."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 
 @pytest.fixture
 def plan(run: Run) -> Run:
-    """Plan, or schedule where a GPU is named, with rates for which a tree is best, within 16 nodes."""
+    """Run `schedule` if a GPU is named, otherwise `plan`, with at most 16 nodes and rates for which a tree is best."""
     st.Acceptance.by_rank([0.6, 0.15, 0.06]).save("acceptance.json")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     st.Latency.constant(draft_seconds=9.0).save("slow.json")
@@ -42,7 +42,7 @@ def plan(run: Run) -> Run:
 
 
 def refused(result: Result, *messages: str) -> None:
-    """Status 2 with a line for each message, and nothing else on standard error."""
+    """Check for exit status 2, and for exactly one line on standard error for each message."""
     lines = result.stderr.strip().splitlines()
     assert result.exit_code == 2
     assert len(lines) == len(messages)

@@ -1,5 +1,8 @@
+"""Acceptance: counting rates, refused tables, smoothing, and the intervals of rates and of block efficiency."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -32,12 +35,10 @@ def test_a_table_that_is_no_acceptance_is_refused(table: list, message: str) -> 
 def test_by_rank_is_one_row_for_all_depths() -> None:
     rates = st.Acceptance.by_rank([0.6, 0.2])
     assert rates.row(0).tolist() == rates.row(9).tolist() == [0.6, 0.2]
-    with pytest.raises(ValueError, match=r"rates must have shape \(ranks,\)"):
-        st.Acceptance.by_rank([[0.6, 0.2]])  # type: ignore[list-item]
 
 
 def brute_counts(texts: list[list[int]], ranks: int, depths: int) -> tuple[np.ndarray, np.ndarray]:
-    """A window for every start: walk until the first miss."""
+    """Counts by definition: from every start, walk until the first miss."""
     hits, trials = np.zeros((depths, ranks), int), np.zeros(depths, int)
     for text in texts:
         for start in range(len(text)):
@@ -95,10 +96,21 @@ def test_rare_depths_are_left_out() -> None:
     counts = np.array([[800, 100], [300, 50], [9, 1]]), np.array([1000, 400, 20])
     assert st.Acceptance.from_counts(*counts).table.tolist() == [[0.8, 0.1], [0.75, 0.125]]
     assert st.Acceptance.from_counts(*counts, min_trials=10).depths == 3
-    with pytest.raises(ValueError, match="sum to at most trials"):
-        st.Acceptance.from_counts(np.array([[5, 6]]), np.array([10]))
-    with pytest.raises(ValueError, match="given together"):
-        st.Acceptance(np.array([[0.5]]), hits=np.array([[5]]))
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: st.Acceptance.by_rank(np.array([[0.6, 0.2]])), r"rates must have shape \(ranks,\)"),
+        (lambda: st.Acceptance.from_counts(np.array([[5, 6]]), np.array([10])), "sum to at most trials"),
+        (lambda: st.Acceptance(np.array([[0.5]]), hits=np.array([[5]])), "given together"),
+        (lambda: st.Acceptance.by_rank([0.5]).interval(), "interval needs counts"),
+        (lambda: st.block_efficiency_interval(st.Tree.chain(1), st.Acceptance.by_rank([0.5])), "needs counts"),
+    ],
+)
+def test_calls_that_are_refused(make: Callable[[], object], message: str) -> None:
+    with pytest.raises(st.InputError, match=message):
+        make()
 
 
 def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
@@ -107,11 +119,11 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
     for change, message in (
         (
             {"table": [[0.1, 0.12]]},
-            r"table\[0, 0\] is 0.1, but 6,500 hits of 10,000 trials make it 0.65: these contradict",
+            r"table\[0, 0\] is 0.1, but 6,500 hits of 10,000 trials give 0.65: make the rates from",
         ),
         (
             {"hits": [[0, 0]], "trials": [0]},
-            r"table\[0, 0\] is 0.65, but 0 hits of 0 trials make it 0: these contradict",
+            r"table\[0, 0\] is 0.65, but 0 hits of 0 trials give 0: make the rates from",
         ),
     ):
         with pytest.raises(st.RecordError, match=message):
@@ -122,7 +134,7 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
     rising.save(tmp_path / "smoothed.json")
     assert st.Acceptance.load(tmp_path / "smoothed.json").table.tolist() == [[0.385, 0.385]]
     with pytest.raises(
-        st.RecordError, match=r"the sum of table\[0\] is 0.5, but 7,700 hits of 10,000 trials make it 0.77"
+        st.RecordError, match=r"the sum of table\[0\] is 0.5, but 7,700 hits of 10,000 trials give 0.77"
     ):
         st.Acceptance.from_dict(rising.to_dict() | {"table": [[0.4, 0.1]]})
 
@@ -130,13 +142,11 @@ def test_rates_that_contradict_their_counts_are_refused(tmp_path: Path) -> None:
 def test_smoothing_says_what_it_changed() -> None:
     falling, rising = st.Acceptance.by_rank([0.5, 0.2]), st.Acceptance.by_rank([0.2, 0.5])
     assert falling.smoothed().provenance.assumptions == ()
-    assert rising.smoothed().provenance.assumptions == (
-        "rates are smoothed, so that none is below that of a later rank",
-    )
+    assert rising.smoothed().provenance.assumptions == ("rates are smoothed to be non-increasing in rank",)
 
 
 @given(arrays(np.float64, (3, 5), elements=hs.floats(0, 0.2)))
-def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_the_antitonic_alone(table: np.ndarray) -> None:
+def test_smoothing_is_non_increasing_keeps_the_sum_and_leaves_non_increasing_rates_alone(table: np.ndarray) -> None:
     rates = st.Acceptance.by_depth_and_rank(table)
     smooth = rates.smoothed()
     assert smooth.is_non_increasing
@@ -155,8 +165,6 @@ def test_intervals_are_clopper_pearson() -> None:
         0,
         1,
     )
-    with pytest.raises(ValueError, match="interval needs counts"):
-        st.Acceptance.by_rank([0.5]).interval()
 
 
 def test_the_interval_of_a_yield_carries_the_counts() -> None:
@@ -170,8 +178,6 @@ def test_the_interval_of_a_yield_carries_the_counts() -> None:
     found = st.block_efficiency_interval(st.Tree.chain(1), rates, draws=20_000)
     # the quantiles of 20,000 draws lie within 1.5e-3 (5 standard errors) of those of 1 + Beta(600.5, 400.5)
     assert found == pytest.approx(1 + beta.ppf([0.025, 0.975], 600.5, 400.5), abs=1.5e-3)
-    with pytest.raises(ValueError, match="needs counts"):
-        st.block_efficiency_interval(st.Tree.chain(1), st.Acceptance.by_rank([0.5]))
 
 
 @pytest.mark.parametrize(("hits", "end", "other"), [(100, 4.0, 3.9), (0, 1.0, 1.005)])

@@ -1,3 +1,5 @@
+"""The command line from trace to comparison, its exit statuses and its one-line errors."""
+
 from __future__ import annotations
 
 import json

@@ -212,7 +212,7 @@ def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
 
 def test_a_measured_plan_leaves_no_option_unused(plan: Run) -> None:
     named = ("--latency", "latency.json", "--out", "plan.json", "--draft", "llama-3.2-1b")
-    refused(plan(*named), "--draft needs --engine: it is the name that engines load")
+    refused(plan(*named), "--draft needs --engine: it names the draft for engines")
     assert not Path("plan.json").exists()
 
 
@@ -226,7 +226,7 @@ def test_nothing_that_was_read_is_written_over(plan: Run, run: Run) -> None:
         run("policies", "--acceptance", "acceptance.json", "--budget", 4, "--report", "acceptance.json"),
     ):
         refused(result, "is an input of this command: writing would replace it, name another file")
-    refused(plan(*HEAD, "--out", "same", "--report", "same"), "same is written already by this command")
+    refused(plan(*HEAD, "--out", "same", "--report", "same"), "same is another output of this command")
     refused(plan(*HEAD, "--out", "slow.json"), "slow.json is a record of kind 'latency'")
     refused(plan(*HEAD, "--report", "slow.json"), "slow.json is a record of kind 'latency'")
     refused(run("import", "vllm-metrics", "-", "--out", "slow.json", given=PROMETHEUS), "a record of kind 'latency'")
@@ -304,7 +304,7 @@ def test_a_measured_plan_is_for_the_batch_size_that_was_measured(plan: Run) -> N
     eight = st.Provenance.now("bench", draft="models/small", batch=8)
     replace(st.Latency.load("latency.json"), provenance=eight).save("eight.json")
     result = plan("--latency", "eight.json", "--max-fanout", 1, "--engine", "vllm,eagle@2")
-    assert "at batch size 8, the one of eight.json" in result.stdout
+    assert "at batch size 8, the batch size of eight.json" in result.stdout
     assert "note: for batch size 8, the fastest chains that vLLM verifies" in result.stdout
     assert "note: for batch size 8: predicted " in result.stdout
     assert "batch size 1" not in result.stdout.replace("batch size 128", "")
@@ -326,14 +326,14 @@ def test_smoothing_is_said(plan: Run) -> None:
     falling.save("falling.json")
     result = plan("--acceptance", "rising.json", "--latency", "falling.json", "--smooth")
     said = " ".join(result.stdout.split())
-    assert "assumed: rates are smoothed, so that none is below that of a later rank" in said
+    assert "assumed: rates are smoothed to be non-increasing in rank" in said
     assert "assumed: forward times are smoothed, so that none falls as tokens are added" in said
 
 
 def test_rates_of_another_pair_are_said(plan: Run) -> None:
     stamp = st.Provenance.now("spectheory trace", target="small", draft="smaller")
     replace(st.Acceptance.by_rank([0.6]), provenance=stamp).save("other.json")
-    said = "assumed: rates were measured on small with smaller and are taken for llama-3.1-8b with eagle3-llama-3.1-8b"
+    said = "assumed: rates were measured on small with smaller and are used for llama-3.1-8b with eagle3-llama-3.1-8b"
     assert said in " ".join(plan("--acceptance", "other.json", *HEAD).stdout.split())
     own = st.Provenance.now("spectheory profile", target="small", draft="smaller")
     replace(st.Latency.load("latency.json"), provenance=own).save("own.json")

@@ -1,4 +1,4 @@
-"""What `trace`, `decode`, `compare --plan` and `clock` say of inputs that do not fit together."""
+"""Warnings and errors of `trace`, `decode`, `compare` and `clock` for inputs that do not fit together."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ OTHER = "the plan's rates are of temperature 0, while decoding is at 1"
 
 
 def greedy_plan() -> st.Plan:
-    """A plan, also in plan.json, whose rates are known to be of greedy text."""
+    """A plan whose rates are known to come from greedy text. It is also saved to plan.json."""
     stamp = st.Provenance("made here", temperature=0.0)
     rates = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]), provenance=stamp)
     found = st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=6)
@@ -111,7 +111,7 @@ def test_tallies_given_for_each_other_are_refused(run: Run) -> None:
         file = f"{other}.json"
         status, out, err = run(*compare, f"--{option}", file)
         assert (status, out) == (2, "")
-        said = f"--{option} {file} is a {other} tally, of '{source}': give it as --{other} {file}"
+        said = f"--{option} {file} is a {other} tally from '{source}': give it as --{other} {file}"
         assert " ".join(err.split()) == f"error: {said}"
         assert run(*compare, f"--{option}", f"{option}.json")[0] == 0
         assert run(*compare, f"--{option}", "other.json")[0] == 0
@@ -130,7 +130,7 @@ def test_a_tally_knows_its_tree_its_verifier_and_its_prompts(run: Run, pair: lis
     chain.save("chain.json")
     status, _, err = run("compare", "--plan", "chain.json", "--measured", "measured.json")
     assert status == 2
-    assert err.startswith("error: the measured tally was counted with another tree than this plan's")
+    assert err.startswith("error: the measured tally was counted with a different tree")
 
 
 def test_both_modes_of_decode_sample_with_one_verifier(
@@ -178,11 +178,11 @@ def test_an_interrupted_decode_is_shown_as_a_part(
         (["generate", "", "--plan", "plan.json"], "TEXT is empty"),
         (
             ["trace", "--out", "t", "--count", 2, "--new-tokens", 8],
-            "can have 16 positions at most, 100 are needed to count rates from: raise --count or --new-tokens",
+            "can have at most 16 positions, but 100 are needed to count rates from: raise --count or --new-tokens",
         ),
         (
             ["matrix", "--out", "m", "--skip", 2, "--new-tokens", 8],
-            "can have 16 positions at most, 30 are needed to count rates from: raise --skip or --new-tokens",
+            "can have at most 16 positions, but 30 are needed to count rates from: raise --skip or --new-tokens",
         ),
         (
             ["decode", "--plan", "plan.json", "--new-tokens", 1, "--out", "m.json"],
@@ -190,7 +190,7 @@ def test_an_interrupted_decode_is_shown_as_a_part(
         ),
         (["clock", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
         (["matrix", "--out", "m", "--new-tokens", 1], "new_tokens must be at least 2, got 1"),
-        (["clock", "--skip", 0], "--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan"),
+        (["clock", "--skip", 0], "--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan"),
     ],
 )
 def test_what_means_nothing_is_refused_before_anything_runs(run: Run, arguments: list[object], message: str) -> None:
@@ -209,7 +209,7 @@ def test_a_trace_that_turns_out_too_short_names_the_options(run: Run, pair: list
     short = ("--count", 4, "--prompt-tokens", 16, "--new-tokens", 25, "--plan", "plan.json")
     status, _, err = run("trace", *pair, *short, "--out", "trace")
     assert status == 2
-    assert "positions that count, 100 are needed to count rates from: raise --count or --new-tokens" in err
+    assert "usable positions, but 100 are needed to count rates from: raise --count or --new-tokens" in err
 
 
 def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:

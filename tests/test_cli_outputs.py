@@ -1,4 +1,4 @@
-"""What commands may write over, and that nothing is written before all of it may be."""
+"""Outputs of commands: which files may be replaced, and that all outputs are checked before the first is written."""
 
 from __future__ import annotations
 
@@ -32,11 +32,13 @@ def test_what_a_person_wrote_is_replaced_by_force_alone(plan: Run, name: str, op
     Path(name).write_text("mine")
     before = files()
     asked = (*HEAD, *options, *(() if "--out" in options else ("--out", "schedule.json")))
-    refused(plan(*asked), f"{name} is there already: name another file or folder, or replace it with --force")
+    refused(plan(*asked), f"{name} already exists: name another file or folder, or replace it with --force")
     assert files() == before
     assert plan(*asked, "--force").exit_code == 0
     assert files()[name] != "mine"
-    assert plan(*asked).exit_code == 0, "records, pages and files of the same text take the place of themselves"
+    assert plan(*asked).exit_code == 0, (
+        "records and pages replace their own kind, and a file may be replaced by the same text"
+    )
 
 
 def test_records_and_pages_are_replaced_by_their_kind_and_engine_files_by_force(plan: Run, run: Run) -> None:
@@ -44,15 +46,15 @@ def test_records_and_pages_are_replaced_by_their_kind_and_engine_files_by_force(
     st.Acceptance.by_rank([0.8]).save("acceptance.json")
     assert plan(*CHAINS[:-2], "--out", "s.json", "--report", "s.html").exit_code == 0
     assert Schedule.load("s.json").acceptance.table.tolist() == [[0.8]]
-    refused(plan(*CHAINS), "adaptive.json is there already: name another file or folder, or replace it with --force")
+    refused(plan(*CHAINS), "adaptive.json already exists: name another file or folder, or replace it with --force")
     policies = ("policies", "--acceptance", "acceptance.json", "--budget", 4)
-    refused(run(*policies, "--out", "s.html"), "s.html is there already: name another file or folder")
+    refused(run(*policies, "--out", "s.html"), "s.html already exists: name another file or folder")
     assert run(*policies, "--report", "s.html").exit_code == 0
     assert run(*policies, "--out", "s.json", "--force").exit_code == 0
     assert json.loads(Path("s.json").read_text())["kind"] == "policy_comparison"
 
 
-def test_nothing_is_written_before_all_of_it_may_be(plan: Run) -> None:
+def test_nothing_is_written_if_any_output_is_refused(plan: Run) -> None:
     written = ("--out", "schedule.json", "--report", "page.html")
     Path("adaptive.json").mkdir()
     for force in ((), ("--force",)):
@@ -78,13 +80,13 @@ def test_nothing_is_written_before_all_of_it_may_be(plan: Run) -> None:
         (("--out", ""), ". is a folder: name a file"),
         (("--out", "/dev/null", "--force"), "/dev/null is a device: name a file"),
         (("--report", "latency.json/page.html"), "latency.json/page.html cannot be written, "),
-        (("--report", "/proc/page.html"), "/proc/page.html cannot be written, no file can be made in /proc: "),
-        (("--out", "/proc/plan.json"), "/proc/plan.json cannot be written, no file can be made in /proc: "),
-        (("--acceptance", "folder"), "folder is a folder: name the record's file"),
+        (("--report", "/proc/page.html"), "/proc/page.html cannot be written, no file can be created in /proc: "),
+        (("--out", "/proc/plan.json"), "/proc/plan.json cannot be written, no file can be created in /proc: "),
+        (("--acceptance", "folder"), "folder is a folder: name a file"),
         (("--acceptance", "absent.json"), "there is no file absent.json"),
     ],
 )
-def test_places_that_cannot_be_are_named(plan: Run, options: tuple[str, ...], message: str) -> None:
+def test_paths_that_cannot_be_used_are_named(plan: Run, options: tuple[str, ...], message: str) -> None:
     Path("folder").mkdir()
     refused(plan(*HEAD, *options), message)
 
@@ -97,15 +99,18 @@ def test_the_system_is_quoted_with_the_file_and_without_its_number(run: Run, mon
 
     monkeypatch.setattr(Path, "write_text", full)
     result = run("policies", "--acceptance", "acceptance.json", "--budget", 2, "--out", "found.json")
-    assert (result.exit_code, result.stderr) == (2, "error: found.json: No space left on device\n")
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: found.json cannot be written: No space left on device; name another file\n",
+    )
 
 
 def test_rates_may_come_on_standard_input(run: Run) -> None:
     text = json.dumps(st.Acceptance.by_rank([0.6, 0.15]).to_dict())
-    result = run("plan", "--acceptance", "-", *HEAD, "--json", given=text)
+    result = run("schedule", "--acceptance", "-", *HEAD, "--json", given=text)
     assert Schedule.from_dict(json.loads(result.stdout)).acceptance.table.tolist() == [[0.6, 0.15]]
     assert run("policies", "--acceptance", "-", "--budget", 2, given=text).exit_code == 0
-    refused(run("plan", "--acceptance", "-", *HEAD, given="{"), "standard input is damaged: not JSON")
+    refused(run("schedule", "--acceptance", "-", *HEAD, given="{"), "standard input is damaged: not JSON")
 
 
 @pytest.mark.parametrize(
@@ -114,12 +119,15 @@ def test_rates_may_come_on_standard_input(run: Run) -> None:
         (("--max-budget", 0), "--max-budget must be at least 1, got 0"),
         (("--max-fanout", 0), "--max-fanout must be at least 1, or left out, got 0"),
         (("--max-depth", -1), "--max-depth must be at least 1, or left out, got -1"),
-        (("--batch", "4:1"), "--batch must rise, from 1 on and up to 1,000,000,000, like 1:256 or 1,8,64, got '4:1'"),
-        (("--batch", "9" * 23), "--batch must rise, from 1 on and up to 1,000,000,000, like"),
-        (("--batch", "0:3"), "--batch must rise, from 1 on"),
+        (
+            ("--batch", "4:1"),
+            "--batch must increase, from 1 up to at most 1,000,000,000, like 1:256 or 1,8,64, got '4:1'",
+        ),
+        (("--batch", "9" * 23), "--batch must increase, from 1 up to at most 1,000,000,000, like"),
+        (("--batch", "0:3"), "--batch must increase, from 1 up"),
         (("--batch", "1:2:3"), "--batch must be like 1:256 or 1,8,64, got '1:2:3'"),
         (("--batch", "1:1000000000"), "GB are missing; batch up to 398 fits, or a larger GPU"),
-        (("--batch", "1:20000", "--gpus", 8, "--context", 1), "--batch must name at most 10,000 sizes, got 20,000"),
+        (("--batch", "1:20000", "--gpus", 8, "--context", 1), "batch must name at most 10,000 sizes, got 20,000"),
         (("--measured", "empty"), "empty has no record for gpu h100_sxm, target llama-3.1-8b, draft"),
     ],
 )

@@ -1,4 +1,4 @@
-"""Where and how the models of a command run: --device, --dtype and --attention reach them and are written down."""
+"""--device, --dtype and --attention: every command applies them to the models, and records hold them."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_records_say_how_the_models_ran(run: Run, pair: list[object]) -> None:
 
 
 def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object]) -> None:
-    """Rates of another placement are near enough; a plan of no known placement is not warned of."""
+    """Only forward times of another placement give a warning, and only if the placement of the plan is known."""
     rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
     elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
     st.plan(rates, elsewhere, max_budget=6).save("plan.json")

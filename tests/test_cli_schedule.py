@@ -1,4 +1,4 @@
-"""`spectheory schedule`: the command, its page, and the measured records that it takes."""
+"""`spectheory schedule`: the command, its page, and the measured records that it reads."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     html = page.read_text()
     assert html.count("<svg") >= 4
     assert "Assumed: forwards are computed by a roofline, not measured." in html
-    assert "All times are computed." in result.output.replace("\n", " ")
+    assert "All times are computed." in " ".join(result.output.split())
     planned = Schedule.load(out)
     assert planned.batches.tolist() == list(range(1, 201))
     assert planned.speedup[0] > planned.speedup[-1] >= 1
@@ -50,7 +50,10 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
     ("arguments", "message"),
     [
         ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
-        ([*DEPLOYMENT, "--batch", "5:1"], "--batch must rise, from 1 on and up to 1,000,000,000, like 1:256 or 1,8,64"),
+        (
+            [*DEPLOYMENT, "--batch", "5:1"],
+            "--batch must increase, from 1 up to at most 1,000,000,000, like 1:256 or 1,8,64",
+        ),
         (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
         ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
     ],
@@ -101,7 +104,7 @@ def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message:
 
 
 def measured_record(folder: Path, batch: int) -> st.Latency:
-    """A record as `benchmarks.gpu` writes it, of the deployment at that batch size."""
+    """A record of the deployment at this batch size, as `benchmarks.gpu` writes it."""
     target, draft = 1e-3 * (8 + 0.1 * TOKENS), 1e-3 * (1 + 0.01 * TOKENS)
     found = st.Latency(
         TOKENS,
@@ -149,9 +152,9 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
         (
             ("--batch", "1,4"),
             "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4, it has "
-            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave it out to compute times, or measure with",
+            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave out measured to compute the times, or measure",
         ),
-        (("--batch", "2", "--context", 4096), "context 4,096 is outside the contexts that"),
+        (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
         (("--batch", "2", "--gpus", 2), "measured records are for one GPU, got gpus=2"),
     ]:
         result = run_plan(rates_file, *arguments, "--measured", tmp_path)
@@ -164,8 +167,7 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
 
 
 DEEPER = (
-    "rates are known to depth 1 alone: those of the last depth are taken for deeper nodes, in trees and chains down to "
-    "depth "
+    "rates are known only down to depth 1: deeper nodes use the rates of that depth, in trees and chains down to depth "
 )
 
 

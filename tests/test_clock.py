@@ -21,7 +21,7 @@ from reference.planning_loop import RATES, TRACE, measured_plan
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory.core.record import RecordError
-from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
 from tests.conftest import generated
 from tests.test_cli import Run, pair, run
@@ -175,7 +175,7 @@ def test_numbers_are_medians_and_ratios() -> None:
     record = made_up(2 * THREE)
     words = " ".join(clock_words(replace(record, parted=np.where(record.seconds == 0.25, 7, SAME))))
     assert "The chain of 2 runs at 1.20 (95% 1.00 to 2.00) times HF assisted, 2." in words
-    beside = "1.60 (95% 0.50 to 4.00) times HF assisted, 2, the best of transformers' own here"
+    beside = "1.60 (95% 0.50 to 4.00) times HF assisted, 2, the fastest of transformers here"
     assert f"The fastest tree, tree of 4, runs at {beside}" in words
     assert "tree of 4 on prompt 1 at token 7" in words
     assert clock_rows(record).rows[4][:4] == ("tree of 4", "240", "2.40", "1.00-4.00")
@@ -195,7 +195,9 @@ def test_few_prompts_have_no_interval(prompts: int, said: str) -> None:
 def test_one_prompt_is_no_prompts() -> None:
     greedy = st.Provenance("made here", temperature=0.0)
     words = [clock_words(replace(made_up(THREE[:n]), provenance=greedy))[-1] for n in (1, 2)]
-    assert words == [f"Every decoder's text is that of HF plain on {which}." for which in ("1 prompt", "all 2 prompts")]
+    assert words == [
+        f"Every decoder writes the same text as HF plain on {which}." for which in ("1 prompt", "all 2 prompts")
+    ]
 
 
 def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
@@ -234,7 +236,7 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     status, out, err = run("clock", *pair, *few, "--out", "clock.json")
     assert (status, err.strip()) == (0, "")
     assert "HF prompt lookup" in out
-    assert "The plan promised its tree" in " ".join(out.split())
+    assert "times our plain loop for its tree" in " ".join(out.split())
     written = Path("clock.json").read_bytes()
     status, out, _ = run("clock", *pair, *few, "--out", "clock.json", "--json")
     assert status == 0

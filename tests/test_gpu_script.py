@@ -249,7 +249,7 @@ def test_the_summary_of_profiles(as_if: Path, tmp_path: Path) -> None:
     assert "| llama-3.1-8b with llama-3.2-1b | 8 | 512 |" in text
     assert "| 8 | 5 of 6 |" in text
     (tmp_path / "page.md").write_text("no place")
-    with pytest.raises(ValueError, match="page.md lacks the lines <!-- gpu summary -->"):
+    with pytest.raises(ValueError, match="page.md must have the lines <!-- gpu summary -->"):
         put(tmp_path / "page.md", "gpu summary", text)
 
 

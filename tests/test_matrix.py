@@ -26,9 +26,8 @@ from reference.random_streams import streams
 from spectheory import otlp
 from spectheory.cli import app
 from spectheory.otlp import Solver
-from spectheory.report.calibration import calibration_figure, calibration_page
+from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
 from spectheory.report.figures import SERIES
-from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Verifier
 
@@ -192,15 +191,19 @@ def test_what_the_tables_say() -> None:
     tried = calibration_rows(Calibration((ROW, replace(ROW, verifier="Block")), {}))[0]
     assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
     law, text, model, *_, left = calibration_words(found)
-    assert law.startswith("Exact law holds: the widest z of 1 is -1.25;")
-    assert "would have a chance of at most 0.006%." in law
-    assert text.startswith("Greedy text is that of plain decoding in 4 of 6; where they part, the two logits are at")
-    assert model.startswith(
-        "Positional model: within 5% for 1 of 2, its 95% interval apart from the measured one for 2 "
+    assert law.startswith("Exact prediction holds: the largest z of 1 is -1.25.")
+    assert "would have a probability of at most 0.006%." in law
+    assert text.startswith(
+        "Greedy text equals the text of plain decoding for 4 of 6 requests; where texts diverge, the two logits"
     )
-    assert "Furthest off: chain, NSS at 1: +25%" in model
+    assert model.startswith(
+        "Positional model: within 5% for 1 of 2 combinations; its 95% interval does not overlap the measured one for 2 "
+    )
+    assert "Largest errors: chain, NSS at 1: +25%" in model
     assert left == "Left out: Slow takes a year."
-    assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith("Exact law DOES NOT HOLD")
+    assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith(
+        "Exact prediction DOES NOT HOLD"
+    )
     assert found.level == pytest.approx(6.334e-5, rel=1e-3)
     page = calibration_page("Title", found)
     assert page.count("<table>") == 2
@@ -255,7 +258,7 @@ def test_the_command(
             ["--out", out, "--temperatures", "cold"],
             "--temperatures must be numbers with commas between them, got 'cold'",
         ),
-        ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains 'nobody'"),
+        ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains --only 'nobody'"),
         ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
     ):
         status, _, said = run(*arguments)

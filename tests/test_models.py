@@ -240,7 +240,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
     Path("cfg").mkdir()
     Path("cfg/config.json").write_text(json.dumps(LLAMA))
     assert model("cfg").parameters == ModelConfig.from_hf(LLAMA).parameters
-    with pytest.raises(ValueError, match="unknown model 'cfh': known are deepseek-v3"):
+    with pytest.raises(ValueError, match="unknown model 'cfh': known names are deepseek-v3"):
         model("cfh")
 
 

@@ -1,6 +1,9 @@
+"""Plans, simulation and tallies: predictions, refused input, and the intervals of tau."""
+
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Callable
 
 import numpy as np
 import pytest
@@ -100,7 +103,7 @@ def all_trees(budget: int) -> list[st.Tree]:
 def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
     rates: list[float], slope: float, draft: float
 ) -> None:
-    """Then a tree of given budget and depth costs the same whatever its shape, so the plan is optimal."""
+    """The time of a tree then depends only on its budget and depth, so the plan is optimal."""
     target = np.array([[1.0, 1 + slope]])
     latency = st.Latency(np.array([1, 6]), np.array([0]), target, np.full((1, 2), draft))
     acceptance = st.Acceptance.by_rank(rates)
@@ -120,7 +123,7 @@ def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
 def test_steep_drafts_lose_little_to_the_fastest_of_all_trees(
     rates: list[float], slope: float, draft: list[float]
 ) -> None:
-    """Up to 5 nodes at most one level is wider than 1, so that limits of depth and of width find the fastest."""
+    """With at most 5 nodes, only one level can be wider than 1, so depth and width limits find the fastest tree."""
     tokens = np.arange(1, 7)
     latency = st.Latency(tokens, np.array([0]), (1 + slope * tokens)[None], np.cumsum(draft)[None])
     acceptance = st.Acceptance.by_rank(sorted(rates, reverse=True))
@@ -228,12 +231,19 @@ def test_tallies_add_up() -> None:
     assert both.tau == 15 / 11
     assert (one.speedup, two.speedup, one.overhead_share, two.overhead_share) == (2, None, 1, None)
     assert one.repeated_share is None
-    with pytest.raises(ValueError, match="emitted must be accepted"):
-        tally([5], [2], [2])
-    with pytest.raises(ValueError, match="same requests and cycles"):
-        tally([5, 1], [2], [2])
-    with pytest.raises(ValueError, match="at least 2 requests, this tally has 1"):
-        two.tau_interval()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tally([5], [2], [2]), "emitted must sum to accepted"),
+        (lambda: tally([5, 1], [2], [2]), "same requests and cycles"),
+        (lambda: tally([7], [7], [7]).tau_interval(), "at least 2 requests, this tally has 1"),
+    ],
+)
+def test_tallies_that_do_not_add_up_are_refused(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
 
 
 def test_the_interval_of_tau_stays_within_what_a_cycle_can_emit() -> None:

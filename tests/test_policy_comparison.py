@@ -15,8 +15,7 @@ from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.cli import app
-from spectheory.report.policies import MEANING, policy_rows
-from spectheory.report.policies_page import policy_page
+from spectheory.report.policy_comparison import MEANING, policy_page, policy_rows
 from spectheory.search import DraftModel, OptTreeAtCost, distance_to_optimum
 from spectheory.search.policy_comparison import Policy, means
 from tests.plain_searches import CERTAIN, UNIFORM, all_trees, budgets, close, drafts, fixed, optimum
@@ -327,8 +326,8 @@ def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: 
         assert f" {expected:.3f} " in row
     said = " ".join(result.stdout.split())
     assert MEANING in said
-    assert "every context is alike" in said
-    assert "rise with rank" not in said
+    assert "Rates are the same in every context" in said
+    assert "rates increase with rank" not in said
     assert "…" not in said
     assert escape(MEANING) in page.read_text()
     as_json = CliRunner().invoke(app, [*timed, "--json"])
@@ -343,7 +342,7 @@ def test_the_command_prints_the_table_of_its_record(files: list[str], tmp_path: 
 
 def test_the_command_says_when_rates_rise_with_rank(files: list[str], tmp_path: Path) -> None:
     st.Acceptance.by_rank([0.3, 0.4]).save(tmp_path / "acceptance.json")
-    assert "rise with rank" in CliRunner().invoke(app, files).stdout
+    assert "rates increase with rank" in CliRunner().invoke(app, files).stdout
     smooth = CliRunner().invoke(app, [*files, "--smooth", "--json"])
     level = st.SpecExec(16).grow(st.RatesDraft(st.Acceptance.by_rank([0.35, 0.35])))
     assert st.PolicyComparison.from_dict(json.loads(smooth.stdout)).expected[0, 0] == pytest.approx(level.expected)

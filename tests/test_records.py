@@ -1,3 +1,5 @@
+"""Records: saving and loading, and the files that are refused."""
+
 from __future__ import annotations
 
 import json
@@ -93,7 +95,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
         (PLAN, "context", None, "context must be of type int, got None"),
         (PLAN, "tree", [-1, 5], "parent must be topological"),
         (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),
-        (TALLY, "emitted", [5.5, 4.5], "emitted must be a row of counts"),
+        (TALLY, "emitted", [5.5, 4.5], "emitted must be a list of counts"),
         (RATES, "hits", [[9000, -5], [0, 0]], "hits must be counts >= 0 that sum to at most trials"),
         (RATES, "trials", [1.5, 2.5], "hits and trials must be whole numbers"),
     ],

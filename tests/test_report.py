@@ -1,4 +1,4 @@
-"""The report adds up, survives every kind of plan, and asks nothing of the network or of what it is given."""
+"""Reports: their numbers add up, they show every kind of plan, and pages are self-contained and escaped."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ def drawings(plan: Plan, measured: Tally | None) -> list[str]:
 
 
 def well_formed(svg: str) -> ET.Element:
-    """The parsed SVG; every reference in it is to itself."""
+    """The parsed SVG. Every reference in it must point into the same SVG."""
     ids = set(re.findall(r'\bid="([^"]+)"', svg))
     assert set(re.findall(r'(?:href="#|url\(#)([^")]+)', svg)) <= ids
     return ET.fromstring(svg)
@@ -101,19 +101,19 @@ def trees_and_rates(draw: some.DrawFn) -> tuple[Tree, Acceptance]:
 
 
 @given(trees_and_rates())
-def test_accepted_distribution_is_a_law_with_the_mean_of_the_block_efficiency(given_: tuple[Tree, Acceptance]):
+def test_accepted_distribution_sums_to_1_with_the_mean_of_the_block_efficiency(given_: tuple[Tree, Acceptance]):
     tree, rates = given_
-    law = accepted_distribution(tree, reach(tree, rates))
-    assert law.shape == (tree.max_depth + 1,)
-    assert (law >= -1e-9).all()
-    assert law.sum() == pytest.approx(1)
-    assert law @ np.arange(len(law)) + 1 == pytest.approx(block_efficiency(tree, rates))
+    shares = accepted_distribution(tree, reach(tree, rates))
+    assert shares.shape == (tree.max_depth + 1,)
+    assert (shares >= -1e-9).all()
+    assert shares.sum() == pytest.approx(1)
+    assert shares @ np.arange(len(shares)) + 1 == pytest.approx(block_efficiency(tree, rates))
 
 
 def test_accepted_distribution_by_hand():
     tree = Tree([-1, 0, 0, 1])
-    law = accepted_distribution(tree, np.array([1, 0.5, 0.25, 0.125]))
-    assert law.tolist() == [0.25, 0.625, 0.125]
+    shares = accepted_distribution(tree, np.array([1, 0.5, 0.25, 0.125]))
+    assert shares.tolist() == [0.25, 0.625, 0.125]
 
 
 def test_accounts_by_hand():
@@ -133,12 +133,12 @@ def test_accounts_by_hand():
 
 
 @pytest.mark.parametrize(("off_by", "inside"), [(0.0, True), (0.02, True), (0.5, False)])
-def test_verdict_tells_whether_the_prediction_lies_in_the_interval(off_by: float, inside: bool):
+def test_verdict_says_whether_the_prediction_lies_in_the_interval(off_by: float, inside: bool):
     chain = plan(Acceptance.by_rank([0.8]), FLAT, max_budget=3)
-    law = accepted_distribution(chain.tree, chain.reach)
+    shares = accepted_distribution(chain.tree, chain.reach)
     rng = np.random.default_rng(0)
-    law[[0, -1]] += off_by * law[-1], -off_by * law[-1]
-    comparison = compare(chain, None, tally(rng.multinomial(200, law, size=30).tolist()))
+    shares[[0, -1]] += off_by * shares[-1], -off_by * shares[-1]
+    comparison = compare(chain, None, tally(rng.multinomial(200, shares, size=30).tolist()))
     assert comparison.inside is inside
     assert ("inside" if inside else "outside") in comparison.verdict
     assert comparison.error_percent is not None
@@ -150,7 +150,7 @@ def test_verdict_without_an_interval_or_a_measurement():
     assert "not been measured" in compare(PLANS["tree"], CLOCKED, None).verdict
     single = compare(PLANS["tree"], None, tally([[1, 2, 3]]))
     assert single.inside is None
-    assert "no measured interval" in single.verdict
+    assert "cannot be checked against an interval" in single.verdict
     with pytest.raises(ValueError, match="at least one cycle"):
         compare(PLANS["tree"], None, tally([[0]]))
 
@@ -242,7 +242,7 @@ def test_smoothed_rates_outside_their_interval_are_drawn():
 
 
 class Balance(HTMLParser):
-    """Fails on a tag that is not closed where it should be."""
+    """A parser that fails if tags are not nested correctly."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -276,7 +276,7 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
         well_formed(svg)
 
 
-def test_what_stands_between_backticks_is_code_on_a_page():
+def test_text_between_backticks_is_code_on_a_page():
     chain = ("chain", "chain", "NSS", 1.0, 2, 9, 5.0, 2.0, 1.9, 2.1, 2.1, -1.25, 2.5, 2.4, 2.6, 0.2, 0, 0, None)
     calibrated = calibration_page("Matrix", Calibration((Calibrated(*chain),), {}))
     assert "<code>certify_step</code>" in calibrated

@@ -155,7 +155,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
     ("change", "message"),
     [
         ({"gpu": "h100"}, "unknown GPU 'h100': did you mean h100_sxm, h100_nvl, h100_pcie"),
-        ({"gpu": "abacus"}, "unknown GPU 'abacus': known are a100_40, .* and rtx5090"),
+        ({"gpu": "abacus"}, "unknown GPU 'abacus': known names are a100_40, .* and rtx5090"),
         ({"target": "lama-3.1-8b"}, "unknown model 'lama-3.1-8b': did you mean llama-3.1-8b"),
         ({"draft": {"model_type": "llama"}}, "the config lacks the field 'num_hidden_layers'"),
         ({"batch": -1}, "batch must be a whole number from 1 to 1,000,000,000, got -1"),

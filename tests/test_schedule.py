@@ -1,4 +1,4 @@
-"""What to verify at each batch size: the same answers as one plan a batch, merged into ranges."""
+"""Schedules: each batch size has the same answer as a plan of its own, and equal answers are merged into ranges."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 
 import spectheory as st
 from spectheory.planning.scheduler import Schedule, schedule
-from spectheory.report.schedule import schedule_rows
+from spectheory.report.schedules import schedule_rows
 
 SHAPES = Path(st.__file__).parent / "data" / "models"
 RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
@@ -19,7 +19,7 @@ TOKENS = np.array([1, 2, 4, 8, 16, 32, 64])
 
 
 def latency_at(batch: int) -> st.Latency:
-    """Forwards that cost more with every token of every sequence, as rooflines do."""
+    """Forward times that grow with the tokens of all sequences, as those of a roofline do."""
     target, draft = 1 + 0.004 * TOKENS * batch, 0.06 + 0.001 * TOKENS * batch
     return st.Latency(TOKENS, np.array([512]), target[None], draft[None], overhead_seconds=0.05)
 
@@ -83,7 +83,7 @@ def test_intervals_come_from_the_counts() -> None:
 
 
 def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
-    """A second token takes up to twice the experts at batch 1, and none that are not taken already at batch 30."""
+    """A second token loads up to twice the experts at batch 1, but no further experts at batch 30."""
     head = json.loads((SHAPES / "eagle3-llama-3.1-8b.json").read_text())
     head |= {"vocab_size": 32000, "tokenizer": "Mistral v1"}
 
@@ -95,7 +95,7 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
     assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
     (first, last, _), *_ = planned.ranges()
     note = schedule_rows(planned).note
-    assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding, at all others speculation pays.")
+    assert note.startswith(f"At batch {first} to {last} nothing beats plain decoding; at all others speculation pays.")
     once = schedule(rates, mixtral, [1, 2], context=1024, max_budget=8)
     assert once.break_even == 1
 
@@ -106,8 +106,8 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
         ("1111", None, "Speculation pays at every batch size."),
         ("1100", 3, "From batch 3 on nothing beats plain decoding."),
         ("0000", 1, "From batch 1 on nothing beats plain decoding."),
-        ("0100", 3, "At batch 1 and from batch 3 on nothing beats plain decoding, at all others speculation pays."),
-        ("0101", None, "At batch 1 and at batch 3 nothing beats plain decoding, at all others speculation pays."),
+        ("0100", 3, "At batch 1 and from batch 3 on nothing beats plain decoding; at all others speculation pays."),
+        ("0101", None, "At batch 1 and at batch 3 nothing beats plain decoding; at all others speculation pays."),
     ],
 )
 def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int | None, words: str) -> None:
@@ -116,7 +116,7 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
 
     planned = schedule(RATES, at_batch, range(1, 5), context=0, max_budget=2)
     assert planned.break_even == at
-    assert schedule_rows(planned).note.startswith(words + " Compared: ")
+    assert schedule_rows(planned).note.startswith(words + " Compared were ")
 
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])

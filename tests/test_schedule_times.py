@@ -1,4 +1,4 @@
-"""Schedules of which some times were measured and some computed; what their page says and draws."""
+"""Schedules with both measured and computed times, and the text and figures of their page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 
 import spectheory as st
 from spectheory.planning.scheduler import Schedule, schedule, spans
-from spectheory.report.schedule import schedule_page, schedule_rows, speedup_figure
+from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
 from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
 from tests.test_schedule import RATES, latency_at
 
@@ -25,7 +25,7 @@ def where(folder: Path, batch: int, gpu: str = "h100_sxm") -> Path:
 
 
 def mixed(batch: int) -> st.Latency:
-    """Batch 3 computed, 4 measured, with the same times."""
+    """Computed times for batch 3 and measured times for batch 4. The times are equal."""
     latency = latency_at(1)
     return latency if batch == 4 else replace(latency, computed=True)
 
@@ -83,14 +83,14 @@ def test_a_record_is_one_of_measured_times_and_of_its_place(
     result = run_plan(rates_file, "--batch", 2, "--measured", tmp_path)
     assert result.exit_code == (2 if message else 0), result.output
     assert (message or "") in result.stderr
-    assert "is outside the contexts" not in result.stderr
+    assert "is outside the measured contexts" not in result.stderr
 
 
 def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path, rates_file: Path) -> None:
     measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
     options = ("--gpu", "some_card", "--measured", tmp_path)
     result = run_plan(rates_file, *options, "--batch", "1,2")
-    message = "no record for batch 2, and its times cannot be computed (unknown GPU 'some_card'): plan --batch 1"
+    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan only batch 1"
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
     assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 
@@ -106,8 +106,8 @@ def test_the_page_leads_with_where_it_pays_and_how_much() -> None:
     planned = schedule(RATES, at_batch, range(1, 4), context=0, max_budget=2)
     assert (planned.answer(0), planned.answer(2)) == ("off", "chain")
     lead = (
-        '<p class="lead">At batch 1 nothing beats plain decoding, at all others speculation pays. The most is '
-        f"predicted at batch 3: {planned.speedup[2]:.2f}x the plain speed with a chain of 2.</p>"
+        '<p class="lead">At batch 1 nothing beats plain decoding; at all others speculation pays. The highest '
+        f"speedup is predicted at batch 3: {planned.speedup[2]:.2f}x the plain speed with a chain of 2.</p>"
     )
     assert lead in page_of(planned)
     one = schedule(RATES, at_batch, [3], context=0, max_budget=2)
@@ -125,9 +125,9 @@ def test_the_page_says_how_many_trees_it_draws() -> None:
     trees = [tree for *_, tree in planned.ranges() if tree.budget]
     assert len(trees) > 3
     page = page_of(planned)
-    assert f"<p>Drawn are the first 3 of {len(trees)} trees; --out writes all of them.</p>" in page
+    assert f"<p>Only the first 3 of {len(trees)} trees are drawn; --out writes all of them.</p>" in page
     assert page.count("<h3>Batch ") == 3
-    assert "Drawn are" not in page_of(schedule(RATES, latency_at, [1], context=512, max_budget=4))
+    assert "Only the first" not in page_of(schedule(RATES, latency_at, [1], context=512, max_budget=4))
 
 
 def test_the_figure_names_the_line_of_plain_decoding_and_marks_what_was_planned() -> None:
@@ -140,19 +140,19 @@ def test_the_figure_names_the_line_of_plain_decoding_and_marks_what_was_planned(
     assert all(f">{batch}<" in speedup_figure(sparse) for batch in sparse.batches)
 
 
-def test_batch_sizes_that_were_left_out_are_not_spoken_of() -> None:
+def test_the_note_speaks_only_of_planned_batch_sizes() -> None:
     def at_batch(batch: int) -> st.Latency:
         return st.Latency.constant(draft_seconds=0.01 if batch < 64 else 9.0)
 
     sparse = schedule(RATES, at_batch, [1, 64, 512], context=0, max_budget=2)
     said = schedule_rows(sparse).note
-    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared: ")
+    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared were ")
     pays = schedule(RATES, at_batch, [1, 3], context=0, max_budget=2)
     assert schedule_rows(pays).note.startswith("Speculation pays at each of the planned batch sizes. ")
 
 
 def test_too_many_batch_sizes_are_refused_before_they_are_listed() -> None:
-    with pytest.raises(ValueError, match="batches must be at most 10,000 sizes, got 1,000,000,000: leave some out"):
+    with pytest.raises(ValueError, match="batches must have at most 10,000 sizes, got 1,000,000,000: leave some out"):
         schedule(RATES, latency_at, range(1, 10**9 + 1), context=512)
 
 

@@ -11,10 +11,10 @@ from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
 from benchmarks.gpu.reduce import error_of, records
 from spectheory import Provenance
+from spectheory.report.calibration import calibration_rows, calibration_words
 from spectheory.report.markdown import markdown_table
-from spectheory.report.matrix import calibration_rows, calibration_words
 from spectheory.report.tables import TextTable
-from spectheory.report.wallclock import clock_rows, clock_words
+from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.calibration import Calibration
 from spectheory.results.wall_clock import WallClock
 

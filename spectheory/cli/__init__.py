@@ -1,4 +1,4 @@
-"""The command line. Packages below spectheory are imported inside the command that needs them."""
+"""The command line. A command imports simulate, reference or proofs_check only when it runs."""
 
 from spectheory.cli.main import app
 

@@ -1,4 +1,4 @@
-"""The command that lays speeds side by side: clock."""
+"""The command `clock`: the speed of every decoder on the same prompts."""
 
 from __future__ import annotations
 
@@ -23,36 +23,47 @@ if TYPE_CHECKING:
 def clock(
     pair: PairOptions = SHIPPED,
     skip: Annotated[
-        int, typer.Option("--skip", min=0, help="Prompts to skip; without --plan the plan is measured on them.")
+        int,
+        typer.Option(
+            "--skip",
+            min=0,
+            help="Number of prompts to skip at the start of the file. Without --plan, a plan is measured on them.",
+        ),
     ] = 40,
     count: Count = 8,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
     rounds: Annotated[
-        int, typer.Option("--rounds", help="Runs of each prompt by each decoder; the median one counts.")
+        int,
+        typer.Option(
+            "--rounds", help="Number of runs of each prompt with each decoder; the run of median time counts."
+        ),
     ] = 3,
-    plan: Annotated[Path | None, typer.Option("--plan", help="The plan to run, else one is measured here.")] = None,
+    plan: Annotated[
+        Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")
+    ] = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the record; the same command continues an interrupted one.")
+        Path | None,
+        typer.Option("--out", help="File for the record. To continue an interrupted run, repeat the command."),
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Measure tokens per second of every decoder and of transformers on the same prompts.
+    """Measure tokens per second of every decoder, and of transformers' own decoding, on the same prompts.
 
-    The number of threads is OMP_NUM_THREADS.
+    Set the number of CPU threads with the environment variable OMP_NUM_THREADS.
     """
     from reference.wall_clock import ClockSettings, entrants, library
     from reference.wall_clock import clock as run
     from spectheory.report.terminal import text_table
-    from spectheory.report.wallclock import clock_rows, clock_words
+    from spectheory.report.wall_clock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
     settings = ClockSettings(text.new_tokens, temperature, rounds, seed)
     record = WallClock.load(out) if out is not None and out.exists() else None
     given = None if plan is None else Plan.load(plan)
     if given is None and not skip:
-        raise InputError("--skip 0 leaves no prompts to measure a plan on: raise it, or give a --plan")
+        raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
     models = pair.load()
     rows = text.encoded(models, skip, count, least_skip=int(given is None))
     if given is None:
@@ -76,7 +87,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     from reference.planning_loop import measured_plan
 
     enough = long_enough(
-        len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a --plan"
+        len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
     with enough, progress("plan") as done:
         return measured_plan(

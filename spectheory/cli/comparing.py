@@ -1,4 +1,4 @@
-"""The command that compares a plan's prediction with what was simulated and measured."""
+"""The command `compare`: a plan's prediction against a simulation and a measurement."""
 
 from __future__ import annotations
 
@@ -15,16 +15,22 @@ from spectheory.planning.planner import Plan
 from spectheory.results.tally import Tally
 
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
-"""Which option takes the tallies of each source; those of others may be either."""
+"""The option for tallies of each source. Tallies of other sources may be given as either."""
 
 
 def compare(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan that predicted.")],
-    simulated: Annotated[Path | None, typer.Option("--simulated", help="Tally of `spectheory simulate`.")] = None,
-    measured: Annotated[Path | None, typer.Option("--measured", help="Tally of `spectheory decode`.")] = None,
+    plan: Annotated[
+        Path, typer.Option("--plan", help="Plan whose prediction is compared, from `spectheory plan --out`.")
+    ],
+    simulated: Annotated[
+        Path | None, typer.Option("--simulated", help="Tally of a simulation, from `spectheory simulate --out`.")
+    ] = None,
+    measured: Annotated[
+        Path | None, typer.Option("--measured", help="Tally of a measurement, from `spectheory decode --out`.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Compare what a plan predicts with a simulation and with a measurement of it."""
+    """Compare a plan's prediction with a simulation and with a measurement of the plan."""
     from spectheory.report.terminal import comparison_table
     from spectheory.results.comparison import compare as compared
 
@@ -37,9 +43,9 @@ def compare(
 
 
 def _tally(option: str, path: Path) -> Tally:
-    """The tally that `--option path` names. Raises InputError if it belongs to the other option."""
+    """The tally in `path`, given as `--option`. Raises InputError if it belongs to the other option."""
     tally = Tally.load(path)
     source = tally.provenance.source
     if (belongs := OPTIONS.get(source, option)) != option:
-        raise InputError(f"--{option} {path} is a {belongs} tally, of {source!r}: give it as --{belongs} {path}")
+        raise InputError(f"--{option} {path} is a {belongs} tally from {source!r}: give it as --{belongs} {path}")
     return tally

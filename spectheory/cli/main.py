@@ -1,4 +1,4 @@
-"""The application: its commands, and one line instead of a traceback for input that cannot be used."""
+"""The application: its commands, and their error messages in one line instead of a traceback."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ import typer
 
 from spectheory import __version__
 from spectheory.cli import (
+    calibrating,
     certifying,
     checking,
     clocking,
     comparing,
+    comparing_policies,
     demo,
     importing,
-    matrix,
     measuring,
     planning,
-    policies,
     simulating,
 )
 from spectheory.cli.options import with_groups
@@ -33,7 +33,7 @@ EXTRAS = {
     "hypothesis": "certify",
     **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
 }
-"""Packages that come with an extra."""
+"""The extra of spectheory that installs each optional package."""
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
@@ -43,9 +43,9 @@ def _end(line: str, status: int) -> NoReturn:
 
 
 def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` that says in one line what cannot be used, with exit status 2, and 130 after an interruption.
+    """Wrap `command` so that it reports bad input in one line, with exit status 2. An interruption exits with 130.
 
-    Any other exception is a bug of spectheory and keeps its traceback; `--traceback` shows it for bad input too.
+    Any other exception is a bug in spectheory and keeps its traceback. `--traceback` shows tracebacks of bad input too.
     """
 
     @functools.wraps(command)
@@ -53,7 +53,10 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **given)
         except KeyboardInterrupt:
-            _end("interrupted: every file written so far is whole; the same command continues where it can", 130)
+            _end(
+                "interrupted: every file written so far is whole; if the command can continue, repeat it",
+                130,
+            )
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except InputError as error:
@@ -88,9 +91,11 @@ def _about(
     version: Annotated[
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
     ] = False,
-    traceback: Annotated[bool, typer.Option("--traceback", help="Show the traceback of an error.")] = False,
+    traceback: Annotated[
+        bool, typer.Option("--traceback", help="Show the full traceback of an error, for bug reports.")
+    ] = False,
 ) -> None:
-    """Options before the command."""
+    """Options that come before the name of the command."""
     SHOW_TRACEBACK.set(traceback)
 
 
@@ -104,9 +109,9 @@ for command in (
     measuring.decode,
     measuring.generate,
     comparing.compare,
-    matrix.matrix,
+    calibrating.matrix,
     clocking.clock,
-    policies.policies,
+    comparing_policies.policies,
     certifying.certify,
     checking.check,
     demo.demo,

@@ -1,4 +1,4 @@
-"""Commands that run models: trace, profile, decode, generate, train."""
+"""Commands that run models: `trace`, `profile`, `decode`, `generate` and `train`."""
 
 from __future__ import annotations
 
@@ -31,29 +31,35 @@ from spectheory.results.tally import Tally
 if TYPE_CHECKING:
     from reference.models import Pair
 
-PlanFile = Annotated[Path, typer.Option("--plan", help="The plan to verify with.")]
+PlanFile = Annotated[Path, typer.Option("--plan", help="Plan to decode with, from `spectheory plan`.")]
 PlanTemperature = Annotated[
-    float | None, typer.Option("--temperature", help="0 is greedy [default: temperature of the plan's rates]")
+    float | None,
+    typer.Option(
+        "--temperature",
+        help="Sampling temperature; 0 is greedy decoding.",
+        show_default="temperature of the plan's rates",
+    ),
 ]
 
 
 @contextmanager
 def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
-    """Around a trace of at most `most` positions: says which options give the `needed` ones to count rates from.
+    """Context manager for a trace: it refuses a trace that has too few positions to count rates from.
 
-    A trace that cannot have them is refused before it is recorded.
+    At least `needed` positions are required. If even `most`, the largest possible number, is too small, the trace is
+    refused before it is recorded. `repair` says in the message which options to change.
     """
-    repair = f"{needed} are needed to count rates from: {repair}"
+    repair = f"but {needed} are needed to count rates from: {repair}"
     if 0 < most < needed:
-        raise InputError(f"the trace can have {most} positions at most, {repair}")
+        raise InputError(f"the trace can have at most {most} positions, {repair}")
     try:
         yield
     except TooFewTrialsError as error:
-        raise InputError(f"the trace has {error.trials} positions that count, {repair}") from None
+        raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
 def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
-    """Print a warning for each thing in which the plan's rates and times differ from the decoding."""
+    """Print a warning for each known difference between the plan and the decoding."""
     from spectheory.results.comparison import mismatches
 
     for said in mismatches(plan, Provenance("decoding", temperature=temperature, **pair.stamp)):
@@ -61,24 +67,34 @@ def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
 
 
 def trace(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the trace; an interrupted one is continued.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the trace. To continue an interrupted trace, repeat the command.")
+    ],
     pair: PairOptions = SHIPPED,
     skip: Skip = 0,
     count: Count = 40,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
-    top_k: Annotated[int, typer.Option("--top-k", help="Candidates of the draft at each position.")] = 16,
-    batch: Annotated[int, typer.Option("--batch", help="Prompts run together; one Parquet file each.")] = 8,
+    top_k: Annotated[
+        int,
+        typer.Option("--top-k", help="Number of the draft's most probable tokens that are recorded at each position."),
+    ] = 16,
+    batch: Annotated[
+        int,
+        typer.Option("--batch", help="Number of prompts that run together. Each batch is saved as one Parquet file."),
+    ] = 8,
     plan: Annotated[
         Path | None,
         typer.Option(
-            "--plan", help="Count only where cycles with this plan start; a finished trace is not recorded again."
+            "--plan",
+            help="Count rates only at positions where decoding cycles with this plan start; a finished trace is not "
+            "recorded again.",
         ),
     ] = None,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Record the rank of the target's token among the draft's candidates, and reduce it to acceptance rates."""
+    """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
     from spectheory.report.terminal import acceptance_table
 
@@ -106,15 +122,20 @@ def profile(
     out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
     contexts: Annotated[
-        str, typer.Option("--contexts", help="Tokens in the KV cache, comma-separated.")
+        str, typer.Option("--contexts", help="Context lengths to time: tokens in the KV cache, comma-separated.")
     ] = "64,256,512",
-    largest: Annotated[int, typer.Option("--largest", help="Largest forward; sizes are powers of two up to it.")] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", help="Timed forwards of each size.")] = 15,
+    largest: Annotated[
+        int,
+        typer.Option(
+            "--largest", help="Most tokens of a timed forward. Forwards of 1, 2, 4, ... tokens up to it are timed."
+        ),
+    ] = 256,
+    rounds: Annotated[int, typer.Option("--rounds", help="Number of timed forwards for each size and context.")] = 15,
     temperature: Temperature = 0.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure seconds per forward of 1, 2, 4, ... tokens for both models on this machine."""
+    """Measure the seconds of a forward of 1, 2, 4, ... tokens of the target and of the draft on this machine."""
     from reference.profiling import profile as measure_latency
     from spectheory.report.terminal import latency_table
 
@@ -141,17 +162,26 @@ def profile(
 def decode(
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
-    skip: Annotated[int, typer.Option("--skip", min=0, help="Prompts to skip: those that `trace` takes.")] = 40,
+    skip: Annotated[
+        int,
+        typer.Option(
+            "--skip",
+            min=0,
+            help="Number of prompts to skip at the start of the file. The default skips those that `trace` uses.",
+        ),
+    ] = 40,
     count: Count = 20,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: PlanTemperature = None,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the tally, the counts and times of the run.")
+    ] = None,
     as_json: Json = False,
 ) -> None:
-    """Decode prompts with a plan on real models and compare measured tau with predicted tau.
+    """Decode prompts with a plan on real models, and compare measured with predicted tokens per target call.
 
-    Above temperature 0 the naive solver verifies, TopDown(Naive()), whose acceptance `trace` records.
+    Above temperature 0 the verifier is TopDown(Naive()), the one for which `trace` records acceptance rates.
     """
     from spectheory.report.terminal import comparison_table
     from spectheory.results.comparison import compare
@@ -178,7 +208,7 @@ def generate(
     temperature: PlanTemperature = None,
     seed: Seed = 0,
 ) -> None:
-    """Continue a text with a plan on real models and print it."""
+    """Continue a text with real models that decode with a plan, and print the result."""
     if not text:
         raise InputError("TEXT is empty: give at least one character to continue")
     planned = Plan.load(plan)
@@ -193,9 +223,9 @@ def _temperature(plan: Plan, named: float | None) -> float:
 
 
 def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
-    """Decode every prompt with the plan and plainly; `out` holds the tally of the finished ones at any time.
+    """Decode every prompt with the plan and plainly. After each prompt, the tally so far is saved to `out`.
 
-    `skip` is the number of the first prompt in its file, from 0.
+    `skip` is the number of the first prompt in its file, counted from 0.
     """
     from reference.measuring import measure
 
@@ -231,10 +261,15 @@ def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: 
 
 
 def train(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the two model folders.")],
-    work: Annotated[Path, typer.Option("--work", help="Folder for checkpoints; an interrupted run continues.")],
+    out: Annotated[Path, typer.Option("--out", help="Folder in which to write the folders of the two models.")],
+    work: Annotated[
+        Path, typer.Option("--work", help="Folder for checkpoints. To continue an interrupted run, repeat the command.")
+    ],
 ) -> None:
-    """Train the shipped pair from nothing on the standard library's source (about an hour and a half)."""
+    """Train the shipped target and draft from scratch on the source code of Python's standard library.
+
+    This takes about an hour and a half.
+    """
     try:
         from reference.train.pair import build_pair
     except ModuleNotFoundError as error:

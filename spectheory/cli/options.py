@@ -1,4 +1,4 @@
-"""Options that several commands share, each defined once."""
+"""Options that several commands share."""
 
 from __future__ import annotations
 
@@ -18,40 +18,50 @@ from spectheory.core.errors import InputError
 if TYPE_CHECKING:
     from reference.models import Pair
 
-Count = Annotated[int, typer.Option("--count", help="Number of prompts.")]
-Skip = Annotated[int, typer.Option("--skip", min=0, help="Prompts of the file to skip.")]
+Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
+Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
 Temperature = Annotated[float, typer.Option("--temperature", help="Sampling temperature; 0 is greedy decoding.")]
-Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of every random stream.")]
+Seed = Annotated[int, typer.Option("--seed", min=0, help="Seed of all random numbers.")]
 Smooth = Annotated[
-    bool, typer.Option("--smooth", help="Make rates non-increasing in rank and forward times non-decreasing in tokens.")
+    bool,
+    typer.Option(
+        "--smooth",
+        help="Smooth the records: make rates non-increasing in rank, and forward times non-decreasing in tokens.",
+    ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace existing files. Without it a command replaces only records and pages of spectheory, and only "
-        "with a record or page of the same kind.",
+        help="Replace any existing file. Without --force, only records and pages of spectheory are replaced, and only "
+        "by one of the same kind.",
     ),
 ]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON for programs instead of tables.")]
+Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 
 @dataclass(frozen=True)
 class PairOptions:
-    """The target and the draft, and how they run."""
+    """Options for the target and the draft, and for how they run."""
 
-    target: Annotated[Path | None, typer.Option("--target", help="Folder of the target [default: shipped]")] = None
-    draft: Annotated[Path | None, typer.Option("--draft", help="Folder of the draft [default: shipped]")] = None
-    device: Annotated[str, typer.Option("--device", help="Where both models run, such as cuda or cuda:1.")] = "cpu"
+    target: Annotated[
+        Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
+    ] = None
+    draft: Annotated[
+        Path | None, typer.Option("--draft", help="Folder of the draft model.", show_default="shipped draft")
+    ] = None
+    device: Annotated[str, typer.Option("--device", help="Device for both models, such as cpu, cuda or cuda:1.")] = (
+        "cpu"
+    )
     dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Type of weights and KV caches.")
+        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Number type of weights and KV caches.")
     ] = "float32"
     attention: Annotated[
         Literal["sdpa", "eager"], typer.Option("--attention", help="Attention implementation of transformers.")
     ] = "sdpa"
 
     def load(self) -> Pair:
-        """The named pair, or the shipped one."""
+        """Load the pair that the options name."""
         import torch
         from transformers.utils import logging
 
@@ -68,16 +78,27 @@ SHIPPED = PairOptions()
 
 @dataclass(frozen=True)
 class PromptOptions:
-    """The prompts, and how much text follows each."""
+    """Options for the prompts and for the length of the text after each prompt."""
 
     prompts: Annotated[
-        Path | None, typer.Option("--prompts", help="JSON Lines file with a field 'text' [default: shipped prompts]")
+        Path | None,
+        typer.Option(
+            "--prompts", help="File of prompts: JSON Lines with a field 'text'.", show_default="shipped prompts"
+        ),
     ] = None
-    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", help="Tokens of each prompt.")] = 64
+    prompt_tokens: Annotated[
+        int,
+        typer.Option(
+            "--prompt-tokens", help="Tokens of each prompt. Longer prompts are cut, shorter ones are refused."
+        ),
+    ] = 64
     new_tokens: Annotated[int, typer.Option("--new-tokens", help="Tokens to generate after each prompt.")] = 128
 
     def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
-        """`count` prompts of the file after the first `skip`; the command takes a `skip` of `least_skip` or more."""
+        """The token ids of `count` prompts of the file, after the first `skip`.
+
+        `least_skip` is the smallest `skip` that the command allows. Error messages use it.
+        """
         from reference.prompts import HELD_OUT, encode_prompts, load_prompts
 
         if count < 1:
@@ -87,7 +108,7 @@ class PromptOptions:
 
     @property
     def dataset(self) -> str:
-        """What records call the prompts."""
+        """The name of the prompts in records."""
         return str(self.prompts or "shipped held-out prompts")
 
 
@@ -96,14 +117,18 @@ SHIPPED_PROMPTS = PromptOptions()
 
 @dataclass(frozen=True)
 class LimitOptions:
-    """Limits of the search."""
+    """Options that limit the search for trees."""
 
-    max_budget: Annotated[int, typer.Option("--max-budget", help="Most drafted nodes.")] = 64
-    max_depth: Annotated[int | None, typer.Option("--max-depth", help="Depth of the deepest drafted node.")] = None
-    max_fanout: Annotated[int | None, typer.Option("--max-fanout", help="Most children of a node.")] = None
+    max_budget: Annotated[int, typer.Option("--max-budget", help="Most drafted tokens in a tree.")] = 64
+    max_depth: Annotated[
+        int | None, typer.Option("--max-depth", help="Depth of the deepest drafted token.", show_default="no limit")
+    ] = None
+    max_fanout: Annotated[
+        int | None, typer.Option("--max-fanout", help="Most children of a node.", show_default="no limit")
+    ] = None
 
     def checked(self) -> dict[str, Any]:
-        """The limits by argument name. Raises InputError for one below 1."""
+        """The limits as keyword arguments of a search. Raises InputError for a limit below 1."""
         limits = dataclasses.asdict(self)
         for name, limit in limits.items():
             if limit is not None and limit < 1:
@@ -117,9 +142,9 @@ GROUPS = (PairOptions, PromptOptions, LimitOptions)
 
 
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """`command` for Typer: each parameter that is annotated with a group becomes the options of that group.
+    """Wrap `command` for Typer: a parameter annotated with a group of options becomes the options of that group.
 
-    Their defaults are those of the group, or of the instance that is the parameter's default.
+    The defaults come from the parameter's default, if it has one, otherwise from the group.
     """
     hints = typing.get_type_hints(command, include_extras=True)
     groups: dict[str, Any] = {name: hint for name, hint in hints.items() if hint in GROUPS}

@@ -1,4 +1,4 @@
-"""What the commands share: where they print, how they show progress, and what they may replace."""
+"""Printing, progress bars, and the check that no command overwrites a file by mistake."""
 
 from __future__ import annotations
 
@@ -25,13 +25,16 @@ PAGE = "page"
 
 
 def warn(said: str) -> None:
-    """One line on standard error."""
+    """Print one warning on standard error."""
     errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
 @contextmanager
 def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on standard error where that is a terminal, gone when done; call it with (finished, total)."""
+    """Context manager that shows a progress bar. It gives a function to call with (finished, total).
+
+    The bar is shown on standard error, only if that is a terminal. It disappears at the end.
+    """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
@@ -43,9 +46,9 @@ class Output:
     """A file that is about to be written.
 
     Attributes:
-        path: where, None where nothing was asked for.
-        kind: of the record, `PAGE`, or None for a file that cannot be told from one that a person wrote.
-        text: what it will hold, where that is known already.
+        path: the path of the file; None if no file was requested.
+        kind: the kind of the record, `PAGE` for a page, or None for a file that a person could have written.
+        text: the text that will be written, if it is known already.
     """
 
     path: Path | None
@@ -54,14 +57,15 @@ class Output:
 
 
 def require_free(read: Iterable[str | Path | None], *outputs: Output, force: bool | None = None) -> None:
-    """Check all that is about to be written, before the first of it is.
+    """Check that every output can be written, before the first one is.
 
-    A file that is there is replaced with `force`; without it only a record by one of its kind, a page of spectheory by
-    a page, and what holds the same text already. `force` is None for a command that has no such option.
+    `force` allows any existing file to be replaced. Without it, a record is only replaced by a record of the same kind,
+    a page of spectheory only by a page, and any other file only by the same text. `force` is None for a command without
+    that option.
 
     Raises:
-        InputError: a file is one of those that are `read`, is written twice, is a folder, cannot be written, or is
-            there and may not be replaced.
+        InputError: an output is one of the files in `read`, would be written twice, is a folder, cannot be written, or
+            exists and may not be replaced.
     """
     taken = {Path(path).resolve(): "an input of this command" for path in read if path and str(path) != STANDARD_INPUT}
     for output in outputs:
@@ -75,13 +79,13 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
             raise InputError(f"{output.path} is {'a folder' if here.is_dir() else 'a device'}: name a file")
         if here.exists() and not force and not _is_replaceable(here, output):
             repair = "remove it" if force is None else "replace it with --force"
-            raise InputError(f"{output.path} is there already: name another file or folder, or {repair}")
+            raise InputError(f"{output.path} already exists: name another file or folder, or {repair}")
         _require_writable(output.path)
-        taken[here] = "written already by this command"
+        taken[here] = "another output of this command"
 
 
 def _other_record(path: Path, output: Output) -> str | None:
-    """What record `path` holds, in words, where it holds one of another kind."""
+    """A description of the record in `path` if it is of another kind than `output`, else None."""
     there = _kind_of(path)
     return f"a record of kind {there!r}" if there not in (None, PAGE, output.kind) else None
 
@@ -91,7 +95,7 @@ def _is_replaceable(path: Path, output: Output) -> bool:
 
 
 def _kind_of(path: Path) -> str | None:
-    """The kind of the record in `path`, `PAGE` for a page of ours, None for anything else."""
+    """The kind of the record in `path`, `PAGE` for a page of spectheory, None for anything else."""
     text = _read(path)
     if GENERATOR in text:
         return PAGE
@@ -110,13 +114,15 @@ def _read(path: Path) -> str:
 
 
 def _require_writable(path: Path) -> None:
-    """Check that a file can be made where `path` is to be, or where its missing folders are."""
+    """Check that a file can be created in the folder of `path`, or in its nearest existing parent folder."""
     folder = next(parent for parent in path.absolute().parents if parent.exists())
     try:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        why = f"no file can be made in {folder}: {error.strerror}" if folder.is_dir() else f"{folder} is no folder"
+        why = (
+            f"no file can be created in {folder}: {error.strerror}" if folder.is_dir() else f"{folder} is not a folder"
+        )
         raise InputError(f"{path} cannot be written, {why}; name another file") from None
 
 
@@ -124,7 +130,7 @@ Kind = TypeVar("Kind", bound=Record)
 
 
 def loaded(kind: type[Kind], file: Path) -> Kind:
-    """The record in `file`, or on standard input where that is `-`."""
+    """The record in `file`, or from standard input if `file` is `-`."""
     if str(file) == STANDARD_INPUT:
         return kind.from_text(sys.stdin.read(), "standard input")
     return kind.load(file)
@@ -133,7 +139,7 @@ def loaded(kind: type[Kind], file: Path) -> Kind:
 def show(
     record: Record, *renderables: RenderableType, as_json: bool, out: Path | None = None, force: bool | None = None
 ) -> None:
-    """Save `record` to `out` where one is named, and print it: as JSON, or as the renderables."""
+    """Save `record` to `out` if that is given. Print it as JSON, or print the renderables."""
     if out is not None:
         require_free([], Output(out, record.kind), force=force)
         record.save(out)

@@ -1,4 +1,4 @@
-"""Commands that need no model: plan, schedule."""
+"""The commands `plan` and `schedule`. They need no model."""
 
 from __future__ import annotations
 
@@ -32,12 +32,17 @@ ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 RatesFile = Annotated[
     Path,
     typer.Option(
-        "--acceptance", help="Acceptance record, from `spectheory trace` or `spectheory import`; - is standard input."
+        "--acceptance",
+        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
     ),
 ]
 EngineNames = Annotated[
     str | None,
-    typer.Option("--engine", help=f"{ENGINES}; one or more, each with @VERSION if not the newest."),
+    typer.Option(
+        "--engine",
+        help=f"Engines to write settings for, comma-separated: {ENGINES}. The newest version is assumed; "
+        "name another one as ENGINE@VERSION.",
+    ),
 ]
 
 
@@ -46,39 +51,47 @@ def plan(
     latency: Annotated[Path, typer.Option("--latency", help="Latency record, from `spectheory profile`.")],
     tree: Annotated[
         Path | None,
-        typer.Option("--tree", help="Predict for this tree instead of searching: JSON file with its parent array."),
+        typer.Option(
+            "--tree",
+            help="Predict the speed of this tree instead of searching: a plan, or a JSON file with a parent array such "
+            "as [-1, 0, 0].",
+        ),
     ] = None,
     engine: EngineNames = None,
     draft: Annotated[
-        str | None, typer.Option("--draft", help="What engines load as the draft [default: as measured]")
+        str | None,
+        typer.Option(
+            "--draft", help="Name of the draft in the settings of engines.", show_default="the measured draft"
+        ),
     ] = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
-        int | None, typer.Option("--context", help="Tokens in the KV cache [default: middle of the measured ones]")
+        int | None,
+        typer.Option("--context", help="Tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the plan; files for engines go into its folder.")
+        Path | None, typer.Option("--out", help="File for the plan. Files for engines are written to its folder.")
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Choose the tree, the chain, or no speculation that decodes fastest on the measured machine.
+    """Choose what decodes fastest on the measured machine: a draft tree, a draft chain, or no speculation.
 
-    For a GPU that was not measured, and for other batch sizes, use `spectheory schedule`.
+    For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
     from spectheory.report.terminal import plan_summary, tree_drawing
-    from spectheory.results.comparison import other_models
+    from spectheory.results.comparison import differing_models
 
     bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
-        raise InputError("--draft needs --engine: it is the name that engines load")
+        raise InputError("--draft needs --engine: it names the draft for engines")
     written = Writing([acceptance, latency, tree], Output(out, "plan"), Output(None, PAGE), force, as_json)
     written.require_free()
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
-    if said := other_models(rates.provenance, seconds.provenance):
+    if said := differing_models(rates.provenance, seconds.provenance):
         warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
     if tree is None:
         with progress("trees") as tell:
@@ -89,13 +102,13 @@ def plan(
     written.require_free(exports)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
-        notes.insert(0, Text(f"at batch size {seconds.batch}, the one of {latency}"))
+        notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
     written.show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach))
     written.show_exports(exports)
 
 
 def _tree(file: Path) -> Tree:
-    """The tree of a plan, or of a JSON file that holds a parent array such as [-1, 0, 0]."""
+    """The tree in a file: a plan, or a JSON file with a parent array such as [-1, 0, 0]."""
     held = parse(read_text(file), str(file))
     parent: Any = held.get("tree") if isinstance(held, dict) else held
     try:
@@ -106,28 +119,48 @@ def _tree(file: Path) -> Tree:
 
 def schedule(
     acceptance: RatesFile,
-    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU.")],
-    target: Annotated[str, typer.Option("--target", help="A known model, or the path of a config.json or its folder.")],
-    draft: Annotated[str, typer.Option("--draft", help="Likewise; engines load it.")],
-    gpus: Annotated[int, typer.Option("--gpus", help="GPUs that share a forward.")] = 1,
+    gpu: Annotated[str, typer.Option("--gpu", help="GPU by key or name, such as h100_sxm.")],
+    target: Annotated[
+        str, typer.Option("--target", help="Target: a known model, or the path of a config.json or of its folder.")
+    ],
+    draft: Annotated[
+        str,
+        typer.Option(
+            "--draft",
+            help="Draft: a known model, or the path of a config.json or of its folder. Engines load it by this name.",
+        ),
+    ],
+    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
     measured: Annotated[
         Path | None,
-        typer.Option("--measured", help="Folder of measured latency records [default: those of the package]"),
+        typer.Option(
+            "--measured",
+            help="Folder of measured latency records, named GPU/TARGET/DRAFT/batch-N.json.",
+            show_default="records in the package",
+        ),
     ] = None,
-    batch: Annotated[str, typer.Option("--batch", metavar="N:M", help="Batch sizes, 1:256 or 1,8,64.")] = "1",
+    batch: Annotated[
+        str,
+        typer.Option(
+            "--batch", metavar="N:M", help="Batch sizes to plan: 1:256 is every size from 1 to 256, 1,8,64 is a list."
+        ),
+    ] = "1",
     engine: EngineNames = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[int, typer.Option("--context", help="Tokens in the KV cache of each sequence.")] = 1024,
     smooth: Smooth = False,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the schedule; files for engines go into its folder.")
+        Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
     ] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Choose what to verify at each batch size on a GPU, from measured forward times or else computed ones."""
-    from spectheory.report.schedule import named_ranges, schedule_page, schedule_rows
+    """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation.
+
+    Forward times are measured if there are records for the GPU and the models. Otherwise they are computed.
+    """
+    from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import text_table, tree_drawing
     from spectheory.yields import reach
 
@@ -158,7 +191,7 @@ def _names(engines: str | None) -> list[str]:
 
 
 def batches_of(text: str) -> Sequence[int]:
-    """`1:256` as all of them, `1,8,64` as those."""
+    """The batch sizes in `text`: `1:256` is every size from 1 to 256, `1,8,64` is a list."""
     try:
         ends = [int(part) for part in text.split(":" if ":" in text else ",")]
     except ValueError:
@@ -167,5 +200,7 @@ def batches_of(text: str) -> Sequence[int]:
         raise InputError(f"--batch must be like 1:256 or 1,8,64, got {text!r:.80}")
     rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
     if not rises or ends[0] < 1 or ends[-1] > LARGEST:
-        raise InputError(f"--batch must rise, from 1 on and up to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}")
+        raise InputError(
+            f"--batch must increase, from 1 up to at most {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
+        )
     return range(ends[0], ends[1] + 1) if ":" in text else ends

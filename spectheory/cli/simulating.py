@@ -1,4 +1,4 @@
-"""The command that simulates a plan."""
+"""The command `simulate`: draft-and-verify cycles of a plan, without models."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from spectheory.planning.planner import Plan
 
 
 def simulate(
-    plan: Annotated[Path, typer.Option("--plan", help="The plan to simulate.")],
-    cycles: Annotated[int, typer.Option("--cycles", help="Draft-and-verify cycles.")] = 20_000,
+    plan: Annotated[Path, typer.Option("--plan", help="Plan to simulate, from `spectheory plan`.")],
+    cycles: Annotated[int, typer.Option("--cycles", help="Number of draft-and-verify cycles.")] = 20_000,
     seed: Seed = 0,
-    out: Annotated[Path | None, typer.Option("--out", help="File for the tally.")] = None,
+    out: Annotated[Path | None, typer.Option("--out", help="File for the tally, the counts of the simulation.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate a plan in a world in which its rates are exactly true."""
+    """Simulate decoding with a plan, with tokens accepted at exactly the plan's rates. No model is needed."""
     from simulate import run
     from spectheory.report.terminal import comparison_table
     from spectheory.results.comparison import compare

@@ -1,4 +1,4 @@
-"""What `spectheory plan` writes: the plan, its page, and the files of engines, all checked before the first."""
+"""The output files of `plan` and `schedule`. All are checked before the first one is written."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from spectheory.core.record import Record
 
 @dataclass(frozen=True)
 class Writing:
-    """Where a plan is written, beside it what engines take of it, and what it may not replace.
+    """The output files of a command that plans: the record, its page, and the files for engines.
 
     Attributes:
         read: files that the command reads.
-        record, page: where the plan and the page go, if anywhere.
-        force: whether files that are there are replaced.
-        as_json: whether the plan is printed as JSON, and all else on standard error.
+        record, page: the file of the plan or schedule, and the file of its HTML page.
+        force: whether any existing file may be replaced.
+        as_json: whether the record is printed as JSON, and everything else on standard error.
     """
 
     read: Sequence[Path | None]
@@ -32,19 +32,19 @@ class Writing:
 
     @property
     def folder(self) -> Path:
-        """Where the files of engines go."""
+        """The folder for the files of engines."""
         return self.record.path.parent if self.record.path else Path()
 
     def require_free(self, exports: Exports | None = None) -> None:
-        """Check all that will be written, before the first of it is. Raises InputError as `output.require_free`."""
+        """Check that every output can be written. Raises InputError as `output.require_free` does."""
         files = exports.files(self.folder) if exports else []
         require_free(self.read, self.record, self.page, *files, force=self.force)
 
     def show(self, record: Record, *renderables: RenderableType) -> None:
-        """Save and print the plan."""
+        """Save and print the record."""
         show(record, *renderables, as_json=self.as_json, out=self.record.path, force=self.force)
 
     def show_exports(self, exports: Exports | None) -> None:
-        """Write what engines take and say what to run. Raises typer.Exit as `Exports.write`."""
+        """Write the files for engines and print how to start them. Raises typer.Exit as `Exports.write` does."""
         if exports is not None:
             exports.write(self.folder, aside=self.as_json)

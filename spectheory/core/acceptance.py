@@ -1,4 +1,4 @@
-"""Acceptance: how often the child of each rank, at each depth, is the accepted one."""
+"""Acceptance: for each depth and rank, the probability that the child of that rank is accepted."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 
 ROUNDING = 1e-9
-"""How far above 1 a row of rates may sum through rounding."""
+"""The sum of a row of rates may exceed 1 by this much, because of rounding."""
 THREE_DECIMALS = 0.0005 + ROUNDING
-"""How far a rate may be from its counts: that of a record made by hand is rounded."""
+"""Largest difference between a rate and hits / trials. Records made by hand may be rounded to 3 decimals."""
 
 MIN_TRIALS = 100
-"""Visits that a depth needs to have rates of its own, where nothing else is said."""
+"""Default number of visits that a depth needs before it gets rates of its own."""
 
 
 class TooFewTrialsError(InputError):
-    """There are fewer than the wanted `min_trials` visits even of the root, of which `trials` were counted."""
+    """The root itself was visited only `trials` times, fewer than the required `min_trials`."""
 
     def __init__(self, trials: int, min_trials: int) -> None:
         super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text")
@@ -33,16 +33,17 @@ class TooFewTrialsError(InputError):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Acceptance(Record):
-    """Rates by depth and rank, with the counts they come from where they were measured.
+    """Acceptance rates by depth and rank. Measured rates carry the counts from which they were computed.
 
-    `table[d, r]` is the probability that, given that a node at depth d is accepted, its child of rank r is the
-    accepted one; the last row holds for all deeper nodes, ranks beyond the table have rate 0. Children of one node
-    exclude each other, so a row sums to at most 1. Make one with `by_rank`, `by_depth_and_rank` or `from_counts`.
+    `table[d, r]` is the probability that the child of rank r of a node at depth d is accepted, given that the node
+    itself is accepted. The last row also holds for all deeper nodes. Ranks beyond the table have rate 0. At most one
+    child of a node is accepted, so a row sums to at most 1. Make an Acceptance with `by_rank`, `by_depth_and_rank` or
+    `from_counts`.
 
     Attributes:
         table: (D, R) float64.
-        hits: (D, R) int64 or None: how often rank r was the accepted one.
-        trials: (D,) int64 or None: how often a node at that depth was reached.
+        hits: (D, R) int64 or None: how often the child of rank r was accepted.
+        trials: (D,) int64 or None: how often a node at depth d was accepted, so that one of its children could be.
     """
 
     kind: ClassVar[str] = "acceptance"
@@ -64,7 +65,7 @@ class Acceptance(Record):
                 raise InputError(f"table[{d}, {r}] must be a probability, got {row[r]}")
             if row.sum() > 1 + ROUNDING:
                 raise InputError(
-                    f"table[{d}] must sum to at most 1 (one child at most is the accepted one), got {row.sum():.6g}"
+                    f"table[{d}] must sum to at most 1 (at most one child of a node is accepted), got {row.sum():.6g}"
                 )
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
@@ -80,7 +81,7 @@ class Acceptance(Record):
 
     @classmethod
     def by_rank(cls, rates: Sequence[float] | np.ndarray) -> Self:
-        """The same rates at every depth: Sequoia's positional acceptance. `rates` has shape (R,)."""
+        """The same rates at every depth, as in Sequoia's positional acceptance. `rates` has shape (R,)."""
         row = np.asarray(rates, dtype=np.float64)
         if row.ndim != 1:
             raise InputError(f"rates must have shape (ranks,), got shape {row.shape}")
@@ -88,17 +89,17 @@ class Acceptance(Record):
 
     @classmethod
     def by_depth_and_rank(cls, table: Sequence[Sequence[float]] | np.ndarray) -> Self:
-        """Rates for children at depth d + 1 in row d; the last row holds for deeper ones. Shape (D, R)."""
+        """Row d has the rates of children at depth d + 1. The last row also holds for deeper children. Shape (D, R)."""
         return cls(np.asarray(table, dtype=np.float64))
 
     @classmethod
     def from_counts(
         cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = MIN_TRIALS
     ) -> Self:
-        """Measured rates hits / trials. Shapes (D, R), (D,).
+        """Measured rates, hits / trials. `hits` has shape (D, R) and `trials` shape (D,).
 
-        Depths reached fewer than `min_trials` times are left out: the last row that is kept stands for them. Raises
-        TooFewTrialsError where none is kept.
+        The table ends before the first depth that has fewer than `min_trials` trials. Its last row also holds for the
+        depths that were left out. Raises TooFewTrialsError if no depth has enough trials.
         """
         hits, trials = _counts(hits, trials)
         few = trials < min_trials
@@ -118,20 +119,23 @@ class Acceptance(Record):
         policy: Tree | None = None,
         provenance: Provenance = UNKNOWN,
     ) -> Self:
-        """Rates from the rank of the target's token at every position of its own texts.
+        """Rates counted on texts of the target, from the rank that the draft gives to each token.
 
         Args:
-            texts: for each text an integer row of ranks, -1 where the token was not among the candidates.
+            texts: for each text, an array with the rank of each token among the draft's candidates; -1 if the token is
+                not among them.
             ranks: number of candidates, R.
-            max_depth: rows of the table at most.
+            max_depth: most rows of the table.
             min_trials: see `from_counts`.
-            policy: count from the positions at which cycles with this tree start, instead of from all.
+            policy: count only from the positions at which cycles with this tree start. None counts from every position.
             provenance: where the texts come from.
 
-        A position counts for depth d when counting started d tokens before it and these d tokens were among their
-        candidates: then a tree rooted there can reach it. Cycles start where the one before ended, often at a token
-        that the draft missed, and what follows a miss is harder than the average: rates over all positions predict too
-        much. Plan with those, then again with the rates that the planned tree sees.
+        From each starting position, the token d positions later counts for depth d if all tokens between were among
+        their candidates. A tree that starts there can then reach that depth.
+
+        A cycle starts after the previous one ends, often just after a token that the draft missed. Text after a miss is
+        harder to draft than average, so rates from all positions predict too high a tau. Plan with these rates first,
+        then count again with the planned tree as `policy` and plan again.
         """
         hits, trials = np.zeros((max_depth, ranks), np.int64), np.zeros(max_depth, np.int64)
         for text in texts:
@@ -149,7 +153,7 @@ class Acceptance(Record):
 
     @property
     def summary(self) -> str:
-        """The table's size, the rates at the root, and how often it was visited."""
+        """The table's size, the rates at the root, and how often the root was visited."""
         rates = ", ".join(f"{rate:.1%}" for rate in self.table[0, :6])
         visits = "" if self.trials is None else f"; {self.trials[0]:,} visits of the root"
         size = f"{self.depths} depths x {self.ranks} ranks"
@@ -162,17 +166,17 @@ class Acceptance(Record):
 
     @property
     def ranks(self) -> int:
-        """Columns of the table: the largest fan-out with a rate above 0."""
+        """Columns of the table. Children of a higher rank have rate 0."""
         return self.table.shape[1]
 
     @property
     def temperature(self) -> float | None:
-        """Temperature of the text on which the rates were counted; None where the provenance does not say."""
+        """Temperature of the text on which the rates were counted; None if the provenance does not give it."""
         return self.provenance.temperature
 
     @property
     def is_non_increasing(self) -> bool:
-        """Whether no rate is below that of a later rank, so that best-first search is exact."""
+        """Whether the rates of every row are non-increasing in rank. Best-first search is then exact."""
         return bool((np.diff(self.table, axis=1) <= 0).all())
 
     def row(self, depth: int) -> np.ndarray:
@@ -180,22 +184,22 @@ class Acceptance(Record):
         return self.table[min(depth, self.depths - 1)]
 
     def smoothed(self) -> Self:
-        """The nearest table that is non-increasing in rank (least squares, row by row).
+        """The nearest rates that are non-increasing in rank (least squares, row by row).
 
-        The sum of a row, the chance that any child is accepted, stays as it was; the counts are kept as measured.
+        The sum of each row, the probability that any child is accepted, does not change. Counts are kept as measured.
         """
         from scipy.optimize import isotonic_regression
 
         rows = [isotonic_regression(row, increasing=False).x for row in self.table]
         stamp = self.provenance.replace(smoothed=True)
-        said = [] if self.is_non_increasing else ["rates are smoothed, so that none is below that of a later rank"]
+        said = [] if self.is_non_increasing else ["rates are smoothed to be non-increasing in rank"]
         return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper Clopper-Pearson limits of each rate, each (D, R), positions taken as independent.
+        """Lower and upper Clopper-Pearson limits of each rate, both of shape (D, R). Positions count as independent.
 
         Raises:
-            InputError: the rates carry no counts.
+            InputError: the rates have no counts.
         """
         from scipy.stats import beta
 
@@ -208,11 +212,13 @@ class Acceptance(Record):
 
 
 def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
-    """Positions of a text at which draft-and-verify cycles with `tree` start; its first token comes with the prompt.
+    """The positions of a text at which draft-and-verify cycles with `tree` start, from position 1.
+
+    No cycle emits the token at position 0: the target emits it when it reads the prompt.
 
     Args:
-        ranks: (tokens,) rank of each token among its candidates, -1 where it was not among them.
-        tree: what every cycle drafts.
+        ranks: (tokens,) rank of each token among the draft's candidates, -1 if it is not among them.
+        tree: the tree that every cycle drafts.
     """
     starts, position = [], 1
     while position < len(ranks):
@@ -227,7 +233,7 @@ def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
 
 
 def _require_agreement(table: np.ndarray, hits: np.ndarray, trials: np.ndarray, *, smoothed: bool) -> None:
-    """Check that the table is hits / trials; of smoothed rates, that its rows sum to those."""
+    """Check that the table equals hits / trials. Of smoothed rates only the row sums must agree."""
     counted = hits / np.maximum(trials, 1)[:, None]
     if smoothed:
         table, counted = table.sum(1, keepdims=True), counted.sum(1, keepdims=True)
@@ -237,13 +243,13 @@ def _require_agreement(table: np.ndarray, hits: np.ndarray, trials: np.ndarray, 
         entry = f"the sum of table[{d}]" if smoothed else f"table[{d}, {r}]"
         accepted = hits[d].sum() if smoothed else hits[d, r]
         raise InputError(
-            f"{entry} is {table[d, r]:.6g}, but {accepted:,} hits of {trials[d]:,} trials make it {counted[d, r]:.6g}: "
-            "these contradict each other, make the rates with Acceptance.from_counts"
+            f"{entry} is {table[d, r]:.6g}, but {accepted:,} hits of {trials[d]:,} trials give {counted[d, r]:.6g}: "
+            "make the rates from their counts with Acceptance.from_counts"
         )
 
 
 def _counts(hits: np.ndarray, trials: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Both as int64, checked."""
+    """Check `hits` and `trials` and return them as int64."""
     hits, trials = np.asarray(hits), np.asarray(trials)
     if hits.dtype.kind not in "iu" or trials.dtype.kind not in "iu":
         raise InputError(f"hits and trials must be whole numbers, got {hits.dtype} and {trials.dtype}")

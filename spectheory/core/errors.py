@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 class InputError(ValueError):
-    """An argument, a file or a folder cannot be used; the message names it, its value and the repair.
+    """An argument, a file or a folder cannot be used. The message names it, its value and the repair.
 
-    Every function of this package that refuses its input raises this class. Any other exception is a bug of ours.
+    Every function of this package that refuses its input raises this class. Any other exception is a bug in spectheory.
     """

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Reading text files, and writing them whole or not at all."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from pathlib import Path
 from spectheory.core.errors import InputError
 
 GENERATOR = '<meta name="generator" content="spectheory">'
-"""What marks an HTML page of this package."""
+"""The tag that marks an HTML page as written by this package."""
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path` so that no reader and no interruption ever sees half of it.
+    """Write `text` to `path`. Nobody ever finds a half-written file there, even after an interruption.
 
     Raises:
-        InputError: it cannot be written; `path` is named.
+        InputError: the file cannot be written. The message names `path`.
     """
     partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
     try:
@@ -33,7 +33,7 @@ def read_text(path: str | Path) -> str:
     """The text of a file in UTF-8.
 
     Raises:
-        InputError: there is no such file, it cannot be read, or it is not UTF-8.
+        InputError: the file does not exist, cannot be read, or is not UTF-8.
     """
     try:
         return Path(path).read_text(encoding="utf-8")

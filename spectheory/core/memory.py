@@ -1,4 +1,4 @@
-"""Refuse a search that this machine's memory cannot hold, before anything is allocated."""
+"""Memory checks: a search that does not fit into memory is refused before it starts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def available_bytes() -> int | None:
-    """Memory that can be had without swapping, by Linux's own estimate; elsewhere all memory; None if unknown."""
+    """Bytes available without swapping, by Linux's own estimate; on other systems all memory; None if unknown."""
     if MEMINFO.exists():
         for line in MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):
@@ -24,14 +24,15 @@ def available_bytes() -> int | None:
 
 
 def require_memory(need: Callable[[int], int], budget: int) -> None:
-    """Check that a search of `budget` nodes fits.
+    """Check that a search of `budget` nodes fits into memory.
 
     Args:
-        need: bytes for a budget, increasing.
-        budget: nodes asked for.
+        need: function from a budget to the bytes of its search; it must be increasing.
+        budget: the budget of the search.
 
     Raises:
-        InputError: it does not fit; the message states the need, what there is, and about the largest budget that fits.
+        InputError: the search does not fit. The message names the bytes needed, the bytes available and roughly the
+            largest budget that fits.
     """
     available = available_bytes()
     if available is None or need(budget) <= available:

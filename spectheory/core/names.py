@@ -1,4 +1,4 @@
-"""What to say about a name that is not known."""
+"""The error message for an unknown name, with suggestions."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from collections.abc import Iterable
 
 
 def unknown(what: str, name: str, known: Iterable[str]) -> str:
-    """`unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie?`, or all known names where none is near."""
+    """`unknown gpu 'h100': did you mean h100_sxm, h100_nvl or h100_pcie?`, or all known names if none is similar."""
     names = sorted(known)
     spelled = {known_name.lower(): known_name for known_name in names}
     near = [spelled[one] for one in difflib.get_close_matches(name.lower(), spelled, n=4, cutoff=0.5)]
     if near:
-        return f"unknown {what} {name!r}: did you mean {_listed(near, 'or')}? {len(names)} are known in all"
-    return f"unknown {what} {name!r}: known are {_listed(names, 'and')}"
+        return f"unknown {what} {name!r}: did you mean {_listed(near, 'or')}? {len(names)} names are known"
+    return f"unknown {what} {name!r}: known names are {_listed(names, 'and')}"
 
 
 def _listed(names: list[str], last: str) -> str:

@@ -21,29 +21,29 @@ PLACEMENT = ("device", "dtype", "attention")
 
 @dataclass(frozen=True)
 class Provenance:
-    """Where a record came from. A field is None where the source does not say.
+    """Where a record came from. A field is None if it is unknown.
 
     Attributes:
-        source: the command or the function that made it.
-        created: date and time (UTC, ISO 8601).
-        seed: of all random streams.
+        source: the command or the function that made the record.
+        created: when it was made (UTC, ISO 8601).
+        seed: the seed of all random streams.
         machine: operating system, processor and cores.
-        versions: of packages, by name.
-        target, draft: the models by name or folder.
-        temperature: of the text, 0 for greedy decoding.
+        versions: package versions by package name.
+        target, draft: name or folder of each model.
+        temperature: sampling temperature of the text; 0 is greedy decoding.
         batch: sequences that run together in a forward.
-        gpu, gpus: key of the GPU and how many share a forward.
-        device, dtype, attention: how the models ran.
+        gpu, gpus: key of the GPU, and how many GPUs share a forward.
+        device, dtype, attention: device, number type and attention implementation with which the models ran.
         tree: `Tree.identity` of the tree that every cycle drafted.
-        verifier: what verified.
-        requests: requests that were to be counted; more than there are after an interruption.
+        verifier: the verifier of every cycle.
+        requests: how many requests the run was to count. An interrupted run has counted fewer.
         smoothed: whether measured values were replaced by the nearest monotone ones.
-        assumptions: what was assumed for want of a measurement, a sentence each.
-        settings: everything else that the run was set to. It is compared for equality when a run is resumed, and
-            shown; no other decision reads it.
+        assumptions: what was assumed because it was not measured, one sentence each.
+        settings: all other settings of the run. They are shown, and a resumed run must have the same ones; nothing else
+            depends on them.
 
     Raises:
-        InputError: a field has a value of another type or out of its range.
+        InputError: a field has a value of the wrong type or out of range.
     """
 
     source: str
@@ -77,7 +77,7 @@ class Provenance:
 
     @classmethod
     def now(cls, source: str, *, packages: Iterable[str] = (), **fields: Any) -> Self:
-        """The provenance of a record that is made now; `packages` are listed with their versions, and spectheory."""
+        """The provenance of a record made now. It lists the versions of spectheory and of `packages`."""
         return cls(
             source=source,
             created=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -88,7 +88,7 @@ class Provenance:
 
     @classmethod
     def from_dict(cls, data: Any) -> Self:
-        """What `to_dict` gave. Raises InputError for a field that is unknown, missing or of another type."""
+        """The provenance from the output of `to_dict`. Raises InputError for an unknown, missing or mistyped field."""
         if not isinstance(data, Mapping) or "source" not in data:
             raise InputError(f"provenance must be an object with the field 'source', got {data!r:.80}")
         if unknown := sorted(set(data) - set(_HINTS)):
@@ -97,39 +97,39 @@ class Provenance:
         return cls(**{**data, **lists})
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values; fields that say nothing are left out."""
+        """The fields as plain JSON values. Unknown and empty fields are left out."""
         values = {name: getattr(self, name) for name in _HINTS}
         return {name: value for name, value in values.items() if value not in (None, "", (), {}) and value is not False}
 
     def replace(self, **fields: Any) -> Self:
-        """The same provenance with other values of these fields."""
+        """A copy of the provenance with new values for these fields."""
         return dataclasses.replace(self, **fields)
 
     def assuming(self, *sentences: str) -> Self:
-        """The same provenance with more assumptions, each sentence once."""
+        """A copy of the provenance with more assumptions. A sentence is never repeated."""
         return self.replace(assumptions=tuple(dict.fromkeys((*self.assumptions, *sentences))))
 
     @property
     def placement(self) -> dict[str, str]:
-        """Device, dtype and attention of the models, as far as they are known."""
+        """The known ones among device, dtype and attention, by name."""
         return {name: value for name in PLACEMENT if (value := getattr(self, name)) is not None}
 
     @property
     def facts(self) -> dict[str, Setting]:
-        """Everything known beside source, date, seed, machine, versions and assumptions, by name."""
+        """All known fields and settings by name, except source, date, seed, machine, versions and assumptions."""
         apart = ("source", "created", "seed", "machine", "versions", "assumptions", "settings")
         return {**{name: value for name, value in self.to_dict().items() if name not in apart}, **self.settings}
 
     @property
     def identity(self) -> dict[str, Setting]:
-        """What decides the result of a run: models, settings, versions and seed, by name; not when and where."""
+        """Everything that decides the result of a run, by name: models, settings, package versions and seed."""
         left_out = ("source", "created", "machine", "versions", "settings", "assumptions", "requests")
         own = {name: getattr(self, name) for name in _HINTS if name not in left_out}
         return {**self.versions, **self.settings, **{name: value for name, value in own.items() if value is not None}}
 
     @classmethod
     def merged(cls, stamps: Sequence[Self]) -> Self:
-        """One provenance for what was made of several: all sources, machines and versions, and what they agree on."""
+        """One provenance for a record made from several: all sources, machines and versions, and the equal fields."""
         first = stamps[0]
         agreed = {
             name: getattr(first, name)
@@ -163,7 +163,7 @@ def _installed(package: str) -> str:
 
 
 def _require_type(name: str, hint: Any, value: Any) -> None:
-    """Check a field of a provenance against its annotation."""
+    """Check that a field of a provenance has its annotated type."""
     if hint == dict[str, Setting] or hint == dict[str, str]:
         kinds = (str,) if hint == dict[str, str] else (bool, int, float, str, type(None))
         good = isinstance(value, dict) and all(isinstance(k, str) and isinstance(v, kinds) for k, v in value.items())

@@ -1,4 +1,4 @@
-"""Records: frozen data with a kind, a schema version and provenance, saved as JSON and checked when loaded."""
+"""Records: frozen data with a kind, a schema version and a provenance, saved as JSON and checked on loading."""
 
 from __future__ import annotations
 
@@ -20,37 +20,37 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 
 CLOSE = 1e-9
-"""Relative difference within which a saved value equals the one that is computed again."""
+"""Largest relative difference between a saved derived value and the same value computed again."""
 
 
 class RecordError(InputError):
-    """A file is not the record that was asked for: damaged, of another schema version, or of another kind."""
+    """The data are not the expected record: they are damaged, or of another kind or schema version."""
 
 
 KINDS: dict[str, type[Record]] = {}
-"""The class of records of each kind."""
+"""The record class of each kind."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Record:
-    """A frozen record. A subclass names its `kind` and `schema` and checks its own fields when it is made.
+    """A frozen record. A subclass sets its `kind` and `schema` and checks its fields in `__post_init__`.
 
-    `derived` names properties that follow from the fields. They are saved for people and other programs. When a record
-    is loaded they are computed again, and a file in which one of them differs is refused.
+    `derived` names properties that are computed from the fields. They are saved too, for people and other programs. On
+    loading they are computed again, and a file in which one of them differs is refused.
     """
 
     kind: ClassVar[str]
     schema: ClassVar[int] = 1
     derived: ClassVar[tuple[str, ...]] = ()
     repair: ClassVar[str] = "make the record again"
-    """What to do with a file whose values contradict each other."""
+    """Advice in the error message for a file whose values contradict each other."""
 
     def __init_subclass__(cls) -> None:
         KINDS[cls.kind] = cls
 
     @property
     def summary(self) -> str:
-        """What the record says, in one or two lines."""
+        """The contents of the record in one or two lines."""
         return self.kind
 
     def __repr__(self) -> str:
@@ -60,13 +60,13 @@ class Record:
         return f"<pre>{escape(self.summary)}</pre>"
 
     def to_dict(self) -> dict[str, Any]:
-        """The record as plain JSON values: kind and schema version, the fields, then what is derived from them."""
+        """The record as plain JSON values: kind, schema version, the fields, then the derived values."""
         names = [*(f.name for f in dataclasses.fields(self)), *self.derived]
         return {"kind": self.kind, "schema": self.schema, **{name: _plain(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "the data") -> Self:
-        """The record that `to_dict` gave. Raises RecordError, with `where` in the message."""
+        """The record from the output of `to_dict`. Raises RecordError, whose message names the data as `where`."""
         check_header(data, cls.kind, cls.schema, where)
         names = [f.name for f in dataclasses.fields(cls)]
         missing = [name for name in names if name not in data]
@@ -84,16 +84,16 @@ class Record:
         return record
 
     def _require_derived(self, data: dict[str, Any], where: str) -> None:
-        """Check that what `data` says of derived values is what the fields make them."""
+        """Check that the derived values in `data` agree with the fields."""
         for name in self.derived:
             if name in data and not _same(data[name], computed := _plain(getattr(self, name))):
                 raise RecordError(
-                    f"{where} contradicts itself: {name} is {data[name]!r:.60}, but its other fields make it "
+                    f"{where} contradicts itself: {name} is {data[name]!r:.60}, but its other fields give "
                     f"{computed!r:.60}: {self.repair}"
                 )
 
     def save(self, path: str | Path) -> None:
-        """Write JSON to `path`, whole or not at all."""
+        """Write the record to `path` as JSON. An interruption leaves no half-written file."""
         write_whole(Path(path), to_json(self.to_dict()))
 
     @classmethod
@@ -102,28 +102,28 @@ class Record:
 
         Raises:
             InputError: the file is missing or cannot be read.
-            RecordError: it is damaged, contradicts itself, or holds another schema version or kind.
+            RecordError: the file is damaged, contradicts itself, or holds a record of another kind or schema version.
         """
         return cls.from_text(read_text(path), str(path))
 
     @classmethod
     def from_text(cls, text: str, where: str) -> Self:
-        """The record that JSON describes; `where` names it in messages. Raises RecordError as `load` does."""
+        """The record in a JSON text. Error messages name the text as `where`. Raises RecordError as `load` does."""
         return cls.from_dict(parse(text, where), where)
 
 
 def load(path: str | Path) -> Record:
-    """The record in a file, whatever its kind.
+    """The record in a file, of any kind.
 
     Raises:
         InputError: the file is missing or cannot be read.
-        RecordError: it is damaged, contradicts itself, or holds no record of a known kind and schema version.
+        RecordError: the file is damaged, contradicts itself, or holds no record of a known kind and schema version.
     """
     data = parse(read_text(path), str(path))
     kind = data.get("kind") if isinstance(data, dict) else None
     if kind not in KINDS:
         raise RecordError(
-            f"{path} holds no known record: its kind is {kind!r:.80}, known are {', '.join(sorted(KINDS))}"
+            f"{path} holds no known record: its kind is {kind!r:.80}, known kinds are {', '.join(sorted(KINDS))}"
         )
     return KINDS[kind].from_dict(data, str(path))
 
@@ -141,7 +141,7 @@ def check_header(data: Any, kind: str, schema: int, where: str) -> None:
 
 
 def parse(text: str, where: str) -> Any:
-    """The value that JSON describes, with neither NaN nor infinity nor two fields of one name. Raises RecordError."""
+    """The value in a JSON text. Raises RecordError for text that is not JSON, NaN, infinity and a repeated field."""
     try:
         return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
     except (ValueError, RecursionError) as error:
@@ -149,7 +149,7 @@ def parse(text: str, where: str) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """`value` as indented JSON, a list of plain values in one line."""
+    """`value` as indented JSON, with each list of plain values on one line."""
     return _lines(value, "") + "\n"
 
 
@@ -164,19 +164,19 @@ def _lines(value: Any, indent: str) -> str:
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not a JSON number")
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
-        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r:.80} stands twice")
+        raise ValueError(f"the field {next(name for name in names if names.count(name) > 1)!r:.80} occurs twice")
     return found
 
 
 def _same(saved: Any, computed: Any) -> bool:
-    """Whether a saved JSON value is the computed one, numbers up to rounding."""
+    """Whether a saved JSON value equals the computed one. Numbers may differ by rounding."""
     if isinstance(computed, list):
         return (
             isinstance(saved, list)
@@ -190,7 +190,7 @@ def _same(saved: Any, computed: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """`value` as JSON holds it."""
+    """`value` as plain JSON values."""
     if isinstance(value, Record | Provenance):
         return value.to_dict()
     if isinstance(value, Tree):
@@ -207,7 +207,7 @@ def _plain(value: Any) -> Any:
 
 
 def _typed(name: str, hint: Any, value: Any) -> Any:
-    """The JSON `value` as the type that the field `name` is annotated with."""
+    """The JSON `value` converted to `hint`, the annotated type of the field `name`."""
     if typing.get_origin(hint) in (typing.Union, UnionType):
         if value is None:
             return None
@@ -238,10 +238,10 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    """A list of numbers, or of such lists of one length, or of booleans, as an array."""
+    """The array from a list of numbers or of booleans, or from nested lists of equal length."""
     array = np.asarray(value) if isinstance(value, list) else np.array(None)
     if array.dtype.kind not in "iufb" or (array.dtype.kind != "b" and _holds_bool(value)):
-        raise InputError(f"{name} must be a list of numbers, or of lists of numbers of one length, got {value!r:.40}")
+        raise InputError(f"{name} must be a list of numbers, or of lists of numbers of equal length, got {value!r:.40}")
     return array
 
 
@@ -250,7 +250,7 @@ def _holds_bool(value: Any) -> bool:
 
 
 def _dataclass(name: str, kind: type, value: Any) -> Any:
-    """An object as the dataclass of its fields."""
+    """The dataclass `kind` from a JSON object with its fields."""
     hints = typing.get_type_hints(kind)
     if not isinstance(value, dict) or set(value) != set(hints):
         raise InputError(f"{name} must be an object with the fields {list(hints)}, got {value!r:.40}")

@@ -1,1 +1,1 @@
-"""What to verify: a tree, a chain or nothing, at one batch size or at each."""
+"""Planning: the fastest tree, the fastest chain or no speculation, for one batch size or for many."""

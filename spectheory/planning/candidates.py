@@ -1,4 +1,4 @@
-"""The trees worth timing, found once for every latency, batch size and context."""
+"""Candidates: the trees worth timing. One search serves every latency, batch size and context."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from spectheory.search.beam import beam, draft_scores
 from spectheory.yields import block_efficiency
 
 Progress = Callable[[int, int], None]
-"""Told how many parts of a search are done, and of how many."""
+"""A callback to which a search reports its progress: (finished steps, all steps)."""
 
 
-def unwatched(finished: int, total: int) -> None:
-    """Nobody is told."""
+def ignore_progress(finished: int, total: int) -> None:
+    """A `Progress` callback that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,37 +49,43 @@ class Limits:
 
     @property
     def longest_chain(self) -> int:
-        """Tokens of the longest chain within the limits."""
+        """Number of drafted tokens in the longest chain within the limits."""
         return min(self.max_budget, self.max_depth or self.max_budget)
 
 
 ARRAY_BYTES = 112
-"""What an array takes beside its data."""
+"""Bytes of an array beyond its data."""
 TREES_BYTES = 25
-"""For each budget squared and each limit of depth, what the candidates take at their peak where rates are
-non-increasing in rank: 7 to 20 were measured, for budgets 150 to 1,000. Where rates rise in rank somewhere the beams
-take more: 29 bytes at budget 1,000; `_Pool` counts them and stops before the memory is used up."""
+"""The candidates need at most this many bytes, times the squared budget, times the number of depth limits.
+
+This holds for rates that are non-increasing in rank: 7 to 20 bytes were measured for budgets from 150 to 1,000. For
+other rates the beams need more, 29 bytes at budget 1,000. `_Pool` counts the bytes and stops before the memory is used
+up."""
 
 
 class Candidates:
-    """The trees worth timing: of highest block efficiency for each budget and each limit of depth and of width.
+    """The trees worth timing: those of highest block efficiency for each budget, depth limit and width limit.
 
-    The width of a tree is the most nodes with children at one depth, the tokens of its widest draft forward. Where a
-    draft forward costs the same at every width, the fastest tree of all is among them. Where wide ones cost more, a
-    tree of other widths at other depths can be faster: over all 6,918 trees of up to 9 nodes, 150 drawn tables of rates
-    and costs up to quadratic in the width, by 0.6% at worst and 0.004% on average, where limits of depth alone lost
-    6.5% and 0.24%. Where rates are not non-increasing in rank, the trees of less than full width are those of the beams
-    of `search.beam` of every fan-out, not the best of all.
+    The width of a tree is the largest number of nodes with children at one depth. That is the number of tokens of its
+    widest draft forward.
 
-    They depend on the acceptance alone, so that one search serves every latency, batch size and context.
+    If a draft forward costs the same at every width, the fastest of all trees is a candidate. If wide forwards cost
+    more, a tree with other widths at other depths can be faster. This was measured over all 6,918 trees of up to 9
+    nodes, with 150 random tables of rates and costs up to quadratic in the width: the fastest candidate was slower than
+    the fastest tree by 0.6% at worst and 0.004% on average. Depth limits alone would have lost 6.5% and 0.24%.
+
+    If the rates are not non-increasing in rank, the trees with a width limit come from the beams of `search.beam`, one
+    for each fan-out. They need not have the highest block efficiency.
+
+    The candidates depend only on the acceptance, so one search serves every latency, batch size and context.
 
     Attributes:
-        block_efficiency: (M,) of each; the first is the root alone.
-        free: (max_budget + 1,) for each budget the candidate of highest block efficiency, whatever its depth.
-        chains: (max_budget + 1,) for each budget its chain; the deepest allowed where that is shorter.
+        block_efficiency: (M,) block efficiency of each candidate. Candidate 0 is the root alone.
+        free: (max_budget + 1,) for each budget, the number of the candidate of highest block efficiency at any depth.
+        chains: (max_budget + 1,) for each budget, the number of its chain, cut to the depth limit.
     """
 
-    def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = unwatched) -> None:
+    def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = ignore_progress) -> None:
         max_budget, max_depth, max_fanout = limits.max_budget, limits.max_depth, limits.max_fanout
         free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)
@@ -88,7 +94,7 @@ class Candidates:
             require_memory(lambda n: TREES_BYTES * (len(depths) + 1) * n * n, max_budget)
         pool = _Pool(acceptance, available_bytes())
         self.free, self.chains = pool.numbers(free), pool.numbers(chains)
-        if chains_only:  # those of a depth limit are among the free ones
+        if chains_only:  # `free` already contains the chain of every depth limit
             rows = [self.free[np.minimum(np.arange(max_budget + 1), limit)] for limit in depths]
         else:
             rows = []
@@ -105,13 +111,13 @@ class Candidates:
         self.block_efficiency, self._budget, self._depth = pool.joined()
 
     def tree(self, number: int) -> Tree:
-        """The candidate of that number."""
+        """The tree of the candidate with this number."""
         return self._pool.tree(number)
 
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
-        """(M,) plain seconds per token over each candidate's."""
+        """(M,) predicted speedup of each candidate over plain decoding."""
         draft, target = latency.curves(len(self.free), context)
-        seconds = self._pool.drafting(np.append(0, draft))
+        seconds = self._pool.draft_seconds(np.append(0, draft))
         seconds += self._depth * latency.level_overhead_seconds
         seconds += latency.overhead_seconds
         seconds[0] = latency.plain_overhead_seconds
@@ -119,27 +125,27 @@ class Candidates:
         return self.block_efficiency * latency.plain(context) / seconds
 
     def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
-        """The candidate of highest speedup, of equal ones the smallest; of those numbered `among`, where given."""
+        """The number of the fastest candidate, or of the fastest one in `among`. Ties go to the smallest tree."""
         numbers = np.arange(len(self._budget)) if among is None else among
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
 
     def fastest_by_budget(self, speedups: np.ndarray) -> np.ndarray:
-        """(max_budget + 1,) the highest speedup over the limits of depth and of width, for each budget."""
+        """(max_budget + 1,) for each budget, the highest speedup over all depth and width limits."""
         fastest = speedups[self._by_budget].max(0)
         np.maximum.at(fastest, self._budget, speedups)
         return fastest
 
 
 WIDTHS = (*range(1, 17), *(2**doubling for doubling in range(5, 26)))
-"""Limits of width; more of them would make large budgets slow."""
+"""The width limits that are tried. With more of them, searches with large budgets would be slow."""
 
 
 class _Pool:
-    """Candidates as they are found. All prefixes of one beam share its parent array, and no tree object is kept.
+    """The candidates found so far, as arrays. All prefixes of one beam share its parent array.
 
     Args:
         acceptance: the rates.
-        available: bytes that the candidates may take; None where that is not known.
+        available: bytes that the candidates may use; None if unknown.
     """
 
     def __init__(self, acceptance: Acceptance, available: int | None) -> None:
@@ -153,7 +159,7 @@ class _Pool:
         self._count = 0
 
     def numbers(self, trees: Iterable[Tree]) -> np.ndarray:
-        """The number of each tree; a tree that is new is added."""
+        """The number of each tree. New trees are added."""
         found = []
         for tree in trees:
             name = tree.parent.tobytes()
@@ -168,7 +174,7 @@ class _Pool:
         """Add the prefixes of `parent` with `budgets` drafted nodes, their tau (n,) and their level widths (n, levels).
 
         Raises:
-            InputError: the candidates need more memory than there is.
+            InputError: the candidates need more than the available memory.
         """
         smallest = np.int16 if len(parent) < 2**15 else np.int32
         arrays = parent.astype(np.int32), tau, budgets.astype(np.int32), widths.astype(smallest)
@@ -179,7 +185,7 @@ class _Pool:
         self._bytes += sum(array.nbytes + ARRAY_BYTES for array in arrays)
         if self._available is not None and self._bytes > self._available:
             raise InputError(
-                f"the candidates of this search need more than the {self._available / 1e9:,.2f} GB that are available: "
+                f"the candidates of this search need more than the available {self._available / 1e9:,.2f} GB: "
                 "use a smaller max_budget, max_depth or max_fanout, or smoothed rates"
             )
 
@@ -189,12 +195,12 @@ class _Pool:
         depths = [np.full(len(widths), widths.shape[1], np.int32) for widths in self._widths]
         return np.concatenate(self._tau), np.concatenate(self._budget), np.concatenate(depths)
 
-    def drafting(self, draft: np.ndarray) -> np.ndarray:
-        """Seconds of the draft forwards of every candidate, `draft[w]` being those of a forward of w tokens."""
+    def draft_seconds(self, draft: np.ndarray) -> np.ndarray:
+        """Seconds of the draft forwards of every candidate. `draft[w]` is the time of a forward of w tokens."""
         return np.concatenate([draft[widths].sum(1) for widths in self._widths])
 
     def tree(self, number: int) -> Tree:
-        """The candidate of that number."""
+        """The tree of the candidate with this number."""
         beam = bisect_right(self._first, number) - 1
         return Tree(self._parents[beam][: self._budget[beam][number - self._first[beam]] + 1])
 
@@ -202,9 +208,9 @@ class _Pool:
 def _narrow(
     acceptance: Acceptance, max_budget: int, max_levels: int, max_fanout: int
 ) -> Iterator[list[tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]]]:
-    """What `_Pool.add` takes of each beam: the prefixes that are trees of no smaller limits.
+    """The arguments of `_Pool.add` for the trees with a width limit, one list for each fan-out and width limit.
 
-    A list for each fan-out and width.
+    A prefix that also satisfies a smaller limit is left out, because it was found there.
     """
     most, scores = min(acceptance.ranks, max_fanout, max_budget), draft_scores(acceptance)
     for fanout in [most] if acceptance.is_non_increasing else range(1, most + 1):

@@ -1,4 +1,4 @@
-"""A deployment: two models on a GPU, with measured forward times where there are records, else computed ones."""
+"""Deployment: two models on a GPU. Forward times are measured if a record exists, otherwise computed."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
-from spectheory.planning.candidates import Progress, unwatched
+from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
 
 
 @dataclass(frozen=True)
 class Deployment:
-    """A target and a draft on a GPU, and the context of each sequence.
+    """A target and a draft on a GPU, and the context length of each sequence.
 
     Attributes:
-        gpu: a known key or name.
-        target, draft: each a shipped name, or the path of a config.json or of its folder.
+        gpu: key or name of a known GPU.
+        target, draft: name of a shipped model, or path of a config.json or of its folder.
         gpus: how many GPUs share a forward.
         context: tokens in the KV cache of each sequence.
-        measured: folder of measured latency records; None for the records of the package.
-        smooth: whether measured times are smoothed.
+        measured: folder of measured latency records; None uses the records in the package.
+        smooth: whether measured times are made non-decreasing in tokens.
 
     >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
     >>> place.latency(4).provenance.batch
@@ -42,7 +42,9 @@ class Deployment:
     smooth: bool = False
 
     def latency(self, batch: int) -> Latency:
-        """Seconds of a forward for `batch` sequences: measured where a record has them, else computed.
+        """Forward times for `batch` sequences.
+
+        They are measured if `gpus` is 1 and a measured record covers the context. Otherwise a roofline computes them.
 
         Raises:
             InputError: as `Latency.roofline` and `Latency.measured`.
@@ -64,13 +66,13 @@ class Deployment:
         max_budget: int = 64,
         max_depth: int | None = None,
         max_fanout: int | None = None,
-        progress: Progress = unwatched,
+        progress: Progress = ignore_progress,
     ) -> Schedule:
-        """What to verify at each batch size; arguments as for `spectheory.schedule`.
+        """The fastest choice at each batch size. The arguments are those of `spectheory.schedule`.
 
         Raises:
             InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
-                folder `measured` has nothing for this deployment, or an argument of `spectheory.schedule` is refused.
+                folder `measured` has no record for this deployment, or `spectheory.schedule` refuses an argument.
         """
         self._require_batches(batches)
         self._require_pair()
@@ -87,7 +89,7 @@ class Deployment:
 
     @property
     def target_config(self) -> ModelConfig | None:
-        """The target by its config; None where there are only measurements of it."""
+        """The configuration of the target; None if only measurements of the target are known."""
         try:
             return model(self._names[0])
         except InputError:
@@ -98,40 +100,40 @@ class Deployment:
         return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
 
     def _require_pair(self) -> None:
-        """Check that the draft fits the target, as far as their configs say."""
+        """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
         target, draft = self._names
         if self.measured is None or {target, draft} <= set(model_names()):
             require_pair(model(target), model(draft), self.context)
 
     def _require_batches(self, batches: Sequence[int]) -> None:
-        """Check that all batch sizes can be planned: that the last one fits, before the others are timed."""
+        """Check that there are not too many batch sizes, and that the largest fits into memory."""
         if len(batches) > MOST_BATCHES:
             self.latency(batches[-1])
             raise InputError(
-                f"batch must name at most {MOST_BATCHES:,} sizes, got {len(batches):,}: list those that you need, like "
-                "1,2,4,8"
+                f"batch must name at most {MOST_BATCHES:,} sizes, got {len(batches):,}: list only the "
+                "sizes that you need, like 1,2,4,8"
             )
         self._require_measured(batches)
         self.latency(batches[-1])
 
     def _require_measured(self, batches: Sequence[int]) -> None:
-        """Check that the folder `measured` has a record for a batch size, and that the others can be computed."""
+        """Check that `measured` has a record for some batch size, and that the other times can be computed."""
         if self.measured is None:
             return
         if self.gpus > 1:
-            raise InputError(f"measured records are for one GPU, got gpus={self.gpus}: leave one of them out")
+            raise InputError(f"measured records are for one GPU, got gpus={self.gpus}: leave out measured or gpus")
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
             raise InputError(
                 f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: leave it out to compute "
-                f"times, or {MEASURE}"
+                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: leave out "
+                f"measured to compute the times, or {MEASURE}"
             )
         used = [batch for batch in there if not self.latency(batch).computed]
         if not used:
             raise InputError(
-                f"context {self.context:,} is outside the contexts that {self.measured} was measured at: give one of "
-                "these, or leave out the measured records"
+                f"context {self.context:,} is outside the measured contexts in {self.measured}: give a "
+                "context within them, or leave out measured to compute the times"
             )
         self._require_computable(set(batches) - set(used), used)
 
@@ -145,6 +147,6 @@ class Deployment:
                 model(name)
         except InputError as error:
             raise InputError(
-                f"no record for batch {min(missing)}, and its times cannot be computed ({str(error).split(':')[0]}): "
-                f"plan batch {','.join(map(str, used))}"
+                f"batch {min(missing)} has no record, and its times cannot be computed ({str(error).split(':')[0]}): "
+                f"plan only batch {','.join(map(str, used))}"
             ) from None

@@ -1,8 +1,8 @@
-"""What engines with dynamic trees can verify: the envelope (levels, branching, nodes) of EAGLE-2.
+"""Envelopes: the settings (levels, branching, nodes) of engines that grow dynamic trees as EAGLE-2 does.
 
-SGLang, TensorRT-LLM, OpenVINO and the EAGLE repository grow a tree level by level, `branching` children below each of
-the `branching` best nodes of the level before, and verify the best nodes of all levels. A free tree is projected onto
-that family by asking which envelope is fastest, and what it loses.
+SGLang, TensorRT-LLM, OpenVINO and the EAGLE repository cannot verify every tree. They grow a tree level by level, with
+`branching` children below each of the `branching` best nodes of the previous level, and verify the best `nodes` nodes
+of all levels. The planner searches for the fastest envelope and reports how much slower it is than the fastest tree.
 """
 
 from __future__ import annotations
@@ -22,17 +22,17 @@ from spectheory.search.beam import beam, draft_scores
 
 @dataclass(frozen=True)
 class EnvelopePlan:
-    """An envelope and the tree that it grows when the draft's probabilities are the planned rates.
+    """An envelope, and the tree that it grows if the draft's probabilities equal the planned rates.
 
-    Where a rate is above that of an earlier rank no draft has such probabilities, and those of
-    `Acceptance.smoothed` stand for them: see `search.beam`. The tree is worth what the planned rates say.
+    A draft's probabilities never increase with rank. If the planned rates do, the tree is grown with the rates of
+    `Acceptance.smoothed` instead: see `search.beam`. Its block efficiency is computed from the planned rates.
 
     Attributes:
         levels: levels of drafted nodes.
-        branching: children of a node, and nodes of a level that get children.
+        branching: children of a node, and also the number of nodes of a level that get children.
         tree: the drafted nodes kept.
         block_efficiency: predicted tau.
-        speedup: predicted, with the draft forwards that the engine runs for it.
+        speedup: predicted speedup, including the draft forwards that the engine runs.
     """
 
     levels: int
@@ -43,11 +43,11 @@ class EnvelopePlan:
 
     @property
     def nodes(self) -> int:
-        """Drafted nodes kept, root excluded."""
+        """Number of drafted nodes that are kept, root excluded."""
         return self.tree.budget
 
     def speedup_at(self, latency: Latency, context: int) -> float:
-        """Predicted speedup where forwards take these times."""
+        """Predicted speedup with the forward times of `latency`."""
         overhead = latency.overhead_seconds + self.levels * latency.level_overhead_seconds
         drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
         seconds = drafting + latency.target(self.nodes + 1, context) + overhead
@@ -55,13 +55,13 @@ class EnvelopePlan:
 
 
 class Envelopes:
-    """All envelopes up to given limits under one table of rates, grown once and timed as often as wanted.
+    """All envelopes up to given limits, for one table of rates. They are grown once and can be timed many times.
 
     Args:
-        acceptance: rates by depth and rank; ranks in the order in which the draft would rank them.
-        max_levels: most levels; None for as many as change the tree.
-        max_branching: most children; None for all ranks. No more than `max_budget`, which changes no tree.
-        max_budget: most nodes kept.
+        acceptance: rates by depth and rank, where rank 0 is the draft's most probable token.
+        max_levels: most levels; None for `max_budget` levels.
+        max_branching: most children of a node; None for all ranks. Values above `max_budget` change nothing.
+        max_budget: most nodes that are kept.
 
     Raises:
         InputError: a limit is below 1.
@@ -85,7 +85,7 @@ class Envelopes:
         self._grown = [list(beam(rates[:, :k], scores[:, :k], k, levels, max_budget)) for k in branchings]
 
     def yields(self) -> np.ndarray:
-        """(max_budget + 1,) the highest block efficiency of an envelope of each number of nodes."""
+        """(max_budget + 1,) for each number of nodes, the highest block efficiency of an envelope."""
         most = self._max_budget + 1
         yields = [grown.yields() for by_level in self._grown for grown in by_level]
         return np.max([np.ones(most), *(np.pad(tau, (0, most - len(tau)), mode="edge") for tau in yields)], axis=0)
@@ -93,12 +93,12 @@ class Envelopes:
     def fastest(
         self, latency: Latency, context: int, most_nodes: Callable[[int, int], int] | None = None
     ) -> EnvelopePlan:
-        """The envelope of highest speedup, of equal ones that of fewest levels, least branching and fewest nodes.
+        """The envelope of highest speedup. Ties go to fewer levels, then to less branching, then to fewer nodes.
 
-        `most_nodes` is an engine's own bound on the nodes, by (levels, branching).
+        `most_nodes` is an engine's own limit: it returns the most nodes for (levels, branching).
 
         Raises:
-            InputError: no rate at the root is above 0, so that there is nothing to draft.
+            InputError: all rates at the root are 0, so there is nothing to draft.
         """
         return self.fastest_over([latency], context, np.ones(1), most_nodes)
 
@@ -109,9 +109,10 @@ class Envelopes:
         speedups: np.ndarray,
         most_nodes: Callable[[int, int], int] | None = None,
     ) -> EnvelopePlan:
-        """The one envelope for all `latencies` of highest mean share of `speedups`, (B,), those of a plan.
+        """The single envelope that is best for all `latencies` together.
 
-        Its `speedup` is that at the first of them. Ties and errors are those of `fastest`.
+        `speedups` (B,) are the speedups of a plan at each latency. The envelope has the highest mean of its own speedup
+        divided by the plan's. Its `speedup` is the one at the first latency. Ties and errors are as in `fastest`.
         """
         draft, target = np.swapaxes([at.curves(self._max_budget + 1, context) for at in latencies], 0, 1)
         weights = np.array([at.plain(context) for at in latencies]) / speedups

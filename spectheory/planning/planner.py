@@ -1,4 +1,4 @@
-"""Plan: which tree, chain, or nothing, to verify, given measured acceptance and latency."""
+"""Plan: the fastest tree, chain or no speculation, given acceptance rates and forward times."""
 
 from __future__ import annotations
 
@@ -15,17 +15,18 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
+from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
 
 class BudgetCurves(NamedTuple):
-    """What each budget can give, entry 0 being no speculation. Each array has shape (max_budget + 1,).
+    """The best predictions for each budget. Each array has shape (max_budget + 1,); entry 0 is no speculation.
 
     Attributes:
-        tree_block_efficiency: the highest of any tree.
-        tree_speedup: the speedup of the fastest tree, which may be shallower or narrower.
-        chain_block_efficiency, chain_speedup: of the chain.
+        tree_block_efficiency: the highest block efficiency of any tree.
+        tree_speedup: the speedup of the fastest tree. It may be shallower or narrower than the tree of highest block
+            efficiency.
+        chain_block_efficiency, chain_speedup: block efficiency and speedup of the chain.
     """
 
     tree_block_efficiency: np.ndarray
@@ -36,16 +37,16 @@ class BudgetCurves(NamedTuple):
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Plan(Record):
-    """A tree to verify, with the rates and times that predict what it does. `Tree.chain(0)` means no speculation.
+    """A tree to verify, with the rates and times from which its speed is predicted. `Tree.chain(0)` is no speculation.
 
-    Every prediction is computed from these fields. Make one with `plan`, or from a tree of your own with `evaluate`.
+    Every prediction is computed from these fields. Make a plan with `plan`, or from your own tree with `evaluate`.
 
     Attributes:
         tree: the chosen tree.
-        acceptance: the rates that the prediction rests on.
-        latency: the times that it rests on.
+        acceptance: the rates from which it is predicted.
+        latency: the forward times from which it is predicted.
         context: tokens in the KV cache for which it was planned.
-        limits: of the search that chose it.
+        limits: limits of the search that chose the tree.
     """
 
     kind: ClassVar[str] = "plan"
@@ -61,7 +62,7 @@ class Plan(Record):
         "plain_seconds",
         "speedup",
     )
-    repair: ClassVar[str] = "for a plan of a tree of your own use `spectheory plan --tree` or `spectheory.evaluate`"
+    repair: ClassVar[str] = "to plan with your own tree use `spectheory plan --tree` or `spectheory.evaluate`"
 
     tree: Tree
     acceptance: Acceptance
@@ -89,7 +90,7 @@ class Plan(Record):
 
     @cached_property
     def block_efficiency_interval(self) -> tuple[float, float] | None:
-        """95% interval of the predicted tau from the counts the rates come from; None for rates without counts."""
+        """95% interval of the predicted tau, from the counts of the rates; None for rates without counts."""
         if self.acceptance.trials is None:
             return None
         return block_efficiency_interval(self.tree, self.acceptance)
@@ -106,12 +107,12 @@ class Plan(Record):
 
     @property
     def draft_seconds(self) -> float:
-        """Predicted seconds of a cycle in forwards of the draft."""
+        """Predicted seconds of draft forwards in a cycle."""
         return self.latency.draft_levels(self.tree, self.context)
 
     @property
     def target_seconds(self) -> float:
-        """Predicted seconds of a cycle in the forward of the target."""
+        """Predicted seconds of the target forward in a cycle."""
         return self.latency.target(self.tree.budget + 1, self.context)
 
     @property
@@ -131,12 +132,12 @@ class Plan(Record):
 
     @property
     def speedup(self) -> float:
-        """Predicted seconds per token of plain decoding over those of this plan."""
+        """Predicted speedup: seconds per token of plain decoding divided by seconds per token of this plan."""
         return self.block_efficiency * self.plain_seconds / self.cycle_seconds
 
     @property
     def summary(self) -> str:
-        """The answer and its prediction in one sentence, and the time of a cycle in another."""
+        """The answer with its prediction in one sentence, and the time of a cycle in a second one."""
         after = f"after {self.context:,} tokens of context"
         if self.answer == "off":
             curves = self.by_budget
@@ -159,36 +160,36 @@ class Plan(Record):
 
     @cached_property
     def by_budget(self) -> BudgetCurves:
-        """What every budget within the limits can give; a loaded plan searches again for it."""
+        """The best predictions for every budget within the limits. A loaded plan searches again to compute them."""
         candidates = Candidates(self.acceptance, self.limits)
         return _curves(candidates, candidates.speedups(self.latency, self.context))
 
 
 def assumptions_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
-    """What the prediction for `trees` takes for granted, a sentence each: of the rates, of the times."""
+    """What the predictions for `trees` assume about the rates and about the times, one sentence each."""
     latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
     deeper = (
         [
-            f"rates are known to depth {acceptance.depths} alone: those of the last depth are taken for deeper nodes, "
+            f"rates are known only down to depth {acceptance.depths}: deeper nodes use the rates of that depth, "
             f"in trees and chains down to depth {deepest}"
         ]
         if deepest > acceptance.depths
         else []
     )
     measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
-    other = [f"rates were measured on {measured} and are taken for {planned}"] if measured and planned else []
+    other = [f"rates were measured on {measured} and are used for {planned}"] if measured and planned else []
     times = (sentence for latency in latencies for sentence in latency.provenance.assumptions)
     every = (*acceptance.provenance.assumptions, *other * (measured != planned), *deeper, *times)
     return tuple(dict.fromkeys(every))
 
 
 def _pair_of(stamp: Provenance) -> str | None:
-    """`target with draft` as a record of rates or times names them; None where it does not."""
+    """`target with draft` by the names in a record's provenance; None if it does not name both."""
     return f"{stamp.target} with {stamp.draft}" if stamp.target and stamp.draft else None
 
 
 def answer_of(tree: Tree) -> str:
-    """`off`, `chain` or `tree`."""
+    """`off` for the root alone, otherwise `chain` or `tree`."""
     if tree.budget == 0:
         return "off"
     return "chain" if tree.is_chain else "tree"
@@ -202,17 +203,17 @@ def plan(
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
-    progress: Progress = unwatched,
+    progress: Progress = ignore_progress,
 ) -> Plan:
-    """The tree, chain, or no speculation, of the highest predicted speedup over plain decoding.
+    """The tree, the chain or no speculation, whichever has the highest predicted speedup over plain decoding.
 
-    Every budget up to `max_budget` is searched; for each budget, depth and width of a level the tree of highest block
-    efficiency is timed: see `Candidates` for how near that comes to all trees. `context` defaults to the middle of the
-    measured contexts; `progress` is told how far the search is.
+    For each budget up to `max_budget`, each depth limit and each width limit, the tree of highest block efficiency is
+    timed. `Candidates` documents how close this is to a search over all trees. `context` defaults to the middle of the
+    measured contexts. The search reports its progress to the callback `progress`.
 
     Raises:
-        InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the budget needs more memory than there is, or
-            `context` is outside the measured ones.
+        InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, or
+            `context` is outside the measured contexts.
     """
     context = latency.context_of(context)
     limits = Limits(max_budget, max_depth, max_fanout)
@@ -220,18 +221,18 @@ def plan(
     speedups = candidates.speedups(latency, context)
     tree = candidates.tree(candidates.fastest(speedups))
     chosen = _plan(tree, acceptance, latency, context, limits, "spectheory.plan")
-    vars(chosen)["by_budget"] = _curves(candidates, speedups)  # which would search again
+    vars(chosen)["by_budget"] = _curves(candidates, speedups)  # the cached property would search again
     return chosen
 
 
 def evaluate(tree: Tree, acceptance: Acceptance, latency: Latency, *, context: int | None = None) -> Plan:
-    """A plan with a tree of your own: what it is predicted to do, without a search.
+    """A plan with your own tree, for its predictions. Nothing is searched.
 
     Args:
-        tree: what every cycle drafts; `Tree.chain(0)` is no speculation.
+        tree: the tree that every cycle drafts; `Tree.chain(0)` is no speculation.
         acceptance: rates by depth and rank.
-        latency: seconds of forwards.
-        context: tokens in the KV cache, default the middle of the measured contexts.
+        latency: forward times.
+        context: tokens in the KV cache; defaults to the middle of the measured contexts.
 
     Raises:
         InputError: `context` is outside the measured contexts.

@@ -1,4 +1,4 @@
-"""Schedule: what to verify at each batch size."""
+"""Schedule: the fastest tree, chain or no speculation at each batch size."""
 
 from __future__ import annotations
 
@@ -16,32 +16,31 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.candidates import Candidates, Limits, Progress, unwatched
+from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.planner import Plan, answer_of, assumptions_of
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
-"""Batch sizes of one schedule at most: each is timed with every candidate."""
+"""Most batch sizes of one schedule. Every candidate is timed at each of them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Schedule(Record):
-    """The fastest tree, chain, or nothing, for each batch size, and what it is predicted to do.
+    """The fastest tree, chain or no speculation for each batch size, with its predicted speed.
 
-    Fastest of the trees of highest block efficiency for each budget, depth and width of a level: see `plan.Candidates`.
-
-    Every prediction is computed from these fields.
+    The fastest is chosen among the candidates that `planning.candidates.Candidates` documents. Every prediction is
+    computed from these fields.
 
     Attributes:
-        acceptance: the rates that the predictions rest on.
+        acceptance: the rates from which it is predicted.
         context: tokens in the KV cache of each sequence.
         batches: (B,) batch sizes, increasing.
-        latencies: the times that the predictions rest on, one for each batch size.
-        trees: the trees that are fastest somewhere, or the fastest chain somewhere.
-        choice: (B,) index of the fastest tree.
-        chain_choice: (B,) index of the fastest chain, no speculation among them.
-        limits: of the search.
+        latencies: the forward times from which it is predicted, one Latency for each batch size.
+        trees: every tree that is the fastest, or the fastest chain, at some batch size.
+        choice: (B,) index into `trees` of the fastest tree.
+        chain_choice: (B,) index into `trees` of the fastest chain. No speculation counts as a chain.
+        limits: limits of the search.
     """
 
     kind: ClassVar[str] = "schedule"
@@ -73,7 +72,9 @@ class Schedule(Record):
     def __post_init__(self) -> None:
         check_batches(self.batches)
         if len(self.latencies) != len(self.batches):
-            raise InputError(f"latencies must have one a batch, {len(self.batches)}, got {len(self.latencies)}")
+            raise InputError(
+                f"latencies must have one entry for each of the {len(self.batches)} batches, got {len(self.latencies)}"
+            )
         for latency in self.latencies:
             latency.context_of(self.context)
         for name in ("choice", "chain_choice"):
@@ -94,12 +95,16 @@ class Schedule(Record):
             f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x"
             for row in sorted({0, len(self.batches) - 1})
         ]
-        even = "speculation pays at the last" if self.break_even is None else f"break-even at batch {self.break_even}"
+        even = (
+            "speculation pays at the last batch size"
+            if self.break_even is None
+            else f"break-even at batch {self.break_even}"
+        )
         return f"{'; '.join(ends)}; {even}"
 
     def _repr_html_(self) -> str:
         from spectheory.report.notebook import table_html
-        from spectheory.report.schedule import schedule_rows
+        from spectheory.report.schedules import schedule_rows
 
         return table_html(schedule_rows(self))
 
@@ -109,12 +114,12 @@ class Schedule(Record):
 
     @cached_property
     def block_efficiency(self) -> np.ndarray:
-        """(T,) predicted tau of each tree."""
+        """(T,) predicted tau of each tree in `trees`."""
         return np.array([block_efficiency(tree, self.acceptance) for tree in self.trees])
 
     @cached_property
     def block_efficiency_interval(self) -> np.ndarray | None:
-        """(T, 2) 95% interval of each tau from the counts the rates come from; None for rates without counts."""
+        """(T, 2) 95% interval of each tau, from the counts of the rates; None for rates without counts."""
         if self.acceptance.trials is None:
             return None
         return np.array([block_efficiency_interval(tree, self.acceptance) for tree in self.trees])
@@ -131,42 +136,42 @@ class Schedule(Record):
 
     @property
     def speedup(self) -> np.ndarray:
-        """(B,) seconds per token of plain decoding over those of the choice."""
+        """(B,) predicted speedup of the fastest choice over plain decoding."""
         return self.speedup_of(self.choice)
 
     @property
     def chain_speedup(self) -> np.ndarray:
-        """(B,) seconds per token of plain decoding over those of the fastest chain."""
+        """(B,) predicted speedup of the fastest chain over plain decoding."""
         return self.speedup_of(self.chain_choice)
 
     def speedup_of(self, choice: np.ndarray) -> np.ndarray:
-        """(B,) predicted where each batch size verifies the tree of its number in `choice`, (B,)."""
+        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`. `choice` has shape (B,)."""
         cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
 
     @cached_property
     def computed(self) -> np.ndarray:
-        """(B,) whether the seconds are computed, and not measured."""
+        """(B,) whether the forward times are computed (True) or measured (False)."""
         return np.array([latency.computed for latency in self.latencies])
 
     @cached_property
     def plain_seconds(self) -> np.ndarray:
-        """(B,) of one plain step, one token for each sequence."""
+        """(B,) seconds of one step of plain decoding, which emits one token for each sequence."""
         return np.array([latency.plain(self.context) for latency in self.latencies])
 
     @property
     def draft_seconds(self) -> np.ndarray:
-        """(B,) of a cycle of the choice in forwards of the draft."""
+        """(B,) seconds of draft forwards in a cycle of the fastest choice."""
         return np.array([at.draft_levels(tree, self.context) for at, tree in self._chosen])
 
     @property
     def target_seconds(self) -> np.ndarray:
-        """(B,) of a cycle of the choice in the forward of the target."""
+        """(B,) seconds of the target forward in a cycle of the fastest choice."""
         return np.array([at.target(tree.budget + 1, self.context) for at, tree in self._chosen])
 
     @property
     def overhead_seconds(self) -> np.ndarray:
-        """(B,) of a cycle of the choice outside the forwards."""
+        """(B,) seconds outside the forwards in a cycle of the fastest choice."""
         return np.array([at.overhead(tree) for at, tree in self._chosen])
 
     @property
@@ -175,13 +180,13 @@ class Schedule(Record):
 
     @cached_property
     def envelopes(self) -> Envelopes:
-        """What engines that grow their own trees can verify within the limits."""
+        """The envelopes within the limits, for engines that grow their own trees."""
         most = {"max_levels": self.limits.max_depth, "max_branching": self.limits.max_fanout}
         return Envelopes(self.acceptance, max_budget=self.limits.max_budget, **most)
 
     @cached_property
     def fastest_envelopes(self) -> list[EnvelopePlan | None]:
-        """For each of `answers` the fastest envelope at its first batch size; None where nothing is drafted."""
+        """For each range of `answers`, the fastest envelope at its first batch size; None if nothing is drafted."""
         at = {int(batch): latency for batch, latency in zip(self.batches, self.latencies, strict=True)}
         return [
             self.envelopes.fastest(at[first], self.context) if tree.budget else None
@@ -190,12 +195,15 @@ class Schedule(Record):
 
     @property
     def tokens_per_second(self) -> np.ndarray:
-        """(B,) predicted over all sequences of the batch."""
+        """(B,) predicted tokens per second of all sequences of the batch together."""
         return self.batches * self.speedup / self.plain_seconds
 
     @property
     def speedup_interval(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """(B,) 95% interval of the speedup from the counts behind the rates, or None; times are taken as exact."""
+        """Lower and upper limits (B,) of the 95% interval of the speedup, from the counts of the rates.
+
+        Forward times are taken as exact. Both limits are None for rates without counts.
+        """
         if self.block_efficiency_low is None or self.block_efficiency_high is None:
             return None, None
         per_tau = self.speedup / self.block_efficiency[self.choice]
@@ -203,30 +211,34 @@ class Schedule(Record):
 
     @property
     def is_sparse(self) -> bool:
-        """Whether batch sizes between the first and the last were left out."""
+        """Whether some batch sizes between the first and the last are missing."""
         return bool((np.diff(self.batches) > 1).any())
 
     @property
     def break_even(self) -> int | None:
-        """The planned batch size from which on nothing beats plain decoding; None if something does at the last.
+        """The first planned batch size from which on speculation is never faster than plain decoding.
 
-        Below it something mostly does, not always: a few more tokens take many more experts of a mixture, as long as
-        batches are small. `ranges` has every one.
+        None if speculation is faster at the last batch size. At smaller batch sizes speculation is usually faster, but
+        not always: with a mixture of experts and a small batch, a few more tokens load many more experts. `ranges` has
+        the choice at every batch size.
         """
         pays = np.flatnonzero([self.trees[i].budget for i in self.choice])
         start = int(pays[-1]) + 1 if len(pays) else 0
         return int(self.batches[start]) if start < len(self.batches) else None
 
     def ranges(self) -> list[tuple[int, int, Tree]]:
-        """(first batch, last batch, tree) with one choice in a row."""
+        """(first batch, last batch, tree) for each run of batch sizes with the same choice."""
         return self._merged(self.choice)
 
     def chain_ranges(self) -> list[tuple[int, int, Tree]]:
-        """The same for engines that verify chains only."""
+        """The same as `ranges`, with the fastest chain, for engines that can only verify chains."""
         return self._merged(self.chain_choice)
 
     def answers(self) -> list[tuple[int, int, Tree, bool]]:
-        """(first batch, last batch, tree, whether its seconds are computed), no range of both sources of times."""
+        """(first batch, last batch, tree, whether its times are computed) for each run of batch sizes.
+
+        A run has one choice, and either only computed or only measured times.
+        """
         runs = _runs(self.batches, self.choice + len(self.trees) * self.computed)
         return [
             (first, last, self.trees[number % len(self.trees)], number >= len(self.trees))
@@ -238,17 +250,17 @@ class Schedule(Record):
 
 
 def span(first: int, last: int) -> str:
-    """`3`, or `3 to 7`."""
+    """A range of batch sizes in words, such as `3` or `3 to 7`."""
     return f"{first}" if first == last else f"{first} to {last}"
 
 
 def spans(batches: np.ndarray, among: np.ndarray) -> str:
-    """The batch sizes among which `among` holds, `1, 3 to 7`."""
+    """The batch sizes at which `among` is True, such as `1, 3 to 7`."""
     return ", ".join(span(first, last) for first, last, holds in _runs(batches, among) if holds)
 
 
 def _runs(batches: np.ndarray, values: np.ndarray) -> list[tuple[int, int, int]]:
-    """(first batch, last batch, value) with one value in a row."""
+    """(first batch, last batch, value) for each run of equal values."""
     starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
     return [(int(batches[a]), int(batches[b - 1]), int(values[a])) for a, b in itertools.pairwise(starts)]
 
@@ -262,23 +274,23 @@ def schedule(
     max_budget: int = 64,
     max_depth: int | None = None,
     max_fanout: int | None = None,
-    progress: Progress = unwatched,
+    progress: Progress = ignore_progress,
 ) -> Schedule:
-    """Plan every batch size; the trees are searched once and timed at each.
+    """Plan every batch size. The trees are searched once and timed at each batch size.
 
     Args:
         acceptance: rates by depth and rank.
-        latency_at: batch size -> seconds of a forward of n tokens for each of its sequences.
+        latency_at: function from a batch size to its forward times.
         batches: increasing batch sizes.
-        context: tokens in the KV cache of each sequence, among the contexts of every latency.
+        context: tokens in the KV cache of each sequence, within the measured contexts of every latency.
         max_budget: most drafted nodes of a sequence.
-        max_depth: deepest drafted node.
-        max_fanout: most children of a node.
-        progress: told how far the search is.
+        max_depth: depth of the deepest drafted node; None sets no limit.
+        max_fanout: most children of a node; None sets no limit.
+        progress: callback to which the search reports its progress.
 
     Raises:
         InputError: `batches` is empty, not increasing whole numbers from 1 on, or more than `MOST_BATCHES`; `context`
-            is outside the measured ones, or a limit is below 1.
+            is outside the measured contexts, or a limit is below 1.
     """
     check_batches(batches)
     limits = Limits(max_budget, max_depth, max_fanout)
@@ -315,10 +327,10 @@ def schedule_of(plan: Plan) -> Schedule:
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:
-    """Refuse what is not increasing batch sizes from 1 on, or too many of them."""
+    """Refuse batch sizes that are not increasing whole numbers from 1 on, and too many of them."""
     if len(batches) > MOST_BATCHES:
         raise InputError(
-            f"batches must be at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
             "and the last"
         )
     whole = np.asarray(batches).dtype.kind in "iu"
@@ -329,7 +341,7 @@ def check_batches(batches: Sequence[int] | np.ndarray) -> None:
 def _provenance(
     acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray
 ) -> Provenance:
-    """What the latencies agree on; what only some of them assume, with the batch sizes of those."""
+    """The merged provenance of the latencies. An assumption of only some of them names their batch sizes."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
     for sentence in assumptions_of(acceptance, trees, latencies):

@@ -1,5 +1,5 @@
-"""What people look at: tables and pictures in the terminal, figures, and pages of HTML.
+"""Reports for people: tables and drawings for the terminal, figures, and HTML pages.
 
-`terminal` needs rich, `figures` and the pages need matplotlib; each is imported by its own name. Write a page with
-`spectheory.core.files.write_whole`.
+Import each module by its own name: `terminal` loads rich; `figures` and the modules with pages load matplotlib. Save a
+page with `spectheory.core.files.write_whole`.
 """

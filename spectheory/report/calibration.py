@@ -1,9 +1,11 @@
-"""Predicted against measured tau as a figure, and as a page."""
+"""The report of a calibration: measured and predicted tau as tables, in words, as a figure and as a page."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import groupby
+from statistics import median
 from typing import Literal
 
 from matplotlib.axes import Axes
@@ -11,22 +13,52 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from spectheory.report.figures import SERIES
-from spectheory.report.matrix import calibration_rows, calibration_words
-from spectheory.report.page import drawn, numbers, prose, shell
+from spectheory.report.page import figure_html, folded_table, prose_html, shell
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
-from spectheory.results.calibration import Calibrated, Calibration
+from spectheory.report.tables import MISSING, TextTable
+from spectheory.results.calibration import BOUND, Calibrated, Calibration
 
 MARK = 4.2
 """Size of a mark, points."""
 WORTH_A_NAME_PERCENT = 10
-"""Of the marks of a panel those of largest error on either side are named, from this error on."""
+"""In each panel the largest positive and negative error are labelled if they are at least this large."""
+CLOSE_PERCENT = 5
+WORST = 3
+"""Number of combinations of largest error that are named."""
+
+
+def calibration_rows(calibration: Calibration) -> list[TextTable]:
+    """One table for each temperature, with one row for each policy and verifier."""
+    by_temperature = groupby(sorted(calibration.rows, key=lambda row: row.temperature), lambda row: row.temperature)
+    return [_table(temperature, list(rows)) for temperature, rows in by_temperature]
+
+
+def calibration_words(calibration: Calibration) -> list[str]:
+    """The findings in words: exact prediction, greedy texts, positional prediction, and what was left out."""
+    words = []
+    if (z := calibration.widest_z) is not None:
+        held = "holds" if abs(z) <= BOUND else "DOES NOT HOLD"
+        sampled = sum(row.z is not None for row in calibration.rows)
+        words.append(
+            f"Exact prediction {held}: the largest z of {sampled} is {z:+.2f}. If every prediction were right, a z "
+            f"beyond ±{BOUND:g} would have a probability of at most {100 * calibration.level:.1g}%. This checks the "
+            "number of accepted tokens; `certify_step` checks that the text keeps the target's distribution."
+        )
+    if compared := sum(row.compared for row in calibration.rows):
+        identical = sum(row.identical for row in calibration.rows)
+        widest = max((row.widest_parting or 0.0 for row in calibration.rows), default=0.0)
+        tie = "" if identical == compared else f"; where texts diverge, the two logits differ by at most {widest:.1e}"
+        words.append(f"Greedy text equals the text of plain decoding for {identical:,} of {compared:,} requests{tie}.")
+    words += _positional_words([row for row in calibration.rows if row.error_percent is not None])
+    return words + [f"Left out: {name} {why}." for name, why in calibration.left_out.items()]
 
 
 @styled
 def calibration_figure(calibration: Calibration) -> str:
-    """Measured against predicted tau, a row for each temperature: left the exact law, right the positional model.
+    """Measured against predicted tau, one row for each temperature.
 
-    Greedy decoding leaves the exact law nothing to predict, so that its left panel is empty.
+    Left panels show the exact prediction, right panels the positional model. For greedy decoding the exact prediction
+    equals the measurement, so its left panel is empty.
     """
     temperatures = sorted({row.temperature for row in calibration.rows})
     families = list(dict.fromkeys(row.family for row in calibration.rows))
@@ -35,10 +67,10 @@ def calibration_figure(calibration: Calibration) -> str:
     for temperature, exact, positional in zip(temperatures, axes[::2], axes[1::2], strict=True):
         rows = [row for row in calibration.rows if row.temperature == temperature]
         for row in rows if temperature else ():
-            _mark(exact, row, row.exact, families.index(row.family), "full")
+            _draw_mark(exact, row, row.exact, families.index(row.family), "full")
         if not temperature:
-            exact.text(0.05, 0.95, "nothing is\nleft to chance", transform=exact.transAxes, va="top", color=MUTED)
-        _positional(positional, rows, families)
+            exact.text(0.05, 0.95, "nothing is\nrandom", transform=exact.transAxes, va="top", color=MUTED)
+        _draw_positional(positional, rows, families)
         exact.set_title(f"temperature {temperature:g}" if temperature else "greedy")
         exact.set_ylabel("measured tau")
     for panel in axes:
@@ -46,20 +78,117 @@ def calibration_figure(calibration: Calibration) -> str:
         panel.set(xlim=limits, ylim=limits, aspect="equal")
         panel.xaxis.set_major_locator(MultipleLocator(1))
         panel.yaxis.set_major_locator(MultipleLocator(1))
-    axes[-2].set_xlabel("tau by the exact law")
-    axes[-1].set_xlabel("tau by the positional model")
+    axes[-2].set_xlabel("tau, exact prediction")
+    axes[-1].set_xlabel("tau, positional model")
     style = {"linestyle": "none", "markersize": MARK}
     marks = [Line2D([], [], marker=MARKERS[f], color=SERIES[f], label=name, **style) for f, name in enumerate(families)]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
-    return to_svg(figure, "Measured tau against tau predicted by the exact law and by the positional model")
+    return to_svg(figure, "Measured tau against tau predicted exactly and by the positional model")
 
 
-def _positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
-    """Open marks with both intervals, those of largest error named."""
+def calibration_page(title: str, calibration: Calibration) -> str:
+    """The calibration as one HTML page."""
+    stamp = calibration.provenance
+    lead, *words = calibration_words(calibration)
+    return shell(
+        title,
+        f'<p class="lead">{prose_html(lead)}</p>',
+        *(f"<p>{prose_html(line)}</p>" for line in words),
+        figure_html(calibration_figure(calibration)),
+        *(folded_table(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
+        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
+        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
+    )
+
+
+def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
+    greedy = temperature == 0
+    header = ("policy", "nodes", "tau", "±", *(("equal",) if greedy else ("exact", "z")), "model", "±", "error")
+    cells: list[tuple[str, ...]] = []
+    sections = set()
+    for policy, several in groupby(rows, lambda row: row.policy):
+        group = list(several)
+        if len(group) == 1:
+            name = policy if greedy else f"{policy}, {group[0].verifier}"
+            cells.append((name, *_numbers(group[0])))
+            continue
+        sections.add(len(cells))
+        cells.append((policy, *[""] * (len(header) - 1)))
+        cells += [(f"· {row.verifier}", *_numbers(row)) for row in group]
+        sections.add(len(cells))
+    repeated = [row.repeated_share for row in rows if row.repeated_share is not None]
+    loops = f", {sum(repeated) / len(repeated):.0%} of 4-grams repeat" if repeated else ""
+    requests = max(row.requests for row in rows)
+    return TextTable(
+        title=f"Temperature {temperature:g}: {requests} requests, ± half a 95% interval{loops}",
+        header=header,
+        rows=tuple(cells),
+        sections=frozenset(sections - {0, len(cells)}),
+    )
+
+
+def _numbers(row: Calibrated) -> tuple[str, ...]:
+    z = MISSING if row.z is None else f"{row.z:+.2f}"
+    exact = (f"{row.identical}/{row.compared}",) if row.temperature == 0 else (f"{row.exact:.3f}", z)
+    return f"{row.nodes:.1f}", f"{row.tau:.3f}", _half(row.tau_low, row.tau_high), *exact, *_positional(row)
+
+
+def _positional(row: Calibrated) -> tuple[str, str, str]:
+    if row.positional is None:
+        return MISSING, MISSING, MISSING
+    return f"{row.positional:.3f}", _half(row.positional_low, row.positional_high), f"{row.error_percent:+.1f}%"
+
+
+def _half(low: float | None, high: float | None) -> str:
+    return MISSING if low is None or high is None else f"{(high - low) / 2:.2f}"
+
+
+def _positional_words(rows: list[Calibrated]) -> list[str]:
+    """How often the positional model is wrong, and by how much."""
+    if not rows:
+        return []
+    errors = [row.error_percent or 0.0 for row in rows]
+    order = sorted(range(len(rows)), key=lambda i: -abs(errors[i]))[:WORST]
+    worst = "; ".join(
+        f"{rows[i].policy}, {rows[i].verifier} at {rows[i].temperature:g}: {errors[i]:+.0f}%" for i in order
+    )
+    close = sum(abs(error) <= CLOSE_PERCENT for error in errors)
+    halves = [50 * (row.tau_high - row.tau_low) / row.tau for row in rows if row.tau_high and row.tau_low]
+    noise = f" (the 95% interval of a measured tau is typically ±{median(halves):.0f}%)" if halves else ""
+    return [
+        f"Positional model: within {CLOSE_PERCENT}% for {close} of {len(rows)} combinations; its 95% interval does "
+        f"not overlap the measured one for {sum(map(_apart, rows))}{noise}. Largest errors: {worst}.",
+        "Above temperature 0 the model uses the naive solver's rates on draws without replacement for every verifier. "
+        "Policies that draft the most probable tokens, which only sample and match can verify, have their own rates.",
+        f"Errors by verifier: {_ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))}.",
+        f"Errors by policy: {_ranges((row.policy, error) for row, error in zip(rows, errors, strict=True))}.",
+    ]
+
+
+def _apart(row: Calibrated) -> bool:
+    low, high = row.positional_low, row.positional_high
+    if low is None or high is None or row.tau_low is None or row.tau_high is None:
+        return False
+    return low > row.tau_high or high < row.tau_low
+
+
+def _ranges(errors: Iterable[tuple[str, float]]) -> str:
+    found: dict[str, list[float]] = {}
+    for name, error in errors:
+        found.setdefault(name, []).append(error)
+    widest = sorted(found.items(), key=lambda item: -max(map(abs, item[1])))
+    return "; ".join(
+        f"{name} {min(values):+.0f}" + (f" to {max(values):+.0f}%" if len(values) > 1 else "%")
+        for name, values in widest
+    )
+
+
+def _draw_positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
+    """Open marks with both intervals. The marks of largest error are labelled."""
     known = [(row.error_percent or 0.0, row.positional, row) for row in rows if row.positional is not None]
     for _, predicted, row in known:
         family = families.index(row.family)
-        _mark(panel, row, predicted, family, "none")
+        _draw_mark(panel, row, predicted, family, "none")
         if row.positional_low is not None and row.positional_high is not None:
             panel.hlines(row.tau, row.positional_low, row.positional_high, color=SERIES[family], linewidth=0.8)
     ends = [pick(known, key=lambda one: one[0]) for pick in (min, max)] if known else []
@@ -71,23 +200,8 @@ def _positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) ->
             panel.annotate(text, (predicted, row.tau), **place, fontsize=7, color=INK)
 
 
-def _mark(panel: Axes, row: Calibrated, predicted: float, family: int, fill: Literal["full", "none"]) -> None:
+def _draw_mark(panel: Axes, row: Calibrated, predicted: float, family: int, fill: Literal["full", "none"]) -> None:
     colour = SERIES[family]
     panel.plot(predicted, row.tau, MARKERS[family], color=colour, fillstyle=fill, markersize=MARK)
     if row.tau_low is not None and row.tau_high is not None:
         panel.vlines(predicted, row.tau_low, row.tau_high, color=colour, linewidth=0.8, alpha=0.4)
-
-
-def calibration_page(title: str, calibration: Calibration) -> str:
-    """The matrix as one HTML page."""
-    stamp = calibration.provenance
-    lead, *words = calibration_words(calibration)
-    return shell(
-        title,
-        f'<p class="lead">{prose(lead)}</p>',
-        *(f"<p>{prose(line)}</p>" for line in words),
-        drawn(calibration_figure(calibration)),
-        *(numbers(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
-        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
-        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
-    )

@@ -7,16 +7,16 @@ from textwrap import dedent
 
 from spectheory.certify import Certificate, StepCertificate
 from spectheory.core.provenance import Provenance
-from spectheory.report.page import drawn, shell
+from spectheory.report.page import figure_html, shell
 from spectheory.report.wealth import wealth_figure
 
 
 def certificate_page(name: str, certificate: Certificate | StepCertificate) -> str:
-    """The verdict, the wealth path of a black-box test, everything the certificate says, and what made it."""
+    """One page: the verdict, the full text of the certificate, and for a black-box test the figure of its wealth."""
     verdict = certificate.verdict
     stamp = Provenance.now("spectheory certify")
     versions = ", ".join(f"{package} {version}" for package, version in stamp.versions.items())
-    figure = [drawn(wealth_figure(certificate))] if isinstance(certificate, StepCertificate) else []
+    figure = [figure_html(wealth_figure(certificate))] if isinstance(certificate, StepCertificate) else []
     return shell(
         f"Certificate of {name}",
         f'<p class="lead"><b>{verdict.name}.</b> {escape(name)}: {escape(verdict.value)}.</p>',

@@ -1,4 +1,4 @@
-"""Figures, each one SVG string, with units on the axes; what colour tells, a mark, a dash or a legend tells too."""
+"""Figures of acceptance, latency, plans and comparisons. Each is one SVG string with units on its axes."""
 
 from __future__ import annotations
 
@@ -31,16 +31,16 @@ SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
 PARTS = {"draft": GREEN, "verify": PURPLE, "overhead": GREY}
 MOST_RANKS = 8
-"""Ranks that are drawn, of as many depths as there are colours."""
+"""Most ranks that are drawn."""
 MOST_LABELS = 120
-"""Nodes of a tree drawing that are labelled, those of highest reach first."""
+"""Most nodes of a tree drawing that are labelled. Nodes of highest reach come first."""
 SMALLEST_SHARE = 1e-3
-"""Accepted counts beyond the last share of this size are not drawn."""
+"""Bars end at the last number of accepted tokens whose share is at least this large."""
 
 
 @styled
 def acceptance_figure(acceptance: Acceptance) -> str:
-    """Rate by rank on a log scale, one line for each depth, bars for 95% intervals."""
+    """Rate by rank on a log scale, one line for each depth, with bars for 95% intervals."""
     figure, (axes,) = panels(height_inches=3.1)
     depths, ranks = min(acceptance.depths, len(SERIES)), min(acceptance.ranks, MOST_RANKS)
     table = acceptance.table[:depths, :ranks]
@@ -65,7 +65,7 @@ def acceptance_figure(acceptance: Acceptance) -> str:
 
 @styled
 def latency_figure(latency: Latency) -> str:
-    """Milliseconds per forward against its tokens, a panel for each model and a line for each context."""
+    """Milliseconds per forward against its tokens, one panel for each model and one line for each context."""
     figure, axes = panels(columns=2, height_inches=2.7)
     tokens = latency.tokens
     powers = [t for t in tokens if t & (t - 1) == 0]
@@ -91,7 +91,7 @@ def latency_figure(latency: Latency) -> str:
 
 @styled
 def tree_figure(tree: Tree, reach: np.ndarray) -> str:
-    """The tree from left to right, the edge to each node as wide as its reach, the number its reach in percent."""
+    """The tree from left to right. Labels give the reach of a node in percent; edges widen with reach."""
     height = tree.rows
     leaves = int(height.max()) + 1
     figure, (axes,) = panels(height_inches=float(np.clip(1.0 + 0.15 * leaves, 1.4, 16)))
@@ -114,7 +114,7 @@ def tree_figure(tree: Tree, reach: np.ndarray) -> str:
 
 @styled
 def yield_figure(plan: Plan) -> str:
-    """Predicted block efficiency and speedup of the best tree and chain of each budget, the chosen one marked."""
+    """Predicted block efficiency and speedup of the best tree and chain of each budget. The chosen one is marked."""
     figure, (tau, speed) = panels(rows=2, height_inches=4.6)
     for panel, tree, chain in (
         (tau, plan.by_budget.tree_block_efficiency, plan.by_budget.chain_block_efficiency),
@@ -140,7 +140,7 @@ def yield_figure(plan: Plan) -> str:
 
 @styled
 def accepted_figure(comparison: Comparison) -> str:
-    """Share of cycles by number of accepted tokens, a bar for each account."""
+    """Share of cycles by number of accepted tokens, one bar for each account."""
     figure, (axes,) = panels(height_inches=2.7)
     accounts = comparison.accounts
     width = 0.8 / len(accounts)
@@ -192,7 +192,7 @@ def _point(
 
 @styled
 def cycle_figure(comparison: Comparison) -> str:
-    """Where the time of a cycle goes, predicted and measured, above the plain step that it competes with."""
+    """Where the time of a cycle goes, predicted and measured, with the time of a step of plain decoding below."""
     bars = [(a.name, a, a.cycle_seconds) for a in comparison.accounts if a.cycle_seconds]
     plain = [(f"plain, {a.name}", a.plain_seconds) for a in comparison.accounts if a.plain_seconds]
     figure, (axes,) = panels(height_inches=1.3 + 0.32 * (len(bars) + len(plain)))
@@ -217,7 +217,7 @@ def cycle_figure(comparison: Comparison) -> str:
 
 
 def _label(axes: Axes, text: str, x: float, y: float, *, above: bool = False, size: float = 8.5) -> None:
-    """Write `text` right of or above the point (x, y), on a patch that hides what it would run into."""
+    """Write `text` to the right of or above the point (x, y), on a background patch that keeps it legible."""
     patch = {"facecolor": PAPER, "edgecolor": "none", "pad": 0.6, "alpha": 0.8}
     offset, across, along = ((0, 7), "center", "bottom") if above else ((4, 0), "left", "center")
     place = {"xytext": offset, "textcoords": "offset points", "ha": across, "va": along}

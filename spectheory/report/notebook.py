@@ -1,4 +1,4 @@
-"""What records and trees show in a notebook: small HTML without a script or a stylesheet."""
+"""HTML of records and trees for notebooks, without scripts or stylesheets."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from spectheory.core.tree import Tree
 from spectheory.report.tables import TextTable
 
 STEP, ROW, MARGIN = 44, 16, 10
-"""Pixels between depths and between leaves, and around the drawing."""
+"""Pixels between depths, between leaves, and around the drawing."""
 MOST_NODES = 400
-"""Drafted nodes of a tree that is drawn; a larger one is described."""
+"""A tree with more drafted nodes than this is described in words instead of drawn."""
 
 
 def tree_svg(tree: Tree) -> str:

@@ -1,4 +1,8 @@
-"""One self-contained HTML page: inline SVG and CSS, no script, nothing fetched, light and dark."""
+"""The HTML page of measured records, and the building blocks of all pages.
+
+A page is one file: inline SVG and CSS, no scripts, nothing loaded from elsewhere. It follows the reader's light or dark
+mode.
+"""
 
 from __future__ import annotations
 
@@ -22,9 +26,9 @@ from spectheory.report.tables import (
 from spectheory.results.comparison import Comparison
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
-"""Colours of the figures that turn with the page."""
+"""Colours of figures that change with the light or dark mode of the page."""
 MOST_RANKS = 16
-"""Columns of the table of rates."""
+"""Most columns of the table of rates."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
@@ -61,7 +65,13 @@ footer table td { text-align: left; white-space: normal; }
 
 @dataclass(frozen=True)
 class Run:
-    """A heading, the rates as they were measured (those of the plan may be smoothed), and what became of the plan."""
+    """One plan on a page, with its comparison.
+
+    Attributes:
+        heading: heading of the plan's sections; may be empty.
+        acceptance: the measured rates. The rates of the plan itself may be smoothed.
+        comparison: the plan's prediction, and the simulation and measurement of it.
+    """
 
     heading: str
     acceptance: Acceptance
@@ -69,25 +79,25 @@ class Run:
 
 
 def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence[str] = ()) -> str:
-    """The report as one HTML page; write it with `spectheory.core.files.write_whole`.
+    """The report as one HTML page. Save it with `spectheory.core.files.write_whole`.
 
     Args:
         title: the heading.
-        latency: the measured seconds per forward.
-        runs: what was planned on this latency, at one temperature or at several.
-        notes: paragraphs below the answers.
+        latency: the measured forward times.
+        runs: the plans made with this latency, such as one for each temperature.
+        notes: paragraphs below the answers of the plans.
     """
     return shell(
         title,
         *map(_lead, runs),
-        *(f"<p>{prose(note)}</p>" for note in notes),
+        *(f"<p>{prose_html(note)}</p>" for note in notes),
         *_sections(latency, runs),
-        sources(_stamps(latency, runs)),
+        sources_html(_stamps(latency, runs)),
     )
 
 
 def shell(title: str, *parts: str) -> str:
-    """A whole page around its parts of HTML, under the heading `title`."""
+    """A complete page with the heading `title`. `parts` are HTML."""
     return "\n".join(
         [
             '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">',
@@ -101,13 +111,13 @@ def shell(title: str, *parts: str) -> str:
     )
 
 
-def prose(text: str) -> str:
-    """A sentence for the page, what it has between backticks as code."""
+def prose_html(text: str) -> str:
+    """`text` as HTML, with text between backticks as code."""
     return re.sub("`([^`]+)`", r"<code>\1</code>", escape(text))
 
 
-def drawn(drawing: str) -> str:
-    """A figure in the colours of the page."""
+def figure_html(drawing: str) -> str:
+    """The SVG `drawing` as an HTML figure in the colours of the page."""
     return f"<figure>{_themed(drawing)}</figure>"
 
 
@@ -136,8 +146,8 @@ def _sections(latency: Latency, runs: Sequence[Run]) -> Iterator[str]:
 
 
 def _block(heading: str, rows: TextTable, *drawings: str) -> str:
-    figure = "\n".join(map(drawn, drawings))
-    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{numbers(rows)}"
+    figure = "\n".join(map(figure_html, drawings))
+    return f"{f'<h3>{escape(heading)}</h3>' if heading else ''}\n{figure}\n{folded_table(rows)}"
 
 
 def _themed(drawing: str) -> str:
@@ -146,14 +156,14 @@ def _themed(drawing: str) -> str:
     return drawing
 
 
-def numbers(table: TextTable) -> str:
-    """A table, folded away until it is asked for."""
+def folded_table(table: TextTable) -> str:
+    """The table as HTML. It is hidden until the reader opens it."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = []
     for i, (name, *cells) in enumerate(table.rows):
         section = ' class="section"' if i in table.sections else ""
         rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
-    note = f"<p>{prose(table.note)}</p>" if table.note else ""
+    note = f"<p>{prose_html(table.note)}</p>" if table.note else ""
     return (
         f'<details><summary>The numbers</summary>\n<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"
@@ -174,8 +184,8 @@ def _stamps(latency: Latency, runs: Sequence[Run]) -> dict[str, Provenance]:
     return stamps
 
 
-def sources(stamps: Mapping[str, Provenance]) -> str:
-    """The last part of a page: where each of its records comes from."""
+def sources_html(stamps: Mapping[str, Provenance]) -> str:
+    """The footer of a page: the provenance of each of its records."""
     rows = "\n".join(_stamp(name, stamp) for name, stamp in stamps.items())
     return f"<footer>\n<h2>Where this comes from</h2>\n<table>\n{rows}\n</table>\n</footer>"
 

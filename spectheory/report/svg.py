@@ -1,4 +1,4 @@
-"""The canvas of every figure: one size of text, one palette, one way to the same SVG every time."""
+"""The canvas of every figure: palette, text sizes, panels, and reproducible SVG output."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 INK, MUTED, FAINT, PAPER = "#1f2328", "#6e7781", "#d5d9de", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE, RED, GREY = "#3a7bd5", "#d9702a", "#27996b", "#9a63d1", "#d1495b", "#848d97"
-"""Six colours that stand out from white and from black, in the order in which they are used; never alone."""
+"""Six colours legible on white and on black, in order of use. Marks or dashes always repeat what a colour tells."""
 MARKERS = "osD^vP"
 
 WIDTH_INCHES = 5.4
@@ -51,20 +51,20 @@ styled = matplotlib.style.context(
         },
     ]
 )
-"""Decorates a function that draws: matplotlib's own defaults and ours, whatever the user's settings are."""
+"""Decorator for drawing functions: it sets matplotlib's defaults and ours, whatever the user's settings are."""
 
 
 def panels(columns: int = 1, rows: int = 1, *, height_inches: float, sharey: bool = False) -> tuple[Figure, list[Axes]]:
-    """An empty figure and its axes, row by row; those above each other share their x axis if there is one column."""
+    """An empty figure and its axes, row by row. In a single column, all axes share the x axis."""
     figure = Figure(figsize=(WIDTH_INCHES, height_inches), layout="constrained")
     axes = figure.subplots(rows, columns, squeeze=False, sharex=columns == 1, sharey=sharey)
     return figure, list(axes.flat)
 
 
 def to_svg(figure: Figure, label: str) -> str:
-    """The `<svg>` element of `figure`, without prologue or metadata; `label` is what a screen reader says of it.
+    """The `<svg>` element of `figure`, without prologue or metadata. A screen reader reads `label` aloud.
 
-    The identifiers that are left are hashes of what they name, so that figures may stand on one page.
+    The remaining identifiers are hashes of their content, so several figures can share one page.
     """
     buffer = StringIO()
     figure.savefig(

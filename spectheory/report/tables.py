@@ -1,4 +1,4 @@
-"""The numbers of a report as rows of text, the same for the terminal and for the page."""
+"""Tables of text for acceptance, latency, plans and comparisons. Terminal and pages show the same tables."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spectheory.results.comparison import Account, Comparison
 
 MISSING = "-"
 MOST_ACCEPTED = 8
-"""Rows of the accepted distribution; what lies beyond is added up."""
+"""Numbers of accepted tokens up to this one get their own row. Larger ones share one row."""
 
 
 @dataclass(frozen=True)
 class TextTable:
-    """A table of text. The first column names the row, the others are numbers; a cell may have a second line.
+    """A table of text. The first column names the row, the others hold numbers. A cell may have a second line.
 
     Attributes:
-        sections: indices of the rows that open a new section.
-        note: one line below, or empty.
+        sections: indices of the rows that start a new section.
+        note: text below the table; may be empty.
     """
 
     title: str
@@ -34,7 +34,7 @@ class TextTable:
 
 
 def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> TextTable:
-    """Rates in percent by depth and rank, their sum and the trials; half-widths of 95% intervals below them."""
+    """Rates in percent by depth and rank, with half-widths of 95% intervals, the row sums and the trials."""
     depths, ranks = min(acceptance.depths, max_depth), min(acceptance.ranks, max_rank)
     row_sum = np.minimum(acceptance.table.sum(1, keepdims=True), 1.0)
     rates = 100 * np.hstack([acceptance.table[:, :ranks], row_sum])
@@ -59,7 +59,7 @@ def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 
 
 
 def latency_rows(latency: Latency) -> TextTable:
-    """Milliseconds per forward by context and tokens, half the interquartile range, and the ratio to one token."""
+    """Milliseconds per forward by context and tokens, with half the interquartile range and the ratio to one token."""
     rows = []
     for c, context in enumerate(latency.contexts):
         for n, tokens in enumerate(latency.tokens):
@@ -73,7 +73,7 @@ def latency_rows(latency: Latency) -> TextTable:
             rows.append((f"{context:,}", f"{tokens:,}", *cells))
     size = len(latency.tokens)
     return TextTable(
-        title="Latency: median ms per forward, ± half IQR, x one token's",
+        title="Latency: median ms per forward, ± half the interquartile range, x times one token",
         header=("context", "tokens", "target ms", "±", "x", "draft ms", "±", "x"),
         rows=tuple(rows),
         sections=frozenset(range(size, len(rows), size)),
@@ -97,7 +97,7 @@ def plan_rows(plan: Plan) -> TextTable:
 
 
 def comparison_rows(comparison: Comparison) -> TextTable:
-    """Theory, simulation and measurement, a column each; the verdict below."""
+    """Theory, simulation and measurement in one column each. The note below is the verdict."""
     accounts = comparison.accounts
     rows: list[tuple[str, ...]] = []
     sections = set()

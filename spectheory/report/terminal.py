@@ -1,4 +1,4 @@
-"""Reports as rich renderables; nothing here prints."""
+"""Terminal reports as rich renderables. Nothing here prints."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from spectheory.report.tables import (
 from spectheory.results.comparison import Comparison
 
 COMMON, RARE = 0.25, 0.05
-"""Reach from which a node is drawn bold, and below which it is drawn dim."""
+"""A node is bold if its reach is at least `COMMON`, and dim if it is below `RARE`."""
 PER_LINE = 6
 """Most nodes on one line."""
 
 
 def acceptance_table(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> Group:
-    """Rates in percent by depth and rank with their 95% half-widths, the row sum, and the trials."""
+    """Rates in percent by depth and rank, with half-widths of 95% intervals, the row sums and the trials."""
     return text_table(acceptance_rows(acceptance, max_depth, max_rank))
 
 
 def latency_table(latency: Latency) -> Group:
-    """Milliseconds of a forward of each number of tokens, for both models and every context."""
+    """Milliseconds per forward by number of tokens, for both models and every context."""
     return text_table(latency_rows(latency))
 
 
@@ -44,14 +44,14 @@ def plan_summary(plan: Plan) -> Group:
 
 
 def comparison_table(comparison: Comparison) -> Group:
-    """Theory, simulation and measurement side by side, the verdict below."""
+    """Theory, simulation and measurement side by side, with the verdict below."""
     return text_table(comparison_rows(comparison))
 
 
 def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
     """`tree` with the rank and the reach of each node.
 
-    `#0 0.71 · #0 0.52` is a node and its only child; `#1 0.08, #2 0.04` are leaves side by side.
+    `#0 0.71 · #0 0.52` is a node and its only child. `#1 0.08, #2 0.04` are sibling leaves.
 
     Args:
         tree: the tree.
@@ -84,7 +84,7 @@ def _style(reach: float) -> str:
 
 
 def text_table(table: TextTable) -> Group:
-    """A table of text, its title above and its note below."""
+    """A table of text with its title above and its note below."""
     drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for i, name in enumerate(table.header):
         drawn.add_column(Text(name), justify="right" if i else "left", no_wrap=True)

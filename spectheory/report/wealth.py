@@ -1,4 +1,4 @@
-"""The figure of a decoding step's certificate."""
+"""The figure of the wealth of a betting test that certifies a decoding step."""
 
 from __future__ import annotations
 
@@ -13,9 +13,10 @@ from spectheory.report.svg import BLUE, INK, RED, panels, styled, to_svg
 
 @styled
 def wealth_figure(certificate: StepCertificate) -> str:
-    """Wealth won against the step by the samples, as a power of ten, below or above the line 1 / alpha.
+    """The wealth of the bet that the step is lossy, against the runs of the step, with the line 1 / alpha.
 
-    A wealth without limit, after a token that the target never emits, is an arrow at the top.
+    The axis is log10 of the wealth. The wealth is infinite after a token that the target never emits; an arrow at the
+    top shows this.
     """
     figure, (axes,) = panels(height_inches=2.7)
     samples, logs = np.array(certificate.path).T / [[1], [math.log(10)]]

@@ -1,1 +1,1 @@
-"""What was counted and clocked, and how it compares with what was predicted."""
+"""Records of measured and simulated runs, and their comparison with predictions."""

@@ -1,4 +1,4 @@
-"""Predicted against measured tau of many combinations of policy, verifier and temperature."""
+"""Calibration: measured and predicted tau for many combinations of policy, verifier and temperature."""
 
 from __future__ import annotations
 
@@ -11,26 +11,31 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 BOUND = 4.0
-"""Within which every z of correct predictions belongs."""
+"""If all predictions are correct, every |z| stays below this bound, except with probability `Calibration.level`."""
 
 
 @dataclass(frozen=True)
 class Calibrated:
-    """One combination: what was measured, and what two predictions say. None where there is nothing to say.
+    """One combination of policy, verifier and temperature, with its measured tau and two predictions of it.
+
+    The first prediction, `exact`, uses the verifier's exact distribution at every cycle of the measured run. The
+    second, `positional`, uses only acceptance rates by depth and rank. A field is None if it does not apply.
 
     Attributes:
-        family: what kind of policy it is.
-        requests, cycles: texts, and draft-and-verify cycles in them.
-        nodes: mean of drafted nodes in a cycle.
+        family: the kind of policy.
+        requests, cycles: decoded texts, and draft-and-verify cycles in them.
+        nodes: mean number of drafted nodes in a cycle.
         tau: measured tokens per target call.
-        tau_low, tau_high: 95% limits, requests as clusters.
-        exact: mean over the cycles of E[tau | draft, p] by the verifier's law; tau itself for greedy decoding.
-        z: sum of tau - E over the root of the sum of Var[tau | draft, p]; None where nothing was left to chance.
-        positional: tau by the rates of a trace of other prompts, by depth and rank.
-        positional_low, positional_high: 95% limits by the counts behind those rates.
-        repeated_share: share of the texts' four-token runs that repeat.
-        compared, identical: texts laid beside plain greedy decoding, and those equal to it.
-        widest_parting: largest difference of the two logits where texts part.
+        tau_low, tau_high: limits of the 95% interval of tau, with requests as clusters.
+        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; tau if greedy.
+        z: sum over the cycles of tau - E[tau | draft, p], divided by the square root of the sum of Var[tau | draft, p];
+            None if nothing is random, as in greedy decoding.
+        positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.
+        positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
+        repeated_share: share of four-token runs that occurred earlier in the same text.
+        compared, identical: texts that were compared with plain greedy decoding, and how many of them equal it.
+        widest_parting: largest difference between the target's logits of two tokens, taken where a text first differs
+            from plain decoding.
     """
 
     policy: str
@@ -63,19 +68,19 @@ class Calibrated:
                 raise InputError(f"{name} must be finite and at least 1, got {value}")
         if not self.identical <= self.compared <= self.requests:
             raise InputError(
-                f"identical must be at most compared, and that at most requests, got {self.identical}, "
+                f"identical must be at most compared, and compared at most requests, got {self.identical}, "
                 f"{self.compared} and {self.requests}"
             )
 
     @property
     def error_percent(self) -> float | None:
-        """Positional over measured tau, less one, in percent."""
+        """How far `positional` is above the measured tau, in percent of the measured tau."""
         return None if self.positional is None else 100 * (self.positional / self.tau - 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Record):
-    """All combinations that were measured, and why verifiers were left out, by name."""
+    """All measured combinations. `left_out` gives, for each verifier that was not measured, the reason."""
 
     kind: ClassVar[str] = "calibration"
     schema: ClassVar[int] = 2
@@ -87,16 +92,16 @@ class Calibration(Record):
 
     @property
     def summary(self) -> str:
-        """How many combinations were measured, and the widest z."""
+        """The number of measured combinations, and the z that is furthest from 0."""
         z = "" if self.widest_z is None else f"; widest z {self.widest_z:.2f}"
         return f"{len(self.rows)} combinations{z}"
 
     @property
     def widest_z(self) -> float | None:
-        """The z of largest size; None where all is greedy."""
+        """The z that is furthest from 0; None if every combination is greedy."""
         return max((row.z for row in self.rows if row.z is not None), key=abs, default=None)
 
     @property
     def level(self) -> float:
-        """Correct predictions leave the bound somewhere with at most this probability: normal tails, added up."""
+        """Probability, at most, that correct predictions give some |z| above `BOUND`: the sum of the normal tails."""
         return math.erfc(BOUND / math.sqrt(2)) * sum(row.z is not None for row in self.rows)

@@ -1,4 +1,4 @@
-"""Theory, simulation and measurement of one plan, laid side by side."""
+"""Comparison of one plan's prediction with a simulation and a measurement of the plan."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from spectheory.results.tally import Tally
 
 @dataclass(frozen=True, eq=False)
 class Account:
-    """What the theory, a simulation or a measurement says of the cycles of one plan. None where it says nothing.
+    """The cycles of one plan according to theory, a simulation or a measurement. A field is None if it is unknown.
 
     Attributes:
         name: `theory`, `simulation` or `measurement`.
         tau: tokens emitted per target call.
-        tau_interval: 95% limits of tau.
+        tau_interval: limits of the 95% interval of tau.
         accepted: (deepest + 1,) share of cycles in which exactly 0, 1, ... drafted tokens were accepted.
-        speedup: seconds per token of plain decoding over those of speculation.
-        cycle_seconds: seconds per cycle in `draft`, `verify` and `overhead`.
+        speedup: seconds per token of plain decoding divided by seconds per token of speculation.
+        cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
         plain_seconds: seconds per token of plain decoding.
-        requests, cycles: what was counted; 0 for theory.
-        wanted: requests that were to be counted, more than `requests` after an interruption.
-        repeated_share: share of the text's four-token runs that repeat.
-        compared, identical: requests compared with plain decoding, and those whose text was equal.
+        requests, cycles: how many were counted; 0 for theory.
+        wanted: how many requests the run was to count. An interrupted run has counted fewer.
+        repeated_share: share of four-token runs that occurred earlier in the same text.
+        compared, identical: requests whose text was compared with plain decoding, and how many texts were equal.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Account:
 
 @dataclass(frozen=True, eq=False)
 class Comparison:
-    """The accounts of one plan."""
+    """Theory, simulation and measurement of one plan."""
 
     plan: Plan
     theory: Account
@@ -67,7 +67,7 @@ class Comparison:
 
     @property
     def accounts(self) -> tuple[Account, ...]:
-        """Those that are there, theory first."""
+        """The accounts that exist, theory first."""
         return tuple(a for a in (self.theory, self.simulation, self.measurement) if a is not None)
 
     @property
@@ -80,12 +80,12 @@ class Comparison:
 
     @property
     def error_percent(self) -> float | None:
-        """Predicted over measured tau, less one, in percent; None where nothing was measured."""
+        """How far the predicted tau is above the measured tau, in percent; None without a measurement."""
         return None if self.measurement is None else 100 * (self.theory.tau / self.measurement.tau - 1)
 
     @property
     def caveats(self) -> tuple[str, ...]:
-        """What speaks against laying the measurement beside the prediction, a sentence each."""
+        """Reasons why prediction and measurement are not fully comparable, one sentence each."""
         if self.measurement is None:
             return ()
         found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
@@ -96,7 +96,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """Whether the prediction held, in one sentence, and the caveats."""
+        """One sentence on whether the prediction was right, then the caveats."""
         return " ".join((self._sentence, *self.caveats))
 
     @property
@@ -106,17 +106,17 @@ class Comparison:
             return f"{predicted} has not been measured."
         found = f"measured {self.measurement.tau:.3f}, the prediction is off by {self.error_percent:+.1f}%"
         if self.measurement.tau_interval is None:
-            return f"{predicted} has no measured interval to lie in, one request was decoded: {found}."
+            return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
         low, high = self.measurement.tau_interval
         side = "inside" if self.inside else "outside"
         predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
         expected = self.theory.tau_interval
         if expected and not expected[0] <= self.measurement.tau <= expected[1]:
-            predicted += ", the measured one outside the predicted interval"
+            predicted += "; the measured tau lies outside the predicted interval"
         return f"{predicted}: {found}."
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain JSON values."""
+        """The comparison as plain JSON values."""
         plan = self.plan
         return {
             "kind": "comparison",
@@ -136,14 +136,14 @@ class Comparison:
 
 
 def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comparison:
-    """What the theory predicts for `plan` beside what was simulated and what was measured with it.
+    """Compare the prediction of `plan` with a simulation and a measurement of it. Either tally may be None.
 
     Raises:
-        InputError: a tally has no cycle, or says that it was counted with another tree.
+        InputError: a tally has no cycle, or was counted with another tree.
     """
     for name, tally in (("simulated", simulated), ("measured", measured)):
         if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
-            raise InputError(f"the {name} tally was counted with another tree than this plan's: name the plan it is of")
+            raise InputError(f"the {name} tally was counted with a different tree: name the plan that it was made with")
     return Comparison(
         plan=plan,
         theory=_predicted(plan),
@@ -153,11 +153,11 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
 
 
 def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
-    """A clause for each of temperature, pair, device and dtype in which `plan` is known to differ from the decoding."""
+    """A clause for each known difference between `plan` and the decoding: temperature, models, placement."""
     found, planned, temperature = [], plan.acceptance.temperature, decoding.temperature
     if planned is not None and temperature is not None and planned != temperature:
         found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {temperature:g}")
-    if said := other_models(plan.acceptance.provenance, decoding):
+    if said := differing_models(plan.acceptance.provenance, decoding):
         found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
     timed, here = plan.latency.provenance.placement, decoding.placement
     if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
@@ -166,8 +166,11 @@ def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
     return found
 
 
-def other_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
-    """The target, the draft or both in which two records are known to differ, in words for each record."""
+def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
+    """The models in which two records are known to differ, in words for the first and for the second record.
+
+    None if no difference is known.
+    """
     known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
     differing = [role for role in known if _other(known[role], here[role])]
     if not differing:
@@ -183,7 +186,7 @@ def _other(one: str | None, another: str | None) -> bool:
 def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
     """(max_depth + 1,) probability that exactly 0, 1, ... tokens of `tree` are accepted.
 
-    At least `a` are accepted when a node at depth `a` is, and nodes of one depth exclude each other.
+    At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node of a depth is.
     """
     at_least = np.bincount(tree.depth, weights=reach)
     return at_least - np.append(at_least[1:], 0.0)

@@ -1,4 +1,4 @@
-"""Tally: what a decode or a simulation counted and clocked."""
+"""Tally: the counts and times of a decoding run or a simulation."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 ROUNDING = 1e-9
-"""By what share times may add up to more than their whole through rounding."""
+"""Parts of a time may add up to more than the whole by this share, because of rounding."""
 IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
-"""Fields of the provenance in which tallies that are added must agree."""
+"""Tallies can only be added if they agree in these fields of their provenance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -23,15 +23,17 @@ class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
 
     Attributes:
-        emitted: (requests,) tokens emitted by verified cycles: accepted plus one for each cycle.
-        cycles: (requests,) cycles, target calls after the prompt.
-        accepted_histogram: (max depth + 1,) cycles by number of accepted tokens.
-        new_tokens: tokens of text produced in `seconds`; the surplus of a request's last cycle is not text.
-        seconds: wall-clock seconds of the decode after the prompt, 0 where nothing was clocked.
+        emitted: (requests,) tokens emitted by the cycles: the accepted ones, plus one for each cycle.
+        cycles: (requests,) cycles. Each is one target call; the call that reads the prompt does not count.
+        accepted_histogram: (max depth + 1,) number of cycles with exactly 0, 1, ... accepted tokens.
+        new_tokens: tokens of text produced in `seconds`. Tokens of a request's last cycle beyond the end of its text do
+            not count.
+        seconds: wall-clock seconds of decoding after the prompt; 0 if nothing was timed.
         target_seconds, draft_seconds: the part of `seconds` spent in each model's forwards.
-        plain_tokens, plain_seconds: the same text by plain autoregressive decoding in the same loop.
-        fourgrams, repeated_fourgrams: runs of four tokens in the texts, and how many stood earlier in the same text.
-        compared, identical: requests whose text was compared with plain decoding, and how many were equal.
+        plain_tokens, plain_seconds: tokens and seconds of plain autoregressive decoding of the same prompts in the same
+            loop.
+        fourgrams, repeated_fourgrams: runs of four tokens in the texts, and how many occurred earlier in the same text.
+        compared, identical: requests whose text was compared with plain decoding, and how many texts were equal.
     """
 
     kind: ClassVar[str] = "tally"
@@ -56,16 +58,14 @@ class Tally(Record):
         for name in ("emitted", "cycles", "accepted_histogram"):
             counts = np.asarray(getattr(self, name))
             if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
-                raise InputError(f"{name} must be a row of counts >= 0, got {counts.tolist()!s:.80}")
+                raise InputError(f"{name} must be a list of counts >= 0, got {counts.tolist()!s:.80}")
             object.__setattr__(self, name, counts.astype(np.int64))
         accepted = int(self.accepted_histogram @ np.arange(len(self.accepted_histogram)))
         cycles = int(self.cycles.sum())
         if len(self.emitted) != len(self.cycles) or self.accepted_histogram.sum() != cycles:
             raise InputError("emitted, cycles and accepted_histogram must count the same requests and cycles")
         if self.emitted.sum() != accepted + cycles:
-            raise InputError(
-                f"emitted must be accepted + cycles, got {self.emitted.sum()} with {accepted} accepted, {cycles} cycles"
-            )
+            raise InputError(f"emitted must sum to accepted + cycles = {accepted} + {cycles}, got {self.emitted.sum()}")
         for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
             if not getattr(self, name) >= 0:
                 raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
@@ -84,28 +84,28 @@ class Tally(Record):
 
     @property
     def summary(self) -> str:
-        """Requests, cycles, tau and the speedup where it was measured."""
+        """Requests, cycles, tau, and the speedup if it was measured."""
         counted = f"{len(self.cycles):,} requests, {int(self.cycles.sum()):,} cycles"
         tau = f"; tau {self.tau:.3f}" if self.cycles.any() else ""
         return f"{counted}{tau}" + (f"; {self.speedup:.2f}x the plain speed" if self.speedup else "")
 
     @property
     def wanted(self) -> int:
-        """Requests that were to be counted, as the provenance says: more than there are after an interruption."""
+        """How many requests the run was to count. An interrupted run has counted fewer."""
         return max(len(self.cycles), self.provenance.requests or 0)
 
     @property
     def tau(self) -> float:
-        """Measured tokens per target call, accepted + 1 on average."""
+        """Measured tokens per target call, the mean of accepted + 1 over the cycles."""
         if not self.cycles.any():
             raise InputError("tau needs at least one cycle, this tally has none")
         return float(self.emitted.sum() / self.cycles.sum())
 
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Interval of tau with requests as clusters: ratio estimator, linearised, Student's t.
+        """Confidence interval of tau: linearised ratio estimator with requests as clusters, and Student's t.
 
-        Cycles of one request are dependent, requests are taken as independent. tau is at least 1 and at most what a
-        cycle emits that accepts down to the deepest node.
+        Requests count as independent, cycles of one request do not. The limits are cut to what a cycle can emit: at
+        least 1 token, at most one more than the tree is deep.
         """
         from scipy.stats import t
 
@@ -119,25 +119,28 @@ class Tally(Record):
 
     @property
     def speedup(self) -> float | None:
-        """Measured seconds per token of plain decoding over those of this decode; None where nothing was clocked."""
+        """Seconds per token of plain decoding divided by seconds per token of this run; None if nothing was timed."""
         if not (self.seconds and self.new_tokens and self.plain_tokens and self.plain_seconds):
             return None
         return (self.plain_seconds / self.plain_tokens) / (self.seconds / self.new_tokens)
 
     @property
     def overhead_share(self) -> float | None:
-        """Share of the wall clock that is neither target nor draft forward; None where nothing was clocked."""
+        """Share of `seconds` outside the forwards of both models; None if nothing was timed."""
         if not self.seconds:
             return None
         return 1 - (self.target_seconds + self.draft_seconds) / self.seconds
 
     @property
     def repeated_share(self) -> float | None:
-        """Share of four-token runs that repeat: looping text flatters every drafter. None where none was counted."""
+        """Share of four-token runs that occurred earlier in the same text; None if none was counted.
+
+        Looping text is easy to draft, so a high share makes every drafter look better.
+        """
         return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
 
     def __add__(self, other: Tally) -> Self:
-        """Both tallies together; `sum` adds several. The provenance is this one's.
+        """Both tallies together, with the provenance of the first. `sum` adds several.
 
         Raises:
             InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
@@ -171,7 +174,7 @@ class Tally(Record):
         )
 
     def __radd__(self, other: int) -> Self:
-        """For `sum`, which starts from 0."""
+        """Support for `sum`, which starts from 0."""
         if other != 0:
-            raise InputError(f"a tally can be added to another one only, got {other}")
+            raise InputError(f"a tally can only be added to another tally, got {other}")
         return self

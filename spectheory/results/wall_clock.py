@@ -1,4 +1,4 @@
-"""WallClock: how fast each of several decoders wrote the same texts, side by side on one machine."""
+"""WallClock: the speed of several decoders on the same prompts and the same machine."""
 
 from __future__ import annotations
 
@@ -14,33 +14,37 @@ from spectheory.planning.planner import Plan
 from spectheory.results.tally import ROUNDING
 
 SAME = -1
-"""In `parted`: the text is that of the baseline, or was not compared."""
+"""Value in `parted`: the text equals the baseline's text, or was not compared."""
 COUNTS = ("tokens", "cycles", "emitted", "fourgrams", "repeated_fourgrams", "parted")
 SECONDS = ("seconds", "decode_seconds", "target_seconds", "draft_seconds")
 LARGEST_COUNT = 2.0**53
-"""From which float64 no longer holds every whole number."""
+"""Counts must be below this limit, from which float64 cannot represent every whole number."""
 BASELINE = 0
-"""The decoder that all others are laid beside, and whose greedy texts theirs should be."""
+"""Index of the decoder with which all others are compared. Greedy texts of all decoders should equal its texts."""
 RESAMPLES = 2000
+"""Bootstrap samples of an interval."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class WallClock(Record):
-    """Every prompt by every decoder. Arrays have a row for each finished prompt and a column for each decoder.
+    """Speeds of several decoders. Arrays have one row for each finished prompt and one column for each decoder.
 
     Attributes:
-        decoders: their names, the baseline first.
-        families: what each is: `HF`, `plain`, `chain`, `static tree`, `dynamic tree` or `model-free`.
-        predicted: the plan's speedup over plain decoding in the same loop, where it says anything.
-        plan: where these, the chain's length and the tree come from.
+        decoders: names of the decoders, the baseline first.
+        families: the kind of each decoder: `HF`, `plain`, `chain`, `static tree`, `dynamic tree` or `model-free`.
+        predicted: for each decoder, the speedup over plain decoding in the same loop that the plan predicts; None if it
+            predicts none.
+        plan: the plan that gives the predictions, the length of the chain and the static tree.
         tokens: tokens of text.
         seconds: wall clock from prompt to text.
-        decode_seconds: the part of it behind the first emitted tokens.
+        decode_seconds: the part of `seconds` after the first emitted tokens.
         target_seconds, draft_seconds: the part of `decode_seconds` inside forwards of each model.
-        cycles, emitted: target calls in `decode_seconds`, and what they emitted, the last one's surplus included.
-        fourgrams, repeated_fourgrams: runs of four tokens in the text, and how many stood earlier in it.
-        parted: the first token that is not the baseline's, `SAME` where there is none or nothing was compared.
-        margin: how far apart the target's logits of the two tokens are there.
+        cycles, emitted: target calls in `decode_seconds`, and the tokens they emitted. Tokens beyond the end of
+            the text count as emitted.
+        fourgrams, repeated_fourgrams: runs of four tokens in the text, and how many occurred earlier in it.
+        parted: position of the first token that differs from the baseline's text; `SAME` if none differs or nothing was
+            compared.
+        margin: at that position, the difference between the target's logits of the two tokens.
     """
 
     kind: ClassVar[str] = "wallclock"
@@ -66,14 +70,17 @@ class WallClock(Record):
     def __post_init__(self) -> None:
         wide = len(self.decoders)
         if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.predicted)} != {wide}:
-            raise InputError(f"decoders must have different names, each a family and a prediction, got {self.decoders}")
+            raise InputError(
+                f"decoders must have different names, with one family and one prediction each, got {self.decoders}"
+            )
         for name in (*COUNTS, *SECONDS, "margin"):
             values = np.asarray(getattr(self, name), np.float64)
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
-            if not (np.isfinite(values) & (values >= (SAME if name == "parted" else 0))).all():
-                raise InputError(f"{name} must be finite and at least 0, got {values.tolist()!s:.80}")
+            least = SAME if name == "parted" else 0
+            if not (np.isfinite(values) & (values >= least)).all():
+                raise InputError(f"{name} must be finite and at least {least}, got {values.tolist()!s:.80}")
             if name in COUNTS:
                 if (values != values.round()).any() or (values >= LARGEST_COUNT).any():
                     raise InputError(f"{name} must be counts, got {values.tolist()!s:.80}")
@@ -82,9 +89,11 @@ class WallClock(Record):
         if not (self.seconds > 0).all() or not (self.tokens > 0).all():
             raise InputError("seconds and tokens must be above 0")
         if (self.decode_seconds > self.seconds * (1 + ROUNDING)).any():
-            raise InputError("decode_seconds must be at most seconds, of which it is a part")
+            raise InputError("decode_seconds is a part of seconds and must be at most seconds")
         if (self.target_seconds + self.draft_seconds > self.decode_seconds * (1 + ROUNDING)).any():
-            raise InputError("target_seconds + draft_seconds must be at most decode_seconds, of which they are parts")
+            raise InputError(
+                "target_seconds and draft_seconds are parts of decode_seconds: their sum must be at most decode_seconds"
+            )
         if (self.repeated_fourgrams > self.fourgrams).any() or (self.cycles > self.emitted).any():
             raise InputError("repeated_fourgrams must be at most fourgrams, and cycles at most emitted")
         if any(not 0 < value < np.inf for value in self.predicted if value is not None):
@@ -99,17 +108,17 @@ class WallClock(Record):
         plan: Plan,
         provenance: Provenance,
     ) -> Self:
-        """No prompt yet."""
+        """A record without prompts."""
         nothing = {name: np.empty((0, len(decoders))) for name in (*COUNTS, *SECONDS, "margin")}
         return cls(decoders, families, predicted, plan, **nothing, provenance=provenance)
 
     def with_prompt(self, **rows: list[float]) -> Self:
-        """One prompt more; a value for each decoder, for each array."""
+        """A copy with one more prompt: for each array, a row with one value for each decoder."""
         return replace(self, **{name: np.vstack([getattr(self, name), row]) for name, row in rows.items()})
 
     @property
     def summary(self) -> str:
-        """Prompts and decoders, and which decoder was the fastest."""
+        """The number of prompts and of decoders, and the fastest decoder."""
         counted = f"{self.prompts} prompts by {len(self.decoders)} decoders"
         if not self.prompts:
             return counted
@@ -118,41 +127,44 @@ class WallClock(Record):
 
     @property
     def prompts(self) -> int:
-        """How many are finished."""
+        """The number of finished prompts."""
         return len(self.tokens)
 
     @property
     def speed(self) -> np.ndarray:
-        """(decoders,) median tokens per second, prompts included."""
+        """(decoders,) tokens per second, median over prompts. The time includes reading the prompt."""
         return np.median(self.tokens / self.seconds, axis=0)
 
     @property
     def tau(self) -> np.ndarray:
-        """(decoders,) tokens per target call; NaN where one call wrote everything."""
+        """(decoders,) tokens per target call; NaN for a decoder without cycles."""
         cycles = self.cycles.sum(0)
         return np.where(cycles > 0, self.emitted.sum(0) / np.maximum(cycles, 1), np.nan)
 
     @property
     def outside_share(self) -> np.ndarray:
-        """(decoders,) share of the time behind the first tokens that is outside the forwards; NaN without such time."""
+        """(decoders,) share of `decode_seconds` outside the forwards of both models; NaN if `decode_seconds` is 0."""
         inside, whole = (self.target_seconds + self.draft_seconds).sum(0), self.decode_seconds.sum(0)
         return np.where(whole > 0, 1 - inside / np.where(whole > 0, whole, 1), np.nan)
 
     @property
     def repeated_share(self) -> np.ndarray:
-        """(decoders,) share of four-token runs that repeat: looping text flatters every drafter."""
+        """(decoders,) share of four-token runs that occurred earlier in the same text."""
         return self.repeated_fourgrams.sum(0) / np.maximum(self.fourgrams.sum(0), 1)
 
     @property
     def loop_speedup(self) -> np.ndarray:
-        """(decoders,) over plain decoding in the same loop behind the prompt, as plans predict: median of prompts."""
+        """(decoders,) speedup over plain decoding in the same loop after the prompt, the speedup that plans predict.
+
+        The median over prompts.
+        """
         plain = self.decode_seconds[:, [self.families.index("plain")]]
         return np.median(plain / np.where(self.decode_seconds > 0, self.decode_seconds, np.nan), axis=0)
 
     def ratio(self, decoder: int, other: int = BASELINE, level: float = 0.95) -> tuple[float, float, float]:
-        """Tokens per second of a decoder over those of another: median over prompts, and its percentile bootstrap.
+        """Speed of `decoder` divided by the speed of `other`: (median over prompts, lower limit, upper limit).
 
-        Prompts are drawn anew `RESAMPLES` times, always the same ones.
+        The limits are a percentile bootstrap over prompts with `RESAMPLES` samples and a fixed seed.
         """
         per_second = self.tokens / self.seconds
         ratios = per_second[:, decoder] / per_second[:, other]
@@ -161,6 +173,6 @@ class WallClock(Record):
         return float(np.median(ratios)), float(low), float(high)
 
     def fastest(self, *families: str) -> int | None:
-        """The decoder of these families of highest ratio to the baseline; None where there is none."""
+        """Index of the decoder of these families with the highest ratio to the baseline; None if there is none."""
         among = [i for i, family in enumerate(self.families) if family in families]
         return max(among, key=lambda i: self.ratio(i)[0], default=None)

@@ -128,7 +128,7 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
             with pytest.raises(st.RecordError):
                 type(record).from_dict(without)
         twice = json.dumps(data)[:-1] + f', "{name}": {json.dumps(data[name])}}}'
-        with pytest.raises(st.RecordError, match=f"the field '{name}' stands twice"):
+        with pytest.raises(st.RecordError, match=f"the field '{name}' occurs twice"):
             type(record).from_text(twice, "record.json")
     with pytest.raises(st.RecordError, match=r"unknown fields \['sauce'\]"):
         type(record).from_dict({**data, "sauce": 1})

@@ -1,4 +1,4 @@
-"""Tokens per second of many decoders as a table of text, and what it comes to in words."""
+"""The report of a wall clock: tokens per second of many decoders as a table and in words."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from spectheory.results.wall_clock import BASELINE, SAME, WallClock
 
 TREES = ("static tree", "dynamic tree")
 AIM = 1.3
-"""Times transformers' best that the best tree should reach where the latency curve allows it."""
+"""Ratio to the fastest decoder of transformers that our fastest tree should reach, if the latency curve allows it."""
 LEAST_PROMPTS = 6
-"""From so many on the smallest and the largest ratio hold the median of all prompts between them with 95%."""
+"""With fewer prompts, the smallest and the largest ratio are not a 95% interval of the median, and none is shown."""
 MOST_OUTSIDE = {"chain": 0.05, "static tree": 0.05, "dynamic tree": 0.10}
-"""Share of a cycle outside the forwards."""
+"""Largest acceptable share of the time outside the forwards, by family."""
 
 
 def clock_rows(record: WallClock) -> TextTable:
-    """A row for each decoder, a section for transformers', for ours, and for each family of ours."""
+    """One row for each decoder, one section for each family of decoders."""
     ratios = [record.ratio(i) for i in range(len(record.decoders))]
     few, rows = record.prompts < LEAST_PROMPTS, []
     for i, name in enumerate(record.decoders):
@@ -44,16 +44,19 @@ def clock_rows(record: WallClock) -> TextTable:
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),
-        note="tok/s and x HF (times HF plain, prompt included) are medians over prompts, as the ratios in words are: "
-        "none is the ratio of two others. Outside: share behind the first token outside the models' "
-        "`forward`, timed alike for all. x loop: times our plain loop behind the prompt, and what the plan says of it. "
-        "Of the runs of four tokens "
-        f"{_range(record.repeated_share)} repeat, which flatters every lookup.",
+        note="tok/s: tokens per second, prompt included. x HF: speed relative to HF plain. Both are medians over "
+        "prompts, so x HF need not be the ratio of two entries of tok/s. Outside: share of the time after the first "
+        "token that is outside the models' `forward`. x loop: speed after the prompt relative to our plain loop. Plan: "
+        f"the plan's prediction of x loop. {_range(record.repeated_share)} of the runs of four tokens repeat earlier "
+        "text, which helps every lookup decoder.",
     )
 
 
 def clock_words(record: WallClock) -> list[str]:
-    """How ours stand beside transformers', what the latency curve allows, time outside forwards, greedy identity."""
+    """The findings in words.
+
+    Our speed relative to transformers, the prediction of the plan, the time outside the forwards, and greedy texts.
+    """
     words = []
     theirs = record.fastest("HF") or BASELINE
     assisted = next((i for i, name in enumerate(record.decoders) if name.startswith("HF assisted")), None)
@@ -63,8 +66,8 @@ def clock_words(record: WallClock) -> list[str]:
     if (tree := record.fastest(*TREES)) is not None:
         beside = "" if assisted in (None, theirs) else f", and at {_times(record, tree, assisted)}"
         words.append(
-            f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, the best of "
-            f"transformers' own here (aim {AIM}){beside}. {_allowed(record, theirs)}"
+            f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, the fastest of "
+            f"transformers here (aim {AIM}){beside}. {_predicted_speed(record, theirs)}"
         )
     best = record.fastest(*set(record.families)) or BASELINE
     words.append(f"The fastest of all, {record.decoders[best]}, runs at {_times(record, best, theirs)}.")
@@ -73,31 +76,31 @@ def clock_words(record: WallClock) -> list[str]:
         if shares:
             said = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             words.append(f"Outside the forwards (aim below {most:.0%} for a {family}): {said}.")
-    return words + _partings(record)
+    return words + _divergences(record)
 
 
-def _allowed(record: WallClock, theirs: int) -> str:
-    """What the plan expected of its answer, in units of transformers' best."""
+def _predicted_speed(record: WallClock, theirs: int) -> str:
+    """The speed that the plan predicted, relative to the fastest decoder of transformers."""
     loop = record.ratio(record.families.index("plain"), theirs)[0]
     return (
-        f"The plan promised its {record.plan.answer} {record.plan.speedup:.2f} times our plain loop, by the latency "
-        f"curve and the rates, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
+        f"From the latency curve and the rates, the plan predicted {record.plan.speedup:.2f} times our plain loop for "
+        f"its {record.plan.answer}, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
     )
 
 
-def _partings(record: WallClock) -> list[str]:
+def _divergences(record: WallClock) -> list[str]:
     found = np.argwhere(record.parted != SAME)
     if not len(found):
         greedy = record.provenance.temperature == 0
         every = "all " * (record.prompts > 1) + _prompts(record)
-        same = f"Every decoder's text is that of {record.decoders[BASELINE]} on {every}."
+        same = f"Every decoder writes the same text as {record.decoders[BASELINE]} on {every}."
         return [same] if greedy else []
     cells = [
         f"{record.decoders[i]} on prompt {request} at token {record.parted[request, i]} "
-        f"(logits {record.margin[request, i]:.1e} apart)"
+        f"(logits differ by {record.margin[request, i]:.1e})"
         for request, i in found
     ]
-    return [f"Greedy texts part from {record.decoders[BASELINE]}: {'; '.join(cells)}."]
+    return [f"Greedy texts diverge from {record.decoders[BASELINE]}: {'; '.join(cells)}."]
 
 
 def _times(record: WallClock, decoder: int, other: int) -> str:

@@ -1,4 +1,4 @@
-"""The command that compares drafting policies."""
+"""The command `policies`: drafting policies compared on measured acceptance rates."""
 
 from __future__ import annotations
 
@@ -18,34 +18,45 @@ from spectheory.search.policy_comparison import compare_policies
 from spectheory.search.standard_policy_set import standard_policies
 
 ALIKE = (
-    "On rates every context is alike, so that no tree is worth more than the best static one. What a policy gains by "
-    "adapting shows on drafts that differ: spectheory.compare_policies takes a sequence of them."
+    "Rates are the same in every context, so no tree is better than the best static tree. What a policy gains by "
+    "adapting to the context shows only on drafts that differ: give several drafts to spectheory.compare_policies."
 )
 RISING = (
-    "The rates rise with rank somewhere: here a policy takes the children of a node by rate, which an engine does by "
-    "rank. With --smooth these agree."
+    "Some rates increase with rank. Here a policy takes the children of a node in order of rate, but an engine takes "
+    "them in order of rank. With --smooth both orders are the same."
 )
 
 
 def policies(
     acceptance: Annotated[
-        Path, typer.Option("--acceptance", help="Acceptance record, from `spectheory trace`; - is standard input.")
+        Path,
+        typer.Option(
+            "--acceptance",
+            help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
+        ),
     ],
-    budget: Annotated[int, typer.Option("--budget", help="Drafted nodes that every policy may verify.")],
+    budget: Annotated[int, typer.Option("--budget", help="Most drafted tokens that a policy may verify in a cycle.")],
     latency: Annotated[
-        Path | None, typer.Option("--latency", help="Latency record, from `spectheory profile`: adds time and speedup.")
+        Path | None,
+        typer.Option(
+            "--latency", help="Latency record, from `spectheory profile`. Adds times and speedups to the comparison."
+        ),
     ] = None,
     context: Annotated[
-        int | None, typer.Option(help="With --latency: tokens in the KV cache, default the middle one measured.")
+        int | None,
+        typer.Option(help="With --latency: tokens in the KV cache.", show_default="middle of the measured contexts"),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,
-    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare the dynamic policies: how far each is from the optimum of the budget, and what drafting it costs."""
-    from spectheory.report.policies import policy_rows
+    """Compare the policies that choose a draft tree in every cycle.
+
+    For each policy this shows how far it is from the best tree of the same budget, and how much drafting it needs.
+    """
+    from spectheory.report.policy_comparison import policy_page, policy_rows
     from spectheory.report.terminal import text_table
 
     if budget < 1:
@@ -60,8 +71,6 @@ def policies(
         found = compare_policies(draft, standard_policies(draft, budget, **timing), progress=tell, **timing)
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:
-        from spectheory.report.policies_page import policy_page
-
         write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
     show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:

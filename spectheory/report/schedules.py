@@ -1,4 +1,4 @@
-"""What to verify at each batch size: one table, four figures, one page."""
+"""The report of a schedule: one table, four figures and one page."""
 
 from __future__ import annotations
 
@@ -9,20 +9,23 @@ import numpy as np
 from spectheory.core.tree import Tree
 from spectheory.planning.scheduler import Schedule, span, spans
 from spectheory.report.figures import PARTS, tree_figure
-from spectheory.report.page import drawn, numbers, shell, sources
+from spectheory.report.page import figure_html, folded_table, shell, sources_html
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.search import yield_table
 from spectheory.yields import reach
 
 MOST_DRAWN = 3
-"""Trees drawn on the page, those of the smallest batches first."""
+"""Most trees drawn on the page. Trees of the smallest batch sizes come first."""
 MOST_MARKS = 8
-"""Batch sizes that are named on the axis one by one."""
+"""Up to this many batch sizes, the axis names each of them."""
 
 
 def schedule_rows(schedule: Schedule) -> TextTable:
-    """A row for each range of batch sizes with one answer and one source of times; figures are for its first."""
+    """One row for each range of batch sizes with the same answer and the same source of times.
+
+    The numbers of a row are those at its first batch size.
+    """
     rows = []
     low, high = schedule.speedup_interval
     mixed = schedule.computed.any() and not schedule.computed.all()
@@ -32,7 +35,7 @@ def schedule_rows(schedule: Schedule) -> TextTable:
         rows.append(
             (
                 span(first, last) + " *" * bool(mixed and not computed),
-                described(tree).replace(" nodes", ""),
+                tree_in_words(tree).replace(" nodes", ""),
                 f"{schedule.block_efficiency[schedule.choice[at]]:.2f}",
                 f"{schedule.tokens_per_second[at]:,.0f}",
                 f"{schedule.speedup[at]:.2f}x",
@@ -46,14 +49,15 @@ def schedule_rows(schedule: Schedule) -> TextTable:
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
         header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{_where_it_pays(schedule)} Compared: for each number of nodes, depth and width the tree that yields the "
-        "most tokens. Figures are those at the first batch of a row, ± half the 95% interval. Envelope: levels, "
-        f"branching, nodes of an engine with EAGLE-2 trees, and the speed it loses. {_where_times_are_from(schedule)}",
+        note=f"{_where_it_pays(schedule)} Compared were the trees with the most tokens per target call for each number "
+        "of nodes, depth and width. Numbers are for the first batch size of a row; ± is half the 95% interval of the "
+        "speedup. Chain: speedup of the fastest chain. Envelope: levels, branching and nodes of the fastest EAGLE-2 "
+        f"tree; it loses this share of the speed. {_where_times_are_from(schedule)}",
     )
 
 
 def _where_it_pays(schedule: Schedule) -> str:
-    """One sentence on the batch sizes at which nothing beats plain decoding, those below the break-even too."""
+    """One sentence that names all batch sizes at which nothing beats plain decoding."""
     if len(schedule.batches) == 1:
         does = "speculation pays" if schedule.break_even is None else "nothing beats plain decoding"
         return f"At batch {schedule.batches[0]} {does}."
@@ -62,47 +66,50 @@ def _where_it_pays(schedule: Schedule) -> str:
     trailing = [] if at is None else [f"from batch {at} on"]
     planned = "of the planned batch sizes, " if schedule.is_sparse else ""
     plain = " and ".join([f"at batch {batches}" for batches in below] + trailing)
-    others = ", at all others speculation pays" * bool(below)
+    others = "; at all others speculation pays" * bool(below)
     said = f"{plain} nothing beats plain decoding{others}" if plain else "speculation pays at every batch size"
     said = "speculation pays at each of the planned batch sizes" if planned and not plain else f"{planned}{said}"
     return f"{said[0].upper()}{said[1:]}."
 
 
 def _where_times_are_from(schedule: Schedule) -> str:
-    """One sentence on the batch sizes whose times were measured, and those whose times were computed."""
+    """One sentence that says at which batch sizes times were measured and at which they were computed."""
     batches, computed = schedule.batches, schedule.computed
     if computed.all() or not computed.any():
         return f"All times are {'computed' if computed[0] else 'measured'}."
     return f"Times are measured (*) at batch {spans(batches, ~computed)}, computed at batch {spans(batches, computed)}."
 
 
-def described(tree: Tree) -> str:
-    """A tree in a few characters."""
+def tree_in_words(tree: Tree) -> str:
+    """Size and depth of a tree in words, such as `chain of 3`."""
     if tree.budget == 0:
         return "nothing"
     return f"chain of {tree.budget}" if tree.is_chain else f"{tree.budget} nodes, {tree.max_depth} deep"
 
 
 def _trees(schedule: Schedule) -> list[str]:
-    """The first trees of the schedule, each under its batch sizes, and how many are not drawn."""
+    """Drawings of the first trees, each under its batch sizes, and a note if there are more."""
     drafted = [(row, tree) for row, tree in named_ranges(schedule) if tree.budget]
     figures = [
-        f"<h3>Batch {escape(batches)}</h3>\n{drawn(tree_figure(tree, reach(tree, schedule.acceptance)))}"
+        f"<h3>Batch {escape(batches)}</h3>\n{figure_html(tree_figure(tree, reach(tree, schedule.acceptance)))}"
         for batches, tree in drafted[:MOST_DRAWN]
     ]
     if len(drafted) <= MOST_DRAWN:
         return figures
-    return [*figures, f"<p>Drawn are the first {MOST_DRAWN} of {len(drafted)} trees; --out writes all of them.</p>"]
+    return [
+        *figures,
+        f"<p>Only the first {MOST_DRAWN} of {len(drafted)} trees are drawn; --out writes all of them.</p>",
+    ]
 
 
 def named_ranges(schedule: Schedule) -> list[tuple[str, Tree]]:
-    """The batch sizes of each range of one choice, in words, and its tree."""
+    """For each range of batch sizes with the same choice: the batch sizes in words, and the tree."""
     return [(span(first, last), tree) for first, last, tree in schedule.ranges()]
 
 
 @styled
 def speedup_figure(schedule: Schedule) -> str:
-    """Speedup against the batch size, the fastest choice and the fastest chain, with the break-even line."""
+    """Speedup against the batch size, for the fastest choice and the fastest chain."""
     figure, (axes,) = panels(height_inches=2.9)
     low, high = schedule.speedup_interval
     if low is not None and high is not None:
@@ -159,23 +166,23 @@ def budget_figure(schedule: Schedule) -> str:
 
 
 def schedule_page(title: str, schedule: Schedule) -> str:
-    """The whole answer as one HTML page."""
+    """The schedule as one HTML page."""
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
     return shell(
         title,
         f'<p class="lead">{escape(_lead(schedule))}</p>',
         *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.provenance.assumptions),
-        drawn(speedup_figure(schedule)),
-        numbers(schedule_rows(schedule)),
-        drawn(budget_figure(schedule)),
+        figure_html(speedup_figure(schedule)),
+        folded_table(schedule_rows(schedule)),
+        figure_html(budget_figure(schedule)),
         *_trees(schedule),
-        drawn(step_figure(schedule)),
-        sources(stamps),
+        figure_html(step_figure(schedule)),
+        sources_html(stamps),
     )
 
 
 def _lead(schedule: Schedule) -> str:
-    """Where speculation pays, and where it pays most."""
+    """The batch sizes at which speculation pays, and the one at which it pays most."""
     best = int(schedule.speedup.argmax())
     tree = schedule.trees[schedule.choice[best]]
     if tree.budget == 0:
@@ -183,8 +190,8 @@ def _lead(schedule: Schedule) -> str:
     what = f"{schedule.speedup[best]:.2f}x the plain speed with {_with_article(tree)}"
     if len(schedule.batches) == 1:
         return f"At batch {schedule.batches[0]}: {what}, predicted."
-    return f"{_where_it_pays(schedule)} The most is predicted at batch {schedule.batches[best]}: {what}."
+    return f"{_where_it_pays(schedule)} The highest speedup is predicted at batch {schedule.batches[best]}: {what}."
 
 
 def _with_article(tree: Tree) -> str:
-    return f"a {described(tree)}" if tree.is_chain else f"a tree of {described(tree)}"
+    return f"a {tree_in_words(tree)}" if tree.is_chain else f"a tree of {tree_in_words(tree)}"

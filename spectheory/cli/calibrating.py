@@ -1,4 +1,4 @@
-"""The command that measures every policy and verifier on a pair, beside what was predicted."""
+"""The command `matrix`: measured and predicted tau of every policy and verifier."""
 
 from __future__ import annotations
 
@@ -15,20 +15,29 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.results.calibration import Calibration
 
-ONLY = "Decode only combinations whose name contains this; the report has those that the folder holds as well."
-
-
+ONLY = (
+    "Decode only the combinations whose name contains this text. The report also has combinations that are already in "
+    "the folder."
+)
 SHORTER = PromptOptions(new_tokens=64)
 
 
 def matrix(
-    out: Annotated[Path, typer.Option("--out", help="Folder for the matrix; an interrupted one is continued.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder for the results. To continue an interrupted run, repeat the command.")
+    ],
     temperatures: Annotated[
-        str, typer.Option("--temperatures", help="Comma-separated; 0 is greedy decoding.")
+        str, typer.Option("--temperatures", help="Temperatures, comma-separated; 0 is greedy decoding.")
     ] = "0,0.6,1",
     only: Annotated[str, typer.Option("--only", help=ONLY)] = "",
     skip: Annotated[
-        int, typer.Option("--skip", min=1, help="Prompts that are traced for the rates; the next are decoded.")
+        int,
+        typer.Option(
+            "--skip",
+            min=1,
+            help="Number of prompts at the start of the file that are traced for acceptance rates. The prompts after "
+            "them are decoded.",
+        ),
     ] = 40,
     count: Count = 16,
     text: PromptOptions = SHORTER,
@@ -36,7 +45,10 @@ def matrix(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure tau of every policy, verifier and temperature on a pair, beside two predictions of it."""
+    """Measure tau for every drafting policy, verifier and temperature, and compare it with two predictions.
+
+    Tau is the number of tokens per target call.
+    """
     degrees = _numbers(temperatures)
     from reference.matrix import Matrix, MatrixSettings, Texts
     from reference.measuring import require_cycle
@@ -55,7 +67,7 @@ def matrix(
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
         if not wanted:
-            raise InputError(f"no combination's name contains {only!r}: one is called {offered[0].name!r}")
+            raise InputError(f"no combination's name contains --only {only!r}: a valid name is {offered[0].name!r}")
         with progress("matrix") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
@@ -69,8 +81,7 @@ def _numbers(temperatures: str) -> list[float]:
 
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:
-    from spectheory.report.calibration import calibration_figure, calibration_page
-    from spectheory.report.matrix import calibration_rows, calibration_words
+    from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
     from spectheory.report.terminal import text_table
 
     write_whole(out / "calibration.svg", calibration_figure(found))
