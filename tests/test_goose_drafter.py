@@ -47,7 +47,7 @@ def test_the_papers_example_goes_on_behind_the_spine() -> None:
     truth = [*spine[:6], number["2"], number[")"], number["x"]]
     likely = {number["("]: [number["data"], number["2"]], number["2"]: [number[")"]]}
     logits = logits_for(likely, text)
-    logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # behind `flag ,`
+    logits[9] = logits_for({0: [number["1"], number["2"]]}, [0])[0]  # after `flag ,`
     kept = {}
     for bypass in (True, False):
         drafting = GooseDrafting(Goose(bypass=bypass))
