@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
