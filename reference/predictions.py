@@ -27,8 +27,8 @@ def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
     if cycle.p is None:
         return float(len(cycle.emitted)), 0.0
     draft = cycle.draft
-    p = [to_host(law).astype(np.float64) for law in cycle.p]
-    q = [None if law is None else to_host(law).astype(np.float64) for law in draft.q]
+    p = [to_host(row).astype(np.float64) for row in cycle.p]
+    q = [None if row is None else to_host(row).astype(np.float64) for row in draft.q]
     exact = Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
     outcome = verifier._outcome(exact, p)
     return float(outcome.block_efficiency), float(outcome.variance)

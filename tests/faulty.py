@@ -106,7 +106,7 @@ def in_order_of_tokens(draft: Draft) -> Draft:
 
 @dataclass(frozen=True)
 class BonusAtTheParent(Verifier):
-    """The token behind the last accepted node is drawn from the law one node too early."""
+    """The token after the last accepted node is drawn from the distribution one node too early."""
 
     verifier: Verifier
 

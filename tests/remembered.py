@@ -18,7 +18,7 @@ Seen = tuple[tuple[float, float], ...]
 
 
 class Remembered:
-    """Stands for a model of few tokens in the decoder: its logits behind each text are computed once.
+    """Stands for a model of few tokens in the decoder: its logits after each text are computed once.
 
     Its one layer of keys and values holds the position and the token of each row, in the cache that the decoder hands
     over, keeps and cuts. What a token attends to is read from there and from the mask, and the model's own logits for
@@ -53,13 +53,13 @@ class Remembered:
         return SimpleNamespace(logits=torch.stack([self.after(text) for text in texts])[None])
 
     def learn(self, texts: Tensor) -> None:
-        """Compute the logits behind each beginning of texts (n, L) at once."""
+        """Compute the logits after each beginning of texts (n, L) at once."""
         for text, rows in zip(texts.tolist(), self.model(texts).logits, strict=True):
             seen = [*enumerate(text)]
             self.known.update((tuple(seen[: n + 1]), row) for n, row in enumerate(rows))
 
     def after(self, text: Seen) -> Tensor:
-        """(V,) the model's logits behind these tokens."""
+        """(V,) the model's logits after these tokens."""
         if text not in self.known:
             positions, tokens = torch.tensor(text, dtype=torch.long).T
             self.known[text] = self.model(tokens[None], position_ids=positions[None]).logits[0, -1]

@@ -1,4 +1,4 @@
-"""Sampled text of a pair so small that the joint law of three tokens can be enumerated."""
+"""Sampled text of a pair so small that the joint distribution of three tokens can be enumerated."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def small_vocabulary() -> Pair:
 
 
 def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
-    """The p-value of the joint law of the first three tokens, rare cells as one, and how many drafts were accepted."""
+    """The p-value of the joint distribution of three tokens, rare cells as one, and the number of accepted drafts."""
     cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
     model: Any = decoder.pair.target
     with torch.inference_mode():
-        laws = torch.softmax(model.model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
-    behind = len(prompt) - 1 + torch.arange(LENGTH)
-    expected = laws[torch.arange(len(cells))[:, None], behind, torch.tensor(cells)].prod(1).numpy() * samples
+        p = torch.softmax(model.model(torch.tensor([prompt + list(cell) for cell in cells])).logits, -1)
+    after = len(prompt) - 1 + torch.arange(LENGTH)
+    expected = p[torch.arange(len(cells))[:, None], after, torch.tensor(cells)].prod(1).numpy() * samples
     draft_rng, rng = streams(decoder.pair, seed)
     counts, accepted = np.zeros(len(cells)), 0
     for _ in range(samples):

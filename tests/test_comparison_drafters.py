@@ -236,8 +236,8 @@ def test_the_budget_of_a_lookahead_is_reached() -> None:
     [Lookahead(2, 3, 2, prompt=True), Datastore(SuffixArray.build(RANDOM[:2] % 6), 8, 2, 4, 1)],
     ids=["lookahead", "datastore"],
 )
-def test_sampled_text_has_the_targets_law(drafter: Drafter) -> None:
-    """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds; some are accepted."""
+def test_sampled_text_has_the_targets_distribution(drafter: Drafter) -> None:
+    """Chi-square of the joint distribution of three tokens, 216 cells, level 1e-4, fixed seeds; some are accepted."""
     samples = 1500
     p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3], samples, seed=11)
     assert p_value > 1e-4

@@ -101,8 +101,8 @@ def test_tree_logits_are_path_logits(tiny: Pair) -> None:
 @pytest.mark.parametrize(
     "sampling", [Sampling(1.0), Sampling(1.0, top_k=2), Sampling(0.3, top_p=0.7)], ids=["whole", "holes", "some"]
 )
-def test_the_drafts_law_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
-    assert_the_drafts_law_is_that_of_the_path(tiny, PlannedTree(tree), sampling)
+def test_the_drafts_distribution_is_that_of_the_path(tiny: Pair, sampling: Sampling, tree: Tree) -> None:
+    assert_the_drafts_distribution_is_that_of_the_path(tiny, PlannedTree(tree), sampling)
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=["greedy", "sampled"])
@@ -123,16 +123,16 @@ def test_a_planned_tree_is_cut_where_there_is_no_more_room(tiny: Pair, sampling:
 @pytest.mark.parametrize(
     "policy", [Levels((2, 2, 1)), Paths(3, 3), Paths(3, 2, trunk=2), Levels((3, 2), APART)], ids=repr
 )
-def test_the_law_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: DrawPolicy) -> None:
-    assert_the_drafts_law_is_that_of_the_path(tiny, Drawn(policy))
+def test_the_distribution_of_a_drawn_draft_is_that_of_the_path(tiny: Pair, policy: DrawPolicy) -> None:
+    assert_the_drafts_distribution_is_that_of_the_path(tiny, Drawn(policy))
 
 
-def assert_the_drafts_law_is_that_of_the_path(
+def assert_the_drafts_distribution_is_that_of_the_path(
     pair: Pair,
     drafter: Drafter,
     sampling: Sampling = Sampling(1.0),  # noqa: B008
 ) -> None:
-    """The law from which the children of a node were drawn is the draft's own behind that path, cycle after cycle."""
+    """The distribution from which children were drawn is the draft's own after that path, cycle after cycle."""
     text = [9, 8, 7, 6]
     rng = np.random.default_rng(0)
     with torch.inference_mode():
@@ -155,8 +155,8 @@ def assert_the_drafts_law_is_that_of_the_path(
 
 
 @pytest.mark.usefixtures("way")
-def test_sampled_text_has_the_targets_law() -> None:
-    """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4, fixed seeds."""
+def test_sampled_text_has_the_targets_distribution() -> None:
+    """Chi-square of the joint distribution of the first three tokens, 216 cells, level 1e-4, fixed seeds."""
     decoder = Decoder(small_vocabulary(), PlannedTree(Tree.k_ary(2, 2)), Sampling(1.0), TopDown(Naive()))
     assert chi_square(decoder, [1, 2, 3], 3000, seed=11)[0] > 1e-4
 
@@ -260,7 +260,7 @@ def test_a_tree_wider_than_the_vocabulary_is_refused(tiny: Pair) -> None:
 @pytest.mark.parametrize("k", [1, 2, 3, 5])
 @pytest.mark.usefixtures("way")
 def test_candidates_are_drawn_as_the_rule_says(rule: DrawRule, q: tuple[float, ...], k: int) -> None:
-    """Chi-square of the ordered draws against the exact law of `DrawRule.children`; level 1e-6 a case, fixed seed."""
+    """Chi-square of the ordered draws against the exact `DrawRule.children`; level 1e-6 a case, fixed seed."""
     if k > (2 if rule is DrawRule.HUB else 3 if rule in (DrawRule.IID, APART) else 5):
         return
     rows, law = 20_000, np.array([Fraction(str(x)) for x in q])
@@ -292,7 +292,7 @@ def test_tokens_that_cannot_be_drawn_end_a_row() -> None:
 
 @pytest.mark.usefixtures("way")
 def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable() -> None:
-    """100,000 tokens share 1% of the law: binomial, 4.5 standard errors, level 7e-6, fixed seed."""
+    """100,000 tokens share 1% of the probability: binomial, 4.5 standard errors, level 7e-6, fixed seed."""
     q, rows = torch.full((1, 100_000), 0.01 / 99_999), 4_000
     q[0, 0] = 0.99
     rng = uniforms(0)
@@ -304,7 +304,7 @@ def test_a_rare_tail_of_a_large_vocabulary_is_drawn_as_often_as_it_is_probable()
 @pytest.mark.parametrize(
     "sampling", [Sampling(0.7), Sampling(1.3, top_k=5), Sampling(0.6, 20, 0.9), Sampling(1, None, 0.5)]
 )
-def test_the_law_is_that_of_transformers_processors(sampling: Sampling) -> None:
+def test_the_distribution_is_that_of_transformers_processors(sampling: Sampling) -> None:
     logits = 3 * torch.randn(50, 40, generator=Generator().manual_seed(0))
     warpers = [TemperatureLogitsWarper(float(sampling.temperature)), TopKLogitsWarper(sampling.top_k or 40)]
     warpers.append(TopPLogitsWarper(sampling.top_p))

@@ -63,7 +63,7 @@ def test_a_drawn_token_is_gone_and_the_others_keep_their_shares(law: np.ndarray,
 
 @pytest.mark.parametrize("apart", [True, False])
 def test_no_uniform_draws_what_cannot_be_drawn(apart: bool) -> None:
-    """The least and the largest, on laws whose sums round; rows without a token give -1."""
+    """The least and the largest, on distributions whose sums round; rows without a token give -1."""
     rng = np.random.default_rng(0)
     for size in (1, 31, 32, 33, 300):
         rows = (rng.random((50, size)) ** 20 * (rng.random((50, size)) < 0.3)).astype(np.float32)

@@ -111,7 +111,7 @@ def pair_from_memory() -> Pair:
 @cache
 @torch.inference_mode()
 def logits_of_target() -> dict[Context, np.ndarray]:
-    """The target's logits behind all beginnings of the text, from plain forwards without a cache."""
+    """The target's logits after all beginnings of the text, from plain forwards without a cache."""
     cells = list(itertools.product(range(4), repeat=LENGTH - 1))
     rows = real_pair().target(torch.tensor([[*PROMPT, *cell] for cell in cells])).logits[:, len(PROMPT) - 1 :]
     return {cell[:n]: rows[i, n] for i, cell in enumerate(cells) for n in range(LENGTH)}

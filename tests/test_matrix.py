@@ -1,4 +1,4 @@
-"""The matrix of policies, verifiers and temperatures on a tiny random pair: laws, resuming, bad input, the command."""
+"""The matrix of drafters, verifiers and temperatures on a tiny random pair: results, resuming, bad input, command."""
 
 from __future__ import annotations
 
@@ -47,8 +47,8 @@ def chosen(tiny: Pair, folder: Path) -> list[Combination]:
     return Matrix(folder, tiny, TEXTS, SETTINGS).combinations(TEMPERATURES)
 
 
-def test_every_combination_runs_and_its_law_holds(tiny: Pair, folder: Path, chosen: list[Combination]) -> None:
-    """Every z within 4, fixed seeds: right laws would fail here with a probability of at most 1%, were z normal."""
+def test_every_combination_runs_and_its_distribution_holds(tiny: Pair, folder: Path, chosen: list[Combination]) -> None:
+    """Every z within 4, fixed seeds: were z normal, right distributions would fail with a probability of 1% at most."""
     whole = Matrix(folder, tiny, TEXTS, SETTINGS).run(chosen)
     assert len(whole.rows) == len(chosen) > 60
     assert whole.level < 0.01

@@ -75,8 +75,8 @@ def test_drafts_are_well_formed_and_hit(tiny: Pair, drafter: Drafter) -> None:
 @pytest.mark.parametrize(
     "drafter", [PromptLookup((1,)), TokenRecycling(Tree.k_ary(2, 2)), Goose(lengths=(2, 1))], ids=repr
 )
-def test_sampled_text_has_the_targets_law(drafter: Drafter) -> None:
-    """Chi-square of the joint law of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
+def test_sampled_text_has_the_targets_distribution(drafter: Drafter) -> None:
+    """Chi-square of the joint distribution of the first three tokens, 216 cells, level 1e-4 each, fixed seeds."""
     samples = 1500
     p_value, accepted = chi_square(Decoder(small_vocabulary(), drafter, Sampling(1.0)), [1, 2, 3, 1], samples, seed=5)
     assert p_value > 1e-4
@@ -109,7 +109,7 @@ def test_the_index_finds_what_a_scan_finds(
 
 
 def scanned(text: list[int], n: int) -> int | None:
-    """Place behind the last occurrence of the last n tokens that is not the end itself."""
+    """Place after the last occurrence of the last n tokens that is not the end itself."""
     places = [i + n for i in range(len(text) - n) if text[i : i + n] == text[len(text) - n :]]
     return places[-1] if places else None
 

@@ -219,7 +219,7 @@ def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifi
 
 
 def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
-    """As `generate` ends there, although drafted tokens behind it were accepted."""
+    """As `generate` ends there, although drafted tokens after it were accepted."""
     cycles: list[Cycle] = []
     decoder = Decoder(pair, PlannedTree(Tree.k_ary(3, 3)))
     free = decoder.generate(PROMPTS[1], NEW_TOKENS, watch=cycles.append).tokens
@@ -233,7 +233,7 @@ def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
 
 @pytest.mark.parametrize("drafter", GREEDY, ids=repr)
 def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None:
-    """GPT-2 has no position behind its last one, so that a tree that stands out would raise."""
+    """GPT-2 has no position after its last one, so that a tree that is too deep would raise."""
     prompt = [int(token) for token in np.random.default_rng(2).integers(VOCABULARY, size=CONTEXT - 12)]
     deepest: list[int] = []
 
@@ -328,7 +328,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
 def test_models_that_cannot_read_a_tree_are_refused(
     tiny_folders: Path, tmp_path: Path, config: PreTrainedConfig, message: str
 ) -> None:
-    """Where a node's place is its row, siblings stand behind each other; a window sees its end only."""
+    """Where a node's place is its row, siblings follow each other; a window sees its end only."""
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
     with pytest.raises(PairError, match=message):

@@ -12,6 +12,7 @@ from typing import Any
 import torch
 
 from benchmarks.gpu.place import Place
+from benchmarks.gpu.profile import read
 from benchmarks.gpu.train import DRY_PACKAGE, larger_pair
 from reference.drafters import SuffixArray
 from reference.models import Pair
@@ -77,7 +78,7 @@ def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, 
             if time.perf_counter() > ends:
                 break
         if record.exists():
-            _saved(folder / record.name, _read(record), place.stamp("clock", seed))
+            _saved(folder / record.name, read(record), place.stamp("clock", seed))
     return folder / "clock-1.json"
 
 
@@ -101,10 +102,6 @@ def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], lis
     texts = load_prompts(work / "pair" / "held_out.jsonl", sizes.traced + sizes.decoded)
     rows = encode_prompts(pair, texts, sizes.prompt_tokens)
     return rows[: sizes.traced], rows[sizes.traced :]
-
-
-def _read(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_text(encoding="utf-8"))
 
 
 def _saved(file: Path, record: dict[str, Any], stamp: Any) -> Path:

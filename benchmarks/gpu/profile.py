@@ -85,7 +85,7 @@ def profile(
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The points that `profile` wrote."""
+    """The JSON record in a file."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 

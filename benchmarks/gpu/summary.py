@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
@@ -71,7 +69,7 @@ def _training(folder: Path) -> Iterator[str]:
     file = folder / "train.json"
     if not file.exists():
         return
-    record = _read(file)
+    record = read(file)
     recipe, losses, sizes = record["recipe"], record["held_out_loss_nats"], record["parameters"]
     lines = [
         f"{sum(record['files'].values()):,} Python files, {record['training_tokens']:,} tokens to train on, "
@@ -87,7 +85,7 @@ def _matrix(folder: Path) -> Iterator[str]:
     file = folder / "compare.json"
     if not file.exists():
         return
-    record = _read(file)
+    record = read(file)
     left = record.pop("left")
     found = Calibration.from_dict(record)
     missing = [f"{left} combinations were not run."] if left else []
@@ -114,7 +112,3 @@ def _section(heading: str, stamp: Provenance, lines: list[str]) -> str:
 
 def _ms(seconds: float | None) -> str:
     return "-" if seconds is None else f"{1e3 * seconds:.2f}"
-
-
-def _read(file: Path) -> dict[str, Any]:
-    return json.loads(file.read_text(encoding="utf-8"))

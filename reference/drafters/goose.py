@@ -104,7 +104,7 @@ class Goose(Drafter):
         bypass: draft trusted matches as chains of up to `max_spine` tokens.
         spine: put matches into trees. Trusted ones stay chains; with `bypass` off, too, no match is used.
         matched_tokens: if not, the spine has the length of the match and the most probable successors for tokens.
-        spine_branches: if not, all branches hang from the root.
+        spine_branches: if not, all branches begin at the root.
         bigram: remember successors of pairs of tokens.
         harvest_rejected: learn from nodes that were drafted in vain, too.
         harvest_prefill: learn from the prompt.

@@ -58,7 +58,7 @@ class ModelDrafting(Drafting):
 class PathDrafting(ModelDrafting):
     """Drafts that grow as they go: any node may be expanded once its parent was.
 
-    `slots` are the places of the expanded nodes in the cache, behind the committed text; the root's is -1.
+    `slots` are the places of the expanded nodes in the cache, counted from the end of the text; the root's is -1.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:

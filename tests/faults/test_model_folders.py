@@ -275,7 +275,7 @@ SOURCES = [
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Of each call: what is before the last dot, the name behind it, and the keywords that are constants."""
+    """Of each call: what is before the last dot, the name after it, and the keywords that are constants."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             owner, name = "", node.func

@@ -113,7 +113,7 @@ def refused(role: str, value: float, folder: Path, where: str) -> Any:
 def test_decoding_names_the_model_and_the_position(
     tiny_folders: Path, role: str, value: float, device: str, drafter: Drafter, verifier: Verifier, sampling: Sampling
 ) -> None:
-    """Position 16 is the first behind FROM, or a later node of the tree that reaches it."""
+    """Position 16 is the first after FROM, or a later node of the tree that reaches it."""
     pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
     model = getattr(pair, role)
     model.forward = Broken(model, value)
