@@ -33,7 +33,7 @@ def check(
     report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check what the papers claim: exit status 1 if a check does not come out."""
+    """Check what the papers claim: exit status 1 if a check fails."""
     from proofs_check import CLAIMS
     from proofs_check.checked import check_claim
     from proofs_check.claims import in_order, named

@@ -29,7 +29,7 @@ def demo(
     pair: PairOptions = SHIPPED,
     seed: Seed = 0,
 ) -> None:
-    """Measure a pair on this machine, plan, decode, and lay the prediction beside what was measured."""
+    """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""
     from spectheory.report.page import html_page
     from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
 
