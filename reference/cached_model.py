@@ -40,13 +40,13 @@ class CachedModel:
         return TreeRows(self.dtype, self.device)
 
     def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
-        """Append nodes of a tree whose root follows the committed text; logits (n, V) in float32.
+        """Append nodes of a tree, whose root follows the committed text, and return their logits, (n, V) in float32.
 
         Args:
-            tokens: (1, n) of the new nodes.
-            committed: tokens of the committed text, the first ones in the cache.
-            rows: what the nodes attend to.
-            first: number of the first new node in `rows`; the cache holds the nodes before it after the text.
+            tokens: (1, n) token ids of the new nodes.
+            committed: number of committed tokens; they come first in the cache.
+            rows: attention masks and positions of the tree's nodes.
+            first: index in `rows` of the first new node; nodes 0 to first - 1 are already cached after the text.
         """
         positions, mask = rows.after(committed, first, first + tokens.shape[1])
         return self._call(tokens, position_ids=positions, attention_mask=mask)

@@ -93,7 +93,7 @@ def record_trace(
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
-        raise InputError(f"prompts must have one length, got lengths {sorted(lengths)}")
+        raise InputError(f"prompts must all have the same length, got lengths {sorted(lengths)}")
     need = lengths.pop() + settings.new_tokens
     if need > pair.context:
         raise InputError(

@@ -36,7 +36,10 @@ WARM_UP_TOKENS = 32
 
 @dataclass(frozen=True)
 class Entrant:
-    """A decoder whose time is measured. `decode` takes a prompt, the length of the text, and the request's number."""
+    """A decoder whose time is measured.
+
+    `decode` takes a prompt, the number of tokens to generate, and the index of the request.
+    """
 
     name: str
     family: str

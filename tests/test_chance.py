@@ -172,7 +172,7 @@ def test_where_nothing_is_left_another_distribution_is_drawn_from(make: Callable
     assert draw(distribution, np.random.default_rng(0), otherwise=nothing) == 1
     assert draw(distribution, np.random.default_rng(0), less=distribution, otherwise=make([0.0, 0.0, 1.0])) == 2
     assert list(branches(lambda rng: draw(nothing, rng, otherwise=distribution))) == [(1, 1)]
-    with pytest.raises(ValueError, match="distribution is 0 throughout"):
+    with pytest.raises(ValueError, match="distribution must have a positive entry and no NaN"):
         draw(nothing, np.random.default_rng(0))
 
 
@@ -231,7 +231,7 @@ def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:
         draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
     with pytest.raises(ValueError, match="or no number"):
         draw(np.array([0.5, np.nan]), np.random.default_rng(0))
-    with pytest.raises(ValueError, match="distribution is 0 throughout"):
+    with pytest.raises(ValueError, match="distribution must have a positive entry and no NaN"):
         list(branches(lambda rng: draw(np.zeros(2), rng)))
 
 

@@ -87,7 +87,10 @@ class Joint:
         return found[::-1]
 
     def begun(self, ended: np.ndarray) -> list[np.ndarray]:
-        """Number of runs whose emitted tokens themselves begin with each prefix. One array a level."""
+        """For each prefix, the number of runs whose own output starts with it. One array per level.
+
+        Output that the target would fill in, as in `extended`, does not count.
+        """
         ends = self.by_level(ended)
         found = [ends[-1]]
         for level in range(self.length - 1, -1, -1):

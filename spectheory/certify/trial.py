@@ -49,7 +49,7 @@ class Trial:
         return self.wager.runs + bool(self.never)
 
     def run(self, rng: np.random.Generator) -> None:
-        """One run of the step."""
+        """Run the step once and record the prefix that it emits."""
         try:
             emitted = within(self.seconds, self.step, self.context, rng)
         except Exception as error:

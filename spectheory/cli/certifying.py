@@ -22,7 +22,10 @@ _OBJECT = (
     "A solver, a verifier, a function verify(draft, p, rng), or an object with step, target and vocab_size; or the "
     "class name of a registered solver or verifier, such as Traversal."
 )
-_RULE = f"Draw rule to hold it to, one of {_RULE_NAMES}; may be repeated. Default: its own `rules`, else IID."
+_RULE = (
+    f"Draw rule under which to certify the object, one of {_RULE_NAMES}; may be repeated. Default: the object's own "
+    "`rules`, else IID."
+)
 _SHAPE = "Draws at each depth, such as 2,1; may be repeated. Default: all small shapes."
 
 
@@ -42,7 +45,7 @@ def certify(
     cases: Annotated[int, typer.Option(help="Worlds to draw; those drawn twice are compared once.")] = 300,
     alpha: Annotated[float, typer.Option(help="Error level of the black-box test.")] = 1e-6,
     tv: Annotated[float, typer.Option(help="Total variation below which a black box is passed.")] = 0.01,
-    max_samples: Annotated[int, typer.Option(help="Most runs of a black box.")] = 1_000_000,
+    max_samples: Annotated[int, typer.Option(help="Maximum number of runs in the black-box test.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(help="Processor time that one call of your code may take.")] = 10.0,
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,

@@ -35,7 +35,7 @@ def policies(
             help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
         ),
     ],
-    budget: Annotated[int, typer.Option("--budget", help="Most drafted tokens that a policy may verify in a cycle.")],
+    budget: Annotated[int, typer.Option("--budget", help="Maximum number of drafted tokens per cycle.")],
     latency: Annotated[
         Path | None,
         typer.Option(

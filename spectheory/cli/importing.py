@@ -30,10 +30,11 @@ REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
 def import_(
     source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {REPORTS}.")],
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="Its report, or several to add; - is standard input.")
+        list[str],
+        typer.Argument(metavar="FILE...", help="Report of SOURCE. Several are added up; - reads standard input."),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
-    min_trials: Annotated[int, typer.Option(min=1, help="Depths that were reached less often are left out.")] = 100,
+    min_trials: Annotated[int, typer.Option(min=1, help="Leave out depths that were reached fewer times.")] = 100,
     assume_constant: Annotated[
         int | None,
         typer.Option(

@@ -127,7 +127,9 @@ def profile(
     largest: Annotated[
         int,
         typer.Option(
-            "--largest", help="Most tokens of a timed forward. Forwards of 1, 2, 4, ... tokens up to it are timed."
+            "--largest",
+            help="Number of tokens in the largest timed forward. Forwards of 1, 2, 4, ... tokens up to this number are "
+            "timed.",
         ),
     ] = 256,
     rounds: Annotated[int, typer.Option("--rounds", help="Number of timed forwards for each size and context.")] = 15,
@@ -175,7 +177,7 @@ def decode(
     temperature: PlanTemperature = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the tally, the counts and times of the run.")
+        Path | None, typer.Option("--out", help="File for the tally (the counts and times of the run).")
     ] = None,
     as_json: Json = False,
 ) -> None:

@@ -119,12 +119,12 @@ SHIPPED_PROMPTS = PromptOptions()
 class LimitOptions:
     """Options that limit the search for trees."""
 
-    max_budget: Annotated[int, typer.Option("--max-budget", help="Most drafted tokens in a tree.")] = 64
+    max_budget: Annotated[int, typer.Option("--max-budget", help="Maximum number of drafted tokens in a tree.")] = 64
     max_depth: Annotated[
         int | None, typer.Option("--max-depth", help="Depth of the deepest drafted token.", show_default="no limit")
     ] = None
     max_fanout: Annotated[
-        int | None, typer.Option("--max-fanout", help="Most children of a node.", show_default="no limit")
+        int | None, typer.Option("--max-fanout", help="Maximum number of children of a node.", show_default="no limit")
     ] = None
 
     def checked(self) -> dict[str, Any]:

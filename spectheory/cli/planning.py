@@ -53,15 +53,17 @@ def plan(
         Path | None,
         typer.Option(
             "--tree",
-            help="Predict the speed of this tree instead of searching: a plan, or a JSON file with a parent array such "
-            "as [-1, 0, 0].",
+            help="Predict the speed of this tree and skip the search. Takes a plan file, or a JSON file with a parent "
+            "array such as [-1, 0, 0].",
         ),
     ] = None,
     engine: EngineNames = None,
     draft: Annotated[
         str | None,
         typer.Option(
-            "--draft", help="Name of the draft in the settings of engines.", show_default="the measured draft"
+            "--draft",
+            help="Draft model that the engine settings load: a name or a folder.",
+            show_default="the measured draft",
         ),
     ] = None,
     limits: LimitOptions = UNLIMITED,

@@ -61,7 +61,10 @@ def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwis
     if token >= 0:
         return token
     if otherwise is None:
-        raise InputError("distribution is 0 throughout, or no number, so that no token can be drawn")
+        raise InputError(
+            "distribution must have a positive entry and no NaN, so that a token can be drawn: check what the model "
+            "returned"
+        )
     return draw(otherwise, rng)
 
 

@@ -88,7 +88,8 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
     for name, value in there[1:]:
         if value != there[0][1]:
             raise InputError(
-                f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are one statistic: they differ"
+                f"{there[0][0]}={there[0][1]!r:.60} and {name}={value!r:.60} are two names of the same "
+                "statistic and must be equal: pass the report as the engine wrote it"
             )
     return there[0][1] if there else None
 

@@ -159,7 +159,10 @@ def from_bench_speculative(text: str) -> list[BenchPoint]:
     """
     points = [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not points:
-        raise InputError("text must hold a measured point, a JSON object a line, got none")
+        raise InputError(
+            "text must hold at least one measured point, as one JSON object per line, got none: pass the output of "
+            "bench_speculative.py"
+        )
     return points
 
 

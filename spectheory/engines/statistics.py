@@ -239,7 +239,10 @@ def _check_percent(percent: float, rates: Sequence[float], accepted: int | None,
 
 
 def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
-    """(cycles, counts by position) that round to all figures of a log line; cycles of full drafts are tried first."""
+    """Cycles, and accepted tokens by position, that round to every figure of a log line.
+
+    It first tries the number of cycles that holds if every draft had full length.
+    """
     total, slack = sum(rates), 0.0005 * len(rates)
     guess = accepted / total if total else drafted / len(rates)
     low, high = guess * total / (total + slack), guess * total / (total - slack) if total > slack else drafted

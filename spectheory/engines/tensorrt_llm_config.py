@@ -90,8 +90,9 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
     longest = max(item.length for item in ranges)
     if ranges[0].length != longest:
         raise InputError(
-            f"length of the first range must be the longest, {longest}, got {ranges[0].length}: TensorRT-LLM wants "
-            "max_draft_len at batch size 1; shorten the others"
+            f"length of the first range must be the longest of all, got {ranges[0].length} where another range has "
+            f"{longest}: TensorRT-LLM takes the length at batch size 1 as max_draft_len; shorten the others, or set "
+            f"the first to {longest}"
         )
     lines = {"max_draft_len": str(longest)}
     last = ranges[-1]

@@ -164,7 +164,9 @@ class Latency(Record):
         text, where = find(gpu, target, draft, batch, folder)
         record = cls.from_text(text, where)
         if record.computed:
-            raise InputError(f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file")
+            raise InputError(
+                f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file to use roofline times"
+            )
         _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=batch)
         return record
 

@@ -29,9 +29,10 @@ FIRST = 1e-5
 
 
 def kept_within(q: np.ndarray, k: int) -> np.ndarray:
-    """(V,) probability that all of k >= 2 draws without replacement are among the first 1, 2, ... V tokens.
+    """(V,) probability that k >= 2 draws without replacement all fall among the first v tokens, for v = 1 to V.
 
-    Where q has fewer than k tokens, it is drawn until no token is left. The error is below 1e-12, apart from rounding.
+    If fewer than k tokens of q have positive probability, all of those are drawn. The error is below 1e-12, apart from
+    rounding.
     """
     k = min(k, int(np.count_nonzero(q)))
     if k == 1:

@@ -338,10 +338,11 @@ def one_length(longest: int) -> LengthRule:
 
 
 def first_is_longest(fitting: Fitting) -> np.ndarray:
-    """No chain is longer than the chain of the first batch size, which may be longer than is best there.
+    """Chain lengths for an engine that allows no chain longer than the one at the first batch size.
 
-    Of all lengths for the first batch size, with the fastest chains up to that length at the others, the one of highest
-    mean share of the plan's speed.
+    Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
+    lengths with the highest mean of their speedup over the plan's chain speedup win, so the first chain may be longer
+    than is fastest there.
     """
     if fitting.chain_lengths[0] == fitting.chain_lengths.max():
         return fitting.chain_lengths

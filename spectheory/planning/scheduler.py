@@ -82,8 +82,8 @@ class Schedule(Record):
             within = np.shape(index) == (len(self.batches),) and index.dtype.kind in "iu" and len(self.trees)
             if not within or index.min() < 0 or index.max() >= len(self.trees):
                 raise InputError(
-                    f"{name} must name one of the {len(self.trees)} trees for each of {len(self.batches)} batches, got "
-                    f"{np.asarray(index).tolist()!s:.60}"
+                    f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
+                    f"{len(self.trees)} trees, counted from 0, got {np.asarray(index).tolist()!s:.60}"
                 )
         if not all(self.trees[i].is_chain for i in self.chain_choice):
             raise InputError("chain_choice must name chains, got a tree with siblings")

@@ -47,7 +47,8 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
 
     In the body, `older[i]` and `younger[i]` are the nodes taken just before and just after node i at the same depth,
     `youngest[d]` is the last node taken at depth d, and `children[i]` counts the children of node i that are taken.
-    `nobody` marks a missing neighbour; its entry in `children` is so high that no node ever waits for it.
+    A node's child of rank r becomes a candidate once the child of rank r of its older neighbour is taken. `nobody`
+    stands for a missing neighbour; its entry in `children`, `ranks + 1`, never delays a node.
     """
     last, ranks = table.shape[0] - 1, table.shape[1]
     parent = np.full(budget + 1, -1, np.int32)

@@ -23,9 +23,9 @@ class SpecExec:
     rates that are lower by this factor.
 
     What is done here: there are no such limits and no such factor. A node is expanded only if it is worth more than the
-    last of the best `budget` nodes so far. When there is no such node, no node that has not been drafted can be worth
-    more, and the tree is the optimum. The tree is the same for every batch. A batch of 1 needs the fewest draft tokens,
-    a batch of `budget` the fewest draft calls.
+    last of the best `budget` nodes so far. Once no such node remains, every node still undrafted is worth no more than
+    those, and the tree is optimal. The tree is the same for every batch. A batch of 1 needs the fewest draft tokens, a
+    batch of `budget` the fewest draft calls.
 
     Attributes:
         budget: the most drafted nodes, the root not counted.

@@ -126,7 +126,10 @@ def test_the_length_counts_the_token_of_each_prefill_and_not_those_cut_at_the_en
     [
         ({"spec_num_correct_drafts": 151}, "spec_num_correct_drafts is 151, but the histogram makes it 150"),
         ({"spec_verify_ct": 99}, "spec_verify_ct is 99, but the histogram makes it 100"),
-        ({"spec_accepted_drafts": 140}, "spec_num_correct_drafts=150 and spec_accepted_drafts=140 are one statistic"),
+        (
+            {"spec_accepted_drafts": 140},
+            "spec_num_correct_drafts=150 and spec_accepted_drafts=140 are two names of the same statistic",
+        ),
         ({"spec_num_proposed_drafts": 100}, "accepted=150 must be at most drafted=100"),
         ({"spec_accept_length": 2.52}, "spec_accept_length is 2.52, but 100 cycles with 150 .* makes it 2.47 to 2.51"),
         ({"spec_accept_length": 2.46}, "at most 3 cut at the end, makes it 2.47 to 2.51"),

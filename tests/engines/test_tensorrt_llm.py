@@ -89,7 +89,7 @@ def test_any_model_name_survives_yaml(model: str) -> None:
         ),
         refusal(
             lambda: tensorrt_llm.export([ChainRange(1, 4, 2), ChainRange(5, 8, 3)], version="1.3", model="d"),
-            "length of the first range must be the longest, 3, got 2",
+            "length of the first range must be the longest of all, got 2 where another range has 3",
         ),
         refusal(
             lambda: tensorrt_llm.export("tree", version="1.3", model="d"),  # pyright: ignore[reportArgumentType]
