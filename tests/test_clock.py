@@ -220,7 +220,7 @@ def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     seconds = np.array([[1e-3, 4e-3], [1e-3, 4e-3]])
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 20, overhead_seconds=9.0)
     kept = measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
-    assert 0 < kept.latency.overhead_seconds < 9
+    assert 0 <= kept.latency.overhead_seconds < 9
     assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
     written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
     measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)

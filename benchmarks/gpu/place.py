@@ -8,6 +8,7 @@ import torch
 
 import spectheory
 from spectheory import Provenance
+from spectheory.core.errors import InputError
 
 DRY_RUN = "dry run"
 """The device's name in a dry run; no GPU has this name."""
@@ -27,13 +28,13 @@ class Place:
         """The first CUDA device, or the CPU for a dry run.
 
         Raises:
-            ValueError: there is no CUDA device.
+            InputError: there is no CUDA device.
         """
         if dry_run:
             torch.set_num_threads(1)  # tiny models gain nothing from threads, and on a busy machine they wait
             return cls("cpu", DRY_RUN, DRY_BYTES)
         if not torch.cuda.is_available():
-            raise ValueError(
+            raise InputError(
                 f"no CUDA device: torch {torch.__version__} sees none. Run this on a machine with a GPU, or add "
                 "--dry-run, which goes through the same steps with tiny shapes on the CPU and measures nothing"
             )

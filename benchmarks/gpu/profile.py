@@ -15,6 +15,7 @@ import torch
 
 from benchmarks.gpu.forward import Forward, clocked, config_of, random_model
 from benchmarks.gpu.place import Place
+from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.models import ModelConfig
 
@@ -60,10 +61,10 @@ def profile(
     """Measure the points that the file lacks; returns whether it lacks none now. The file is written after each point.
 
     Raises:
-        ValueError: an unknown model, or a file of another device, grid, seed or version.
+        InputError: an unknown model, or a file of another device, grid, seed or version.
     """
     if model not in MODELS:
-        raise ValueError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
+        raise InputError(f"model must be one of {', '.join(MODELS)}, got {model!r}")
     started = time.perf_counter()
     config = config_of(model, place)
     data = _begun(file_of(folder, model), model, place, grid, seed)
@@ -105,7 +106,7 @@ def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[
     }
     if not all(same.values()):
         other = ", ".join(name for name, equal in same.items() if not equal)
-        raise ValueError(f"{file} is of another {other}: name an empty folder or remove it")
+        raise InputError(f"{file} is of another {other}: name an empty folder or remove it")
     return found
 
 

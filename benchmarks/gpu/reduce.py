@@ -11,6 +11,7 @@ import numpy as np
 
 from benchmarks.gpu.profile import file_of, read
 from spectheory import Latency, Provenance
+from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import Gpu, gpu
 from spectheory.hardware.library import path_of
 from spectheory.hardware.models import model as model_of
@@ -49,12 +50,12 @@ def of_pair(target: dict[str, Any], draft: dict[str, Any]) -> Iterator[Latency]:
     some context are left out. The time outside the forwards is not measured; it is the roofline's.
 
     Raises:
-        ValueError: the profiles differ in device, versions or grid.
+        InputError: the profiles differ in device, versions or grid.
     """
     for name in ("device", "versions", "grid"):
         one, other = (_what(profile)[name] for profile in (target, draft))
         if one != other:
-            raise ValueError(
+            raise InputError(
                 f"the profiles of {target['model']} and {draft['model']} are of two {name}: {one} and {other}"
             )
     tables = [_table(profile) for profile in (target, draft)]

@@ -9,6 +9,7 @@ from benchmarks.gpu.place import DRY_RUN
 from benchmarks.gpu.profile import MODELS, file_of, read, seconds_of
 from benchmarks.gpu.reduce import error_of, records
 from spectheory import Provenance
+from spectheory.core.errors import InputError
 from spectheory.report.calibration import calibration_rows, calibration_words
 from spectheory.report.markdown import markdown_table
 from spectheory.report.tables import TextTable
@@ -21,11 +22,11 @@ def summary(folder: Path) -> str:
     """One section for each command whose records the folder holds.
 
     Raises:
-        ValueError: the folder holds no record.
+        InputError: the folder holds no record.
     """
     sections = [*_profiles(folder), *_latencies(folder), *_training(folder), *_matrix(folder), *_clocks(folder)]
     if not sections:
-        raise ValueError(f"{folder} holds no record of python -m benchmarks.gpu: run a part with --out {folder} first")
+        raise InputError(f"{folder} holds no record of python -m benchmarks.gpu: run a part with --out {folder} first")
     return "\n".join(sections)
 
 
