@@ -229,7 +229,7 @@ def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:
 def test_distributions_that_cannot_be_drawn_from_are_refused() -> None:
     with pytest.raises(ValueError, match="could not be broadcast"):
         draw(np.ones(8), np.random.default_rng(0), less=np.ones(3))
-    with pytest.raises(ValueError, match="or no number"):
+    with pytest.raises(ValueError, match="and no NaN"):
         draw(np.array([0.5, np.nan]), np.random.default_rng(0))
     with pytest.raises(ValueError, match="distribution must have a positive entry and no NaN"):
         list(branches(lambda rng: draw(np.zeros(2), rng)))
