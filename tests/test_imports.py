@@ -60,6 +60,14 @@ def test_packages_import_only_what_they_may(package: str) -> None:
                 assert not imports(tree) & {"typer", "rich", "pydantic", "matplotlib"}, file
 
 
+def test_core_imports_no_other_room() -> None:
+    """Not inside a function either, so that nothing depends on itself."""
+    for file in sorted((ROOT / "spectheory" / "core").glob("*.py")):
+        for node in ast.walk(ast.parse(file.read_text())):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spectheory"):
+                assert node.module and node.module.startswith("spectheory.core."), file
+
+
 def test_importing_spectheory_loads_nothing_heavy() -> None:
     code = "import json, sys, spectheory; print(json.dumps(sorted({name.split('.')[0] for name in sys.modules})))"
     loaded = json.loads(subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, cwd=ROOT).stdout)

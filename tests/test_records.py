@@ -115,3 +115,17 @@ def test_a_plan_in_a_plan_is_checked_as_well(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text(json.dumps(data))
     with pytest.raises(st.RecordError, match="expected 'acceptance'"):
         st.Plan.load(tmp_path / "plan.json")
+
+
+def test_records_and_trees_show_themselves(tmp_path: Path) -> None:
+    assert repr(PLAN) == f"<Plan: {PLAN.summary}>"
+    assert len(PLAN.summary.splitlines()) == 2
+    planned = st.schedule(RATES, lambda batch: LATENCY, [1, 2, 8], context=64, max_budget=4)
+    assert planned._repr_html_().count("<tr>") == 1 + len(planned.ranges())
+    drawn = st.Tree.k_ary(2, 2)._repr_html_()
+    assert (drawn.count("<line"), drawn.count("<circle")) == (6, 7)
+    assert "<svg" not in st.Tree.chain(1000)._repr_html_()
+    for record in (*RECORDS, planned):
+        assert len(repr(record)) < 400
+        record.save(tmp_path / "record.json")
+        assert st.load(tmp_path / "record.json").to_dict() == record.to_dict()

@@ -5,14 +5,18 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from html import escape
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.errors import InputError
+from spectheory.core.html import tree_svg
 
 LARGEST_TREE = 50_000_000
 """Nodes; a parent array beyond this is a mistake in the arguments, not a draft tree."""
+MOST_DRAWN = 400
+"""Drafted nodes of a tree that a notebook draws; a larger one is described."""
 
 
 class Tree:
@@ -204,6 +208,6 @@ class Tree:
         return f"<Tree of {self.budget} nodes, depth {self.max_depth}>"
 
     def _repr_html_(self) -> str:
-        from spectheory.report.notebook import tree_svg
-
-        return tree_svg(self)
+        if self.budget > MOST_DRAWN:
+            return f"<pre>{escape(repr(self))}</pre>"
+        return tree_svg(self.parent, self.depth, self.rows)

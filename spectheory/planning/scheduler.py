@@ -12,6 +12,7 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.html import table_html
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
@@ -103,10 +104,18 @@ class Schedule(Record):
         return f"{'; '.join(ends)}; {even}"
 
     def _repr_html_(self) -> str:
-        from spectheory.report.notebook import table_html
-        from spectheory.report.schedules import schedule_rows
-
-        return table_html(schedule_rows(self))
+        rows = [
+            (
+                span(first, last),
+                "nothing" if tree.budget == 0 else f"{answer_of(tree)} of {tree.budget}, {tree.max_depth} deep",
+                f"{self.block_efficiency[self.choice[at]]:.2f}",
+                f"{self.speedup[at]:.2f}x",
+            )
+            for first, last, tree in self.ranges()
+            for at in np.flatnonzero(self.batches == first)
+        ]
+        title = f"Fastest at each batch size, {self.context:,} tokens of context, predicted"
+        return table_html(title, ("batch", "verify", "tau", "speedup"), rows)
 
     def answer(self, row: int) -> str:
         """`off`, `chain` or `tree` at batches[row]."""

@@ -1,0 +1,34 @@
+"""What trees and tables show in a notebook: small HTML without a script or a stylesheet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+import numpy as np
+
+STEP, ROW, MARGIN = 44, 16, 10
+"""Pixels between depths and between leaves, and around the drawing."""
+
+
+def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
+    """A tree from left to right, children by rank from top to bottom. All arrays have shape (budget + 1,)."""
+    x, y = MARGIN + STEP * depth, MARGIN + ROW * rows
+    edges = "".join(
+        f'<line x1="{x[above]}" y1="{y[above]:g}" x2="{x[node]}" y2="{y[node]:g}"/>'
+        for node, above in enumerate(parent.tolist())
+        if node
+    )
+    dots = "".join(f'<circle cx="{a}" cy="{b:g}" r="3"/>' for a, b in zip(x, y, strict=True))
+    label = f"Draft tree of {len(parent) - 1} nodes, {depth.max()} deep"
+    return (
+        f'<svg role="img" aria-label="{label}" width="{x.max() + MARGIN}" height="{y.max() + MARGIN:g}" '
+        f'stroke="currentColor" fill="currentColor">{edges}{dots}</svg>'
+    )
+
+
+def table_html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A table with its title."""
+    head = "".join(f"<th>{escape(name)}</th>" for name in header)
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
+    return f"<table><caption>{escape(title)}</caption><tr>{head}</tr>{body}</table>"
