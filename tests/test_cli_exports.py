@@ -95,7 +95,7 @@ def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, plac
         ("eagle,vlm@0.32", "--engine: unknown engine 'vlm': did you mean vllm? 9 names are known"),
         (
             "",
-            "--engine: unknown engine '': known names are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang, trtllm",
+            "--engine: unknown engine '': known names are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang",
         ),
     ):
         refused(plan(*place, "--engine", engine, "--out", "plan.json"), message)

@@ -64,8 +64,8 @@ def test_core_imports_no_other_room() -> None:
     """Not inside a function either, so that nothing depends on itself."""
     for file in sorted((ROOT / "spectheory" / "core").glob("*.py")):
         for node in ast.walk(ast.parse(file.read_text())):
-            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("spectheory"):
-                assert node.module and node.module.startswith("spectheory.core."), file
+            if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("spectheory"):
+                assert node.module.startswith("spectheory.core."), file
 
 
 def test_importing_spectheory_loads_nothing_heavy() -> None:
