@@ -65,6 +65,12 @@ def load_folder(
         model, loading = _load(folder, dtype, attention)
         model = model.to(device).eval().requires_grad_(False)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        tokenizer.get_vocab()
+    if model.config._attn_implementation != attention:
+        raise PairError(
+            f"{role} folder {folder} sets its attention to {model.config._attn_implementation!r}, asked for "
+            f"{attention!r}: remove _attn_implementation from its config.json"
+        )
     absent = sorted(loading["missing_keys"])
     if absent:
         raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
@@ -110,7 +116,22 @@ def _load(folder: Path, dtype: torch.dtype, attention: str) -> tuple[Any, dict[s
 def _runs_code(folder: Path) -> str | None:
     """Why a folder cannot be loaded without running code of it, and the repair."""
     config, tokenizer = _settings(folder / "config.json"), _settings(folder / "tokenizer_config.json")
-    return _needs_python(config, tokenizer) or _pickled_tokenizer(folder) or _pickled_weights(folder, config)
+    return (
+        _redirected(config)
+        or _needs_python(config, tokenizer)
+        or _pickled_tokenizer(folder)
+        or _pickled_weights(folder, config)
+    )
+
+
+def _redirected(config: dict[str, Any]) -> str | None:
+    """Why a configuration that names other files or kernels is not loaded, and the repair."""
+    if "configuration_files" in config:
+        return "names other configurations (configuration_files), which are not read: keep a single config.json"
+    kernel = str(config.get("_attn_implementation", ""))
+    if "/" in kernel:
+        return f"names an attention kernel of the Hub ({kernel!r}), which is not loaded: remove _attn_implementation"
+    return None
 
 
 def _needs_python(config: dict[str, Any], tokenizer: dict[str, Any]) -> str | None:
@@ -162,10 +183,10 @@ def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
         return None
     if found[0].endswith(".index.json") and _inside(found[0]):
         found += sorted(set(_settings(folder / found[0])["weight_map"].values()))
-    for name in found:
+    for number, name in enumerate(found):
         if not _inside(name):
             return f"names weights outside of itself ({name!r}), which are not loaded: put them into the folder"
-        if not name.endswith((".safetensors", ".safetensors.index.json")):
+        if not name.endswith((".safetensors", ".safetensors.index.json") if number == 0 else ".safetensors"):
             return (
                 f"names weights that are no safetensors ({name!r}), which can run code and are never loaded: {convert}"
             )

@@ -110,7 +110,7 @@ def test_an_interrupted_trace_goes_on_and_equals_an_uninterrupted_one(tiny: Pair
 def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="need a context of 1040, these models have 1024"):
         tracing.record_trace(tiny, [[1] * 1000], SETTINGS, tmp_path)
-    with pytest.raises(ValueError, match=r"one length, got lengths \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"the same length, got lengths \[1, 2\]"):
         tracing.record_trace(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match="top_k must be at most the vocabulary of 300, got 301"):
         tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, top_k=301), tmp_path)

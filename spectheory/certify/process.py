@@ -64,14 +64,28 @@ def _last_message(process: subprocess.Popen[str], report: Report) -> dict[str, A
     """The answer or the error; None where the child ended before."""
     assert process.stdout
     for line in process.stdout:
-        try:
-            message = json.loads(line)
-        except ValueError:
-            return None
-        if "error" in message or message.get("verdict") in Verdict.__members__:
+        message = _message(line)
+        if message is None or "error" in message or "verdict" in message:
             return message
         report(message)
     return None
+
+
+def _message(line: str) -> dict[str, Any] | None:
+    """What a line of the child says; None for anything that `child` does not send."""
+    try:
+        message = json.loads(line) if line.endswith("\n") else None
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(message, dict):
+        return None
+    kinds = {name: type(value) for name, value in message.items()}
+    if kinds.get("error") is str and kinds.get("missing", str) is str:
+        return message
+    if {"lines": list, "json": dict, "verdict": str}.items() <= kinds.items() and "page" in kinds:
+        return message if message["verdict"] in Verdict.__members__ else None
+    progress = {"note": str, "worlds": int, "runs": int}
+    return message if len(kinds) == 1 and kinds.items() <= progress.items() else None
 
 
 def _without_verdict(status: int | None, seconds: float) -> str:

@@ -76,11 +76,11 @@ class Record:
         hints = typing.get_type_hints(cls)
         try:
             record = cls(**{name: _typed(name, hints[name], data[name]) for name in names})
+            record._require_derived(data, where)
         except RecordError:
             raise
         except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"{where} is damaged: {error}") from error
-        record._require_derived(data, where)
         return record
 
     def _require_derived(self, data: dict[str, Any], where: str) -> None:
@@ -121,7 +121,7 @@ def load(path: str | Path) -> Record:
     """
     data = parse(read_text(path), str(path))
     kind = data.get("kind") if isinstance(data, dict) else None
-    if kind not in KINDS:
+    if not isinstance(kind, str) or kind not in KINDS:
         raise RecordError(
             f"{path} holds no known record: its kind is {kind!r:.80}, known kinds are {', '.join(sorted(KINDS))}"
         )
@@ -143,7 +143,11 @@ def check_header(data: Any, kind: str, schema: int, where: str) -> None:
 def parse(text: str, where: str) -> Any:
     """The value in a JSON text. Raises RecordError for text that is not JSON, NaN, infinity and a repeated field."""
     try:
-        return json.loads(text, parse_constant=_refuse_constant, object_pairs_hook=_without_duplicates)
+        value = json.loads(
+            text, parse_constant=_refuse_constant, parse_float=_finite, object_pairs_hook=_without_duplicates
+        )
+        json.dumps(value, ensure_ascii=False).encode()
+        return value
     except (ValueError, RecursionError) as error:
         raise RecordError(f"{where} is damaged: not JSON ({error})") from error
 
@@ -165,6 +169,13 @@ def _lines(value: Any, indent: str) -> str:
 
 def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is not a JSON number")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{digits:.40} is too large")
+    return number
 
 
 def _without_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -234,7 +245,7 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
     expected = (int, float) if hint is float else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{name} must be of type {hint.__name__}, got {value!r:.40}")
-    return value
+    return float(value) if hint is float else value
 
 
 def _array(name: str, value: Any) -> np.ndarray:

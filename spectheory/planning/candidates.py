@@ -47,6 +47,14 @@ class Limits:
             if (value := getattr(self, name)) is not None:
                 check_whole(name, value, 1, ": None sets no limit")
 
+    def require(self, tree: Tree) -> None:
+        """Check that a tree is within the limits. Raises InputError if not."""
+        sizes = {"max_budget": tree.budget, "max_depth": tree.max_depth, "max_fanout": int(tree.rank.max()) + 1}
+        for name, size in sizes.items():
+            limit = getattr(self, name)
+            if limit is not None and tree.budget and size > limit:
+                raise InputError(f"limits.{name} must be at least {size}, as the tree has it, got {limit}")
+
     @property
     def longest_chain(self) -> int:
         """Number of drafted tokens in the longest chain within the limits."""

@@ -10,7 +10,6 @@ from typing import ClassVar, NamedTuple
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
-from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
@@ -73,10 +72,7 @@ class Plan(Record):
 
     def __post_init__(self) -> None:
         self.latency.context_of(self.context)
-        if self.tree.budget > self.limits.max_budget:
-            raise InputError(
-                f"limits.max_budget must be at least the tree's {self.tree.budget} nodes, got {self.limits.max_budget}"
-            )
+        self.limits.require(self.tree)
 
     @property
     def answer(self) -> str:

@@ -86,6 +86,8 @@ class Schedule(Record):
                     f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
                     f"{len(self.trees)} trees, counted from 0, got {np.asarray(index).tolist()!s:.60}"
                 )
+        for tree in self.trees:
+            self.limits.require(tree)
         if not all(self.trees[i].is_chain for i in self.chain_choice):
             raise InputError("chain_choice must name chains, got a tree with siblings")
 

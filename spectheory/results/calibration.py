@@ -66,6 +66,17 @@ class Calibrated:
             value = getattr(self, name)
             if value is not None and not 1 <= value < math.inf:
                 raise InputError(f"{name} must be finite and at least 1, got {value}")
+        if not 0 <= self.temperature < math.inf or not 0 <= self.nodes < math.inf:
+            raise InputError(
+                f"temperature and nodes must be finite and at least 0, got {self.temperature} and {self.nodes}"
+            )
+        for low, high in ((self.tau_low, self.tau_high), (self.positional_low, self.positional_high)):
+            if low is not None and high is not None and low > high:
+                raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
+        if self.repeated_share is not None and not 0 <= self.repeated_share <= 1:
+            raise InputError(f"repeated_share must be between 0 and 1, got {self.repeated_share}")
+        if self.widest_parting is not None and not 0 <= self.widest_parting < math.inf:
+            raise InputError(f"widest_parting must be finite and at least 0, got {self.widest_parting}")
         if not self.identical <= self.compared <= self.requests:
             raise InputError(
                 f"identical must be at most compared, and compared at most requests, got {self.identical}, "

@@ -12,6 +12,8 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
+LARGEST_COUNT = 2**53
+"""From which float64 no longer holds every whole number."""
 ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
 IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
@@ -59,6 +61,8 @@ class Tally(Record):
             counts = np.asarray(getattr(self, name))
             if counts.ndim != 1 or counts.dtype.kind not in "iu" or (counts < 0).any():
                 raise InputError(f"{name} must be a list of counts >= 0, got {counts.tolist()!s:.80}")
+            if (counts >= LARGEST_COUNT).any():
+                raise InputError(f"{name} must be counts below 2**53, got {counts.tolist()!s:.80}")
             object.__setattr__(self, name, counts.astype(np.int64))
         accepted = int(self.accepted_histogram @ np.arange(len(self.accepted_histogram)))
         cycles = int(self.cycles.sum())
@@ -66,9 +70,15 @@ class Tally(Record):
             raise InputError("emitted, cycles and accepted_histogram must count the same requests and cycles")
         if self.emitted.sum() != accepted + cycles:
             raise InputError(f"emitted must sum to accepted + cycles = {accepted} + {cycles}, got {self.emitted.sum()}")
+        most = self.cycles * len(self.accepted_histogram)
+        if (self.emitted < self.cycles).any() or (self.emitted > most).any():
+            raise InputError(
+                "emitted must be at least 1 and at most accepted + 1 tokens per cycle of each request, got "
+                f"{self.emitted.tolist()!s:.60} in {self.cycles.tolist()!s:.60} cycles"
+            )
         for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
-            if not getattr(self, name) >= 0:
-                raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
+            if not 0 <= getattr(self, name) < LARGEST_COUNT:
+                raise InputError(f"{name} must be a count >= 0 and below 2**53, got {getattr(self, name)}")
         for name in ("seconds", "target_seconds", "draft_seconds", "plain_seconds"):
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")

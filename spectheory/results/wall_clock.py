@@ -11,14 +11,12 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.planning.planner import Plan
-from spectheory.results.tally import ROUNDING
+from spectheory.results.tally import LARGEST_COUNT, ROUNDING
 
 SAME = -1
 """Value in `parted`: the text equals the baseline's text, or was not compared."""
 COUNTS = ("tokens", "cycles", "emitted", "fourgrams", "repeated_fourgrams", "parted")
 SECONDS = ("seconds", "decode_seconds", "target_seconds", "draft_seconds")
-LARGEST_COUNT = 2.0**53
-"""Counts must be below this limit, from which float64 cannot represent every whole number."""
 BASELINE = 0
 """Index of the decoder with which all others are compared. Greedy texts of all decoders should equal its texts."""
 RESAMPLES = 2000

@@ -215,3 +215,27 @@ def test_an_interruption_from_the_keyboard_leaves_the_library() -> None:
 
     with pytest.raises(KeyboardInterrupt):
         st.certify_verifier(interrupted, policies=[st.Levels((1,))])
+
+
+MALFORMED = (
+    "1",
+    "[]",
+    "{",
+    "[" * 200_000,
+    '{"verdict": []}',
+    '{"verdict": "LOSSLESS"}',
+    '{"verdict": "LOSSLESS", "lines": 5, "json": {}, "page": null}',
+    '{"x": 1}',
+    '{"worlds": "abc"}',
+    '{"error": 1}',
+)
+
+
+@pytest.mark.parametrize("line", MALFORMED, ids=range(len(MALFORMED)))
+def test_what_the_child_does_not_send_is_no_message(line: str) -> None:
+    from spectheory.certify.process import _message
+
+    assert _message(line + "\n") is None
+    answer = json.dumps({"verdict": "LOSSLESS", "lines": [], "json": {}, "page": None})
+    assert _message(answer) is None, "a line that was cut off"
+    assert _message(answer + "\n") == json.loads(answer)

@@ -55,7 +55,27 @@ RECORDS: list[Record] = [
     st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
     st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
 ]
-VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, [], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
+VALUES = [
+    None,
+    True,
+    False,
+    "x",
+    "",
+    -1,
+    0,
+    1,
+    9.9,
+    -0.5,
+    1e300,
+    2**70,
+    10**400,
+    [],
+    [1],
+    [-1, 0, 0],
+    [[0.5]],
+    {},
+    {"a": 1},
+]
 NOT_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 
 
@@ -163,3 +183,33 @@ def test_tallies_of_different_runs_cannot_be_added() -> None:
         other = st.Tally.from_dict({**tally.to_dict(), "provenance": {**tally.provenance.to_dict(), name: value}})
         with pytest.raises(st.InputError, match=f"tallies with different {name} cannot be added"):
             sum([tally, other])
+
+
+def test_numbers_and_texts_that_cannot_be_written_again_are_refused() -> None:
+    text = json.dumps(PLAN.to_dict())
+    for bad in (
+        text.replace('"context": ', '"context": 1e999, "x": '),
+        text.replace('"source": "', '"source": "\\ud800'),
+    ):
+        with pytest.raises(st.RecordError, match=r"plan.json is damaged: not JSON"):
+            st.Plan.from_text(bad, "plan.json")
+
+
+def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
+    for kind in ([], {}, 1, None):
+        (tmp_path / "record.json").write_text(json.dumps({"kind": kind, "schema": 2}))
+        with pytest.raises(st.RecordError, match=r"record.json holds no known record"):
+            st.load(tmp_path / "record.json")
+
+
+def test_fields_that_contradict_each_other_are_refused() -> None:
+    """Each value may be right by itself."""
+    tally, planned = RECORDS[4].to_dict(), PLAN.to_dict()
+    for record, changes in (
+        (st.Tally, {**tally, "emitted": [9, 0]}),
+        (st.Tally, {**tally, "emitted": [2**62] * 4, "cycles": [0] * 4, "accepted_histogram": [0]}),
+        (st.Plan, {**planned, "limits": {**planned["limits"], "max_depth": 1}}),
+        (st.Plan, {**planned, "limits": {**planned["limits"], "max_fanout": 1}}),
+    ):
+        with pytest.raises(st.RecordError, match="damaged: "):
+            record.from_dict(changes)

@@ -130,6 +130,11 @@ def named(name: str) -> Callable[[Path], None]:
     return change
 
 
+def configured(**settings: Any) -> Callable[[Path], None]:
+    """config.json has these settings."""
+    return lambda folder: write(folder / "config.json", **settings)
+
+
 def adapter(folder: Path) -> None:
     pickles("adapter_model.bin")(folder)
     (folder / "adapter_config.json").write_text(json.dumps({"base_model_name_or_path": "evil/repository"}))
@@ -157,6 +162,12 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
     "index absolute": (shards("/x.safetensors"), "names weights outside of itself .'/x.safetensors'"),
     "weights named": (named("adapter_model.bin"), "names weights that are no safetensors .'adapter_model.bin'"),
     "weights named outside": (named("../model.safetensors"), "names weights outside of itself"),
+    "a shard that is an index": (
+        shards("p.safetensors.index.json"),
+        "names weights that are no safetensors .'p.safetensors.index.json'",
+    ),
+    "other configurations": (configured(configuration_files=["config.5.json"]), "names other configurations"),
+    "kernel of the Hub": (configured(_attn_implementation="x/y:evil"), "names an attention kernel of the Hub"),
     "adapter": (adapter, "holds an adapter .*: merge it"),
     "pickled tokenizer": (
         pickles("tokenizer.pkl", tokenizer=True),
@@ -182,6 +193,12 @@ def test_folders_that_would_run_code_are_refused_by_name(
             monkeypatch.delattr(f"reference.model_folders.{auto}")
     with pytest.raises(PairError, match=f"{role} folder .*hostile {message}"):
         load_pair(*(folder if role == one else tiny_folders / one for one in ("target", "draft")))
+
+
+def test_an_attention_that_the_folder_sets_is_refused_where_another_was_asked_for(folder: Path) -> None:
+    configured(auto_map={}, _attn_implementation="eager")(folder)
+    with pytest.raises(PairError, match="sets its attention to 'eager', asked for 'sdpa': remove _attn_implementation"):
+        load_pair(folder, folder)
 
 
 def without_tokenizer() -> str:
