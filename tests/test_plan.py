@@ -12,6 +12,7 @@ from hypothesis import strategies as hs
 
 import simulate
 import spectheory as st
+from spectheory.planning.candidates import Candidates, Limits
 
 RATES = st.Acceptance.by_depth_and_rank([[0.6, 0.15, 0.05], [0.55, 0.1, 0.04]])
 
@@ -262,3 +263,17 @@ def test_the_interval_of_tau_covers() -> None:
         low, high = counts.tau_interval(0.9)
         covered += low <= mean <= high
     assert abs(covered - 360) <= 4 * np.sqrt(400 * 0.9 * 0.1)
+
+
+@pytest.mark.parametrize("rising", [False, True], ids=["non-increasing in rank", "rising in rank"])
+def test_every_candidate_is_timed_as_its_tree_alone_is(rising: bool) -> None:
+    """Level overheads too, which a tree pays once for each of its levels."""
+    table = np.random.default_rng(0).dirichlet(np.ones(6), 3)[:, :4]
+    acceptance = st.Acceptance.by_depth_and_rank(table if rising else -np.sort(-table, axis=1))
+    latency = dataclasses.replace(
+        CURVE, level_overhead_seconds=1e-3, overhead_seconds=2e-4, plain_overhead_seconds=1e-4
+    )
+    candidates = Candidates(acceptance, Limits(12))
+    for number, speedup in enumerate(candidates.speedups(latency, 100)):
+        tree = candidates.tree(number)
+        assert speedup == pytest.approx(st.evaluate(tree, acceptance, latency, context=100).speedup, rel=1e-12)

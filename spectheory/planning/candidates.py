@@ -233,7 +233,7 @@ def _narrow(
                     new &= np.maximum.accumulate(grown.rank) == fanout - 1
                 if new.any():
                     budgets = np.flatnonzero(new)
-                    found.append((grown.parent, budgets, tau[budgets], parents[budgets]))
+                    found.append((grown.parent, budgets, tau[budgets], parents[budgets, :levels]))
             yield found
             if not reached:
                 break
