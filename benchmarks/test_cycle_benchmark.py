@@ -86,11 +86,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
         (SearchedDrafting, "expand"),
         (PathDrafting, "logits"),
     ],
-    "masks and positions": [
-        (TreeRows, "add"),
-        (TreeRows, "after"),
-        (CachedModel, "forward_tree"),
-    ],
+    "masks and positions": [(TreeRows, "add"), (TreeRows, "after"), (CachedModel, "forward_tree")],
     "around a forward": [(CachedModel, "_call"), (CachedModel, "forward")],
     "verification": [(Decoding, "_verify")],
     "caches": [(CachedModel, "keep"), (StaticDrafting, "commit"), (PathDrafting, "commit")],

@@ -280,27 +280,27 @@ def named(name: str, known: Iterable[str]) -> list[str]:
     return found
 
 
-def smallest(cases: Iterable[T], breaks: Callable[[T], bool]) -> T:
-    """The first case that breaks a statement; the cases come in order of size.
+def smallest(cases: Iterable[T], breaks: Callable[..., bool]) -> T:
+    """The first case that breaks a statement; the cases come in order of size, a tuple is passed as arguments.
 
     Raises:
         LookupError: none does, so the finding that rests on it is wrong.
     """
     for case in cases:
-        if breaks(case):
+        if breaks(*case) if isinstance(case, tuple) else breaks(case):
             return case
     raise LookupError("no counterexample among the cases")
 
 
-def every(cases: Iterable[T], holds: Callable[[T], bool]) -> int:
-    """The number of cases, all of which satisfy a statement.
+def every(cases: Iterable[Any], holds: Callable[..., bool]) -> int:
+    """The number of cases, all of which satisfy a statement; a case that is a tuple is passed as arguments.
 
     Raises:
         ArithmeticError: one does not, so the finding that rests on it is wrong.
     """
     count = 0
     for case in cases:
-        if not holds(case):
+        if not (holds(*case) if isinstance(case, tuple) else holds(case)):
             raise ArithmeticError(f"the statement fails on {case}")
         count += 1
     return count

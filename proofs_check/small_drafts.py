@@ -29,6 +29,11 @@ def laws(tokens: int, largest: int) -> list[Law]:
     return list(found)
 
 
+def positive_laws(tokens: int, largest: int) -> list[Law]:
+    """The distributions of `laws` without a zero."""
+    return [law for law in laws(tokens, largest) if min(law) > 0]
+
+
 def drafts(depth: int, tokens: int, largest: int) -> Iterator[Hat]:
     """Every model with one of `laws` at each inner node of the full tree."""
     inner = [path for length in range(depth) for path in product(range(tokens), repeat=length)]
@@ -74,12 +79,20 @@ def best_worth(nodes: Nodes, n: int, hat: Hat) -> Fraction:
     return max(worth(tree, hat) for tree in trees(nodes, n))
 
 
+def texts(target: Hat) -> list[tuple[Path, Fraction]]:
+    """Every text of the target, as long as its paths are, with its probability."""
+    depth = max(map(len, target))
+    return [(path, p) for path, p in target.items() if len(path) == depth]
+
+
+def kept(tree: Nodes, text: Path) -> int:
+    """Tokens at the start of the text that are a path of the tree."""
+    return sum(text[:length] in tree for length in range(1, len(text) + 1))
+
+
 def accepted(tree: Nodes, target: Hat) -> Fraction:
     """Expected drafted tokens accepted: for every text of the target its longest prefix in the tree, averaged."""
-    depth = max(map(len, target))
-    texts = [text for text in target if len(text) == depth]
-    kept = [sum(text[:length] in tree for length in range(1, depth + 1)) for text in texts]
-    return sum((target[text] * length for text, length in zip(texts, kept, strict=True)), Fraction(0))
+    return sum((p * kept(tree, text) for text, p in texts(target)), Fraction(0))
 
 
 def named(nodes: Iterable[Path]) -> list[str]:

@@ -154,12 +154,7 @@ def traversal_best(effort: int) -> Finding:
         raise ArithmeticError("Traversal is beaten elsewhere")
     return Finding(
         "corrected",
-        {
-            "count": count,
-            "lost_14": len(lost[14]),
-            "lost_15": len(lost[15]),
-            "closest": closest,
-        },
+        {"count": count, "lost_14": len(lost[14]), "lost_15": len(lost[15]), "closest": closest},
         {"rival_and_best_traversal": beaten},
     )
 
@@ -213,14 +208,7 @@ def told(effort: int) -> Finding:
         abs(over - 5 * percent) <= percent / 2,
     ]
     every(right, bool)
-    return Finding(
-        "holds",
-        {
-            "ahead": ahead,
-            "gained": gained,
-            "over": over,
-        },
-    )
+    return Finding("holds", {"ahead": ahead, "gained": gained, "over": over})
 
 
 @claim("D-TAB-RATIO")
@@ -234,10 +222,7 @@ def ratios(effort: int) -> Finding:
     own = [new / old for new, old in zip(row(6, "NaiveTree"), row(2, "NaiveTree"), strict=True)]
     return Finding(
         "corrected",
-        {
-            "wrong": ", ".join(wrong),
-            "own": own,
-        },
+        {"wrong": ", ".join(wrong), "own": own},
         {"NaiveTree": {"printed": row(4, "NaiveTree"), "to_itself": own}},
     )
 

@@ -19,12 +19,7 @@ SpineOutcomes = dict[tuple[bool, ...], Fraction]
 
 def pair_law(s: Fraction, both: Fraction) -> SpineOutcomes:
     """Two spine tokens, each right with probability s, both with probability `both`; s^2 were they independent."""
-    return {
-        (True, True): both,
-        (True, False): s - both,
-        (False, True): s - both,
-        (False, False): 1 - 2 * s + both,
-    }
+    return {(True, True): both, (True, False): s - both, (False, True): s - both, (False, False): 1 - 2 * s + both}
 
 
 def simulated(joint: SpineOutcomes, t: Fraction, setting: Setting) -> Fraction:

@@ -57,13 +57,7 @@ def deep_spine(effort: int) -> Finding:
     shallow, deep = zip(*enough.values(), strict=True)
     return Finding(
         "corrected",
-        {
-            "few": SHALLOW,
-            "budget": BUDGET,
-            "shallow": _hundredths(shallow),
-            "many": DEEP,
-            "deep": _hundredths(deep),
-        },
+        {"few": SHALLOW, "budget": BUDGET, "shallow": _hundredths(shallow), "many": DEEP, "deep": _hundredths(deep)},
         {
             "p_s": s,
             "p_t": s / median,

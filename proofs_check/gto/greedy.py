@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -43,42 +43,39 @@ def deepest(tree: Nodes, target: Hat) -> Fraction:
     return max(lengths(tree, target))
 
 
-def gained(case: Change) -> Fraction:
-    """The change of max L."""
-    old, new, target, _ = case
-    return deepest(new, target) - deepest(old, target)
-
-
-def higher(case: Change) -> bool:
-    """Whether the reward rises."""
-    old, new, target, eta = case
-    return rises(lengths(old, target), lengths(new, target), eta)
+def rises_for(gained: Callable[[Fraction], bool]) -> Callable[..., bool]:
+    """Whether the reward of a change rises where max L changes as stated."""
+    return lambda old, new, target, eta: (
+        gained(deepest(new, target) - deepest(old, target)) and rises(lengths(old, target), lengths(new, target), eta)
+    )
 
 
 @claim("T-1B")
 def theorem_1b(effort: int) -> Finding:
-    stays = smallest(changes(2, 1, 2), lambda case: higher(case) and gained(case) <= 0)
-    falls = smallest(changes(3, 1, 3), lambda case: higher(case) and gained(case) < 0)
-    if not (higher(FEWER) and gained(FEWER) < 0):
+    stays = smallest(changes(2, 1, 2), rises_for(lambda gained: gained <= 0))
+    falls = smallest(changes(3, 1, 3), rises_for(lambda gained: gained < 0))
+    if not rises_for(lambda gained: gained < 0)(*FEWER):
         raise ArithmeticError("the change with two branches is no counterexample")
     grids = ((2, 3, 4), (3, 2, 3)) if effort == 1 else ((2, 4, 5), (3, 3, 4))
 
-    def floors() -> Iterator[tuple[Nodes, Hat, Fraction]]:
-        for grid in grids:
-            for tree, target in greedy_trees(*grid):
-                yield from ((tree, target, eta) for eta in ETAS if sign([eta], [Fraction(0)] * len(leaves(tree))) > 0)
+    floors = (
+        (tree, target, eta)
+        for grid in grids
+        for tree, target in greedy_trees(*grid)
+        for eta in ETAS
+        if sign([eta], [Fraction(0)] * len(leaves(tree))) > 0
+    )
 
-    def floored(case: tuple[Nodes, Hat, Fraction]) -> bool:
-        tree, target, eta = case
+    def floored(tree: Nodes, target: Hat, eta: Fraction) -> bool:
         exponents, whole = times(lengths(tree, target), eta), deepest(tree, target)
         return sign(exponents, [eta * whole]) >= 0 > sign(exponents, [eta * (whole + 1)])
 
-    count = every(floors(), floored)
+    count = every(floors, floored)
     named = " or ".join(f"{most} nodes with {tokens} tokens {depth} deep" for tokens, depth, most in grids)
     return Finding(
         "corrected",
         {"count": count, "named": named},
-        {"max_stays": shown(stays), "max_falls": shown(falls), "as_many_branches": shown(FEWER)},
+        {"max_stays": shown(*stays), "max_falls": shown(*falls), "as_many_branches": shown(*FEWER)},
     )
 
 
@@ -101,10 +98,10 @@ def _(finding: Finding) -> dict[str, Any]:
 def sufficient(effort: int) -> Finding:
     grids = ((2, 2, 3), (3, 1, 3)) if effort == 1 else ((2, 3, 4), (3, 2, 3))
 
-    def forced(case: Change) -> bool:
-        old, new, target, eta = case
-        limit = [eta * deepest(old, target)] * len(leaves(new))
-        return sign(times(lengths(new, target), eta), limit) <= 0 or gained(case) > 0
+    def forced(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> bool:
+        before = deepest(old, target)
+        limit = [eta * before] * len(leaves(new))
+        return sign(times(lengths(new, target), eta), limit) <= 0 or deepest(new, target) > before
 
     count = every((case for grid in grids for case in changes(*grid, ETAS[:2])), forced)
     for eta in ETAS:

@@ -9,8 +9,8 @@ from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
-from proofs_check.gto.trees import drawn, leaves, lengths, texts, walked
-from proofs_check.small_drafts import Hat, Nodes
+from proofs_check.gto.trees import drawn, leaves, lengths
+from proofs_check.small_drafts import Hat, Nodes, kept, texts, worth
 from spectheory import gto
 
 FORK: Nodes = frozenset({(0,), (0, 0), (0, 1)})
@@ -20,7 +20,7 @@ FORK: Nodes = frozenset({(0,), (0, 0), (0, 1)})
 def tails(tree: Nodes, target: Hat) -> list[Fraction]:
     """P(E_1), P(E_2), ...: the sum over the nodes of each depth (claim T-TAIL)."""
     deepest = max(map(len, target))
-    return [sum((target[node] for node in tree if len(node) == j), Fraction(0)) for j in range(1, deepest + 1)]
+    return [worth((node for node in tree if len(node) == j), target) for j in range(1, deepest + 1)]
 
 
 def targets(denominator: int) -> Iterator[Hat]:
@@ -31,9 +31,8 @@ def targets(denominator: int) -> Iterator[Hat]:
             yield {(0,): a, (0, 0): a * b, (0, 1): a * c}
 
 
-def raised(pair: tuple[Hat, Hat]) -> bool:
-    """Whether L of AA is larger, that of AB the same, and P(E_2) and the expectation are smaller."""
-    old, new = pair
+def raised(old: Hat, new: Hat) -> bool:
+    """Whether L of AA is larger, L of AB the same, and P(E_2) and the expectation are smaller."""
     before, after = lengths(FORK, old), lengths(FORK, new)
     if not (after[0] > before[0] and after[1] == before[1]):
         return False
@@ -52,8 +51,7 @@ def lemma_1(effort: int) -> Finding:
                     grown = tree | {node[:j] for j in range(len(leaf) + 1, len(node) + 1)}
                     yield tree, grown, target, len(leaf)
 
-    def raises(case: tuple[Nodes, Nodes, Hat, int]) -> bool:
-        tree, grown, target, start = case
+    def raises(tree: Nodes, grown: Nodes, target: Hat, start: int) -> bool:
         end = max(len(node) for node in grown - tree)
         before, after = walked_tails(tree, target), walked_tails(grown, target)
         return all(
@@ -68,9 +66,7 @@ def lemma_1(effort: int) -> Finding:
 def walked_tails(tree: Nodes, target: Hat) -> list[Fraction]:
     """P(E_j) by walking every text."""
     deepest = max(map(len, target))
-    return [
-        sum((p for text, p in texts(target) if walked(tree, text) >= j), Fraction(0)) for j in range(1, deepest + 1)
-    ]
+    return [sum((p for text, p in texts(target) if kept(tree, text) >= j), Fraction(0)) for j in range(1, deepest + 1)]
 
 
 def shown(target: Hat) -> dict[str, Any]:

@@ -13,8 +13,8 @@ import sympy
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.gto.exponentials import sign, times
-from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths, texts
-from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, trees, worth
+from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths
+from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
 from spectheory import Tree, gto
 
 
@@ -70,14 +70,13 @@ def branch_length(effort: int) -> Finding:
                 branch = frozenset(leaf[:j] for j in range(1, len(leaf) + 1))
                 yield length(leaf, target), accepted(branch, target)
 
-    count = every(walks(), lambda case: case[0] == case[1])
+    count = every(walks(), Fraction.__eq__)
     return Finding("holds", {"count": count, "cases": words(effort)})
 
 
 @claim("T-TAIL")
 def tail_sum(effort: int) -> Finding:
-    def agrees(case: tuple[Nodes, Hat]) -> bool:
-        tree, target = case
+    def agrees(tree: Nodes, target: Hat) -> bool:
         ends = leaves(tree)
         tails = (
             p
@@ -85,7 +84,7 @@ def tail_sum(effort: int) -> Finding:
             for j in range(1, 1 + max(map(len, ends)))
             if any(len(end) >= j and end[:j] == text[:j] for end in ends)
         )
-        return sum(tails, Fraction(0)) == worth(*case) == accepted(*case)
+        return sum(tails, Fraction(0)) == worth(tree, target) == accepted(tree, target)
 
     count = every(planted(effort), agrees)
     return Finding("holds", {"count": count, "cases": words(effort)})
@@ -93,8 +92,7 @@ def tail_sum(effort: int) -> Finding:
 
 @claim("T-BOUND")
 def bounds(effort: int) -> Finding:
-    def within(case: tuple[list[Fraction], Fraction]) -> bool:
-        each, eta = case
+    def within(each: list[Fraction], eta: Fraction) -> bool:
         most, size = eta * max(each), len(each)
         low, high = sign(times(each, eta), [most]), sign(times(each, eta), [most] * size)
         return (low == 0 if size == 1 else low > 0) and (high == 0 if len(set(each)) == 1 else high < 0)
@@ -111,8 +109,7 @@ def coordinatewise(effort: int) -> Finding:
         slope = sympy.diff(sympy.log(sum(terms)) / eta, ls[0])
         assert sympy.simplify(slope - terms[0] / sum(terms)) == 0
 
-    def step(case: tuple[list[Fraction], Fraction]) -> bool:
-        each, rate = case
+    def step(each: list[Fraction], rate: Fraction) -> bool:
         more = [[*each[:i], each[i] + Fraction(1, 100), *each[i + 1 :]] for i in range(len(each))]
         return all(sign(times(one, rate), times(each, rate)) > 0 for one in more)
 
@@ -124,14 +121,13 @@ def coordinatewise(effort: int) -> Finding:
 def temperature(effort: int) -> Finding:
     eta = Fraction(1, 10)
 
-    def above(case: tuple[Nodes, Hat]) -> bool:
-        each = lengths(*case)
+    def above(tree: Nodes, target: Hat) -> bool:
+        each = lengths(tree, target)
         return len(each) > 1 and sign(times(each, eta), [eta * (max(each) + 6)]) > 0
 
     tree, target = smallest(supported(effort), above)
 
-    def hoeffding(case: tuple[list[Fraction], Fraction]) -> bool:
-        each, rate = case
+    def hoeffding(each: list[Fraction], rate: Fraction) -> bool:
         size, mean = len(each), sum(each, Fraction(0)) / len(each)
         upper = rate * mean + (rate * (max(each) - min(each))) ** 2 / 8
         exponents = times(each, rate)
@@ -167,20 +163,19 @@ def _(finding: Finding) -> dict[str, Any]:
 
 @claim("T-REWARD")
 def equality(effort: int) -> Finding:
-    def differs(case: tuple[Nodes, Hat], eta: Fraction) -> bool:
-        return sign(times(lengths(*case), eta), [eta * worth(*case)]) != 0
-
     one = Fraction(1)
-    tree, target = smallest(supported(effort), lambda case: differs(case, one))
-    below = smallest(planted(effort), lambda case: worth(*case) == 0 and differs(case, one))
-    checked = ((case, eta) for case in planted(effort) for eta in ETAS[:2])
-    count = every(checked, lambda case: differs(*case) == (len(leaves(case[0][0])) > 1))
 
-    def sandwich(case: tuple[Nodes, Hat]) -> bool:
-        each = lengths(*case)
-        return max(each) <= worth(*case) <= sum(each, Fraction(0))
+    def differs(tree: Nodes, target: Hat, eta: Fraction = one) -> bool:
+        return sign(times(lengths(tree, target), eta), [eta * worth(tree, target)]) != 0
 
-    every(planted(effort), sandwich)
+    def as_repaired(tree: Nodes, target: Hat) -> bool:
+        each = lengths(tree, target)
+        only_one_branch = all(differs(tree, target, eta) == (len(each) > 1) for eta in ETAS[:2])
+        return only_one_branch and max(each) <= worth(tree, target) <= sum(each, Fraction(0))
+
+    tree, target = smallest(supported(effort), differs)
+    below = smallest(planted(effort), lambda tree, target: worth(tree, target) == 0 and differs(tree, target))
+    count = 2 * every(planted(effort), as_repaired)
     return Finding(
         "false",
         {"count": count, "cases": words(effort)},

@@ -13,32 +13,25 @@ import sympy
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
 from proofs_check.gto.trees import ETAS, drawn, lengths, rises
-from proofs_check.small_drafts import Hat, Law, Nodes, Path, laws, same_law, trees, worth
+from proofs_check.small_drafts import Hat, Nodes, Path, positive_laws, same_law, trees, worth
 from spectheory import gto
 
 Change = tuple[Nodes, Nodes, Hat, Fraction]
 """The old tree, the new one, the target and eta."""
 
 
-def positive(tokens: int, largest: int) -> list[Law]:
-    """Those of `laws` without a zero: the target at a temperature above 0."""
-    return [law for law in laws(tokens, largest) if min(law) > 0]
-
-
-def shown(case: Change) -> dict[str, Any]:
-    old, new, target, eta = case
+def shown(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> dict[str, Any]:
     return {"eta": eta, "old": drawn(old, target), "new": drawn(new, target)}
 
 
-def misled(case: Change) -> bool:
+def misled(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> bool:
     """Whether r rises and E[L_dec] falls."""
-    old, new, target, eta = case
     return worth(new, target) < worth(old, target) and rises(lengths(old, target), lengths(new, target), eta)
 
 
 def same_size() -> Iterator[Change]:
     """Two trees of two nodes, one distribution of two tokens everywhere."""
-    for law in positive(2, 10):
+    for law in positive_laws(2, 10):
         target = same_law(law, 2)
         for old, new in product(trees(frozenset(target), 2), repeat=2):
             yield from ((old, new, target, eta) for eta in ETAS)
@@ -47,7 +40,7 @@ def same_size() -> Iterator[Change]:
 def same_shape() -> Iterator[Change]:
     """Two leaves under the root before and after, four tokens, small common denominators first."""
     forks = [frozenset[Path]((a,) for a in pair) for pair in combinations(range(4), 2)]
-    for law in positive(4, 12):
+    for law in positive_laws(4, 12):
         target = {(token,): p for token, p in enumerate(law)}
         for old, new in product(forks, repeat=2):
             yield from ((old, new, target, Fraction(eta)) for eta in range(1, 11))
@@ -67,7 +60,7 @@ def any_eta(eta: Fraction) -> Change:
 def theorem_1a(effort: int) -> Finding:
     shape, tokens = smallest(same_size(), misled), smallest(same_shape(), misled)
     for eta in (Fraction(1, 4), Fraction(1, 2), Fraction(1), Fraction(2), Fraction(5)):
-        if not misled(any_eta(eta)):
+        if not misled(*any_eta(eta)):
             raise ArithmeticError(f"no counterexample for eta {eta}")
 
     def grown() -> Iterator[Change]:
@@ -75,15 +68,14 @@ def theorem_1a(effort: int) -> Finding:
             outer = (node for node in target if node not in tree and (node[:-1] in tree or len(node) == 1))
             yield from ((tree, tree | {node}, target, eta) for node in outer for eta in ETAS[:2])
 
-    def both(case: Change) -> bool:
-        old, new, target, eta = case
+    def both(old: Nodes, new: Nodes, target: Hat, eta: Fraction) -> bool:
         return worth(new, target) > worth(old, target) and rises(lengths(old, target), lengths(new, target), eta)
 
     count = every(grown(), both)
     return Finding(
         "false",
         {"count": count, "cases": words(effort)},
-        {"same_number_of_nodes": shown(shape), "same_shape": shown(tokens)},
+        {"same_number_of_nodes": shown(*shape), "same_shape": shown(*tokens)},
     )
 
 

@@ -24,9 +24,8 @@ def tokens_per_cycle(accepted: Accepted, start: int) -> Fraction:
     return Fraction(tokens - before, len(seen) - cycles)
 
 
-def slower(case: tuple[Accepted, Accepted]) -> bool:
+def slower(more: Accepted, less: Accepted) -> bool:
     """Whether the first has fewer tokens per cycle, wherever both begin."""
-    more, less = case
     return all(tokens_per_cycle(more, start) < tokens_per_cycle(less, start) for start in range(len(more)))
 
 
@@ -48,8 +47,8 @@ def better(most: int) -> Iterator[tuple[Accepted, Accepted]]:
 def speed(effort: int) -> Finding:
     more, less = smallest(better(4), slower)
     count = every(
-        (case for case in better(3 + effort) if monotone(case[0]) or monotone(case[1])),
-        lambda case: all(tokens_per_cycle(case[0], at) >= tokens_per_cycle(case[1], at) for at in range(len(case[0]))),
+        (pair for pair in better(3 + effort) if any(map(monotone, pair))),
+        lambda more, less: all(tokens_per_cycle(more, at) >= tokens_per_cycle(less, at) for at in range(len(more))),
     )
     return Finding(
         "corrected",

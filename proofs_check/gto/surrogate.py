@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -56,9 +57,8 @@ def total_reward(policy: DraftChances) -> Fraction:
     return sum(map(tree_reward, policy), Fraction(0))
 
 
-def harmful(case: tuple[DraftChances, DraftChances]) -> bool:
+def harmful(old: DraftChances, reference: DraftChances) -> bool:
     """Whether each maximiser has less reward than the policy that drew the trees; s taken to it, or the reference."""
-    old, reference = case
     rewards = debiased(old, reference)
     if rewards[0] == rewards[1]:
         return False
@@ -100,11 +100,11 @@ def standardised(largest: int) -> None:
 @claim("T-ADV")
 def group_advantage(effort: int) -> Finding:
     levels = [Fraction(level, STEPS) for level in (9, 11, 12)]
-    pairs = ((old, reference) for old in product(levels, repeat=2) for reference in product(levels, repeat=2))
-    old, reference = smallest(pairs, harmful)
+    policies = list(product(levels, repeat=2))
+    old, reference = smallest(product(policies, repeat=2), harmful)
     still = every(
-        ((new, one) for one in product(levels, repeat=2) for new in product(GRID, repeat=2)),
-        lambda case: surrogate(case[0], case[1], advantages(debiased(case[1], case[1]), Fraction(1, 10**6))) == 0,
+        product(product(GRID, repeat=2), policies),
+        lambda new, one: surrogate(new, one, advantages(debiased(one, one), Fraction(1, 10**6))) == 0,
     )
     standardised(4 + effort)
     return Finding("false", {"still": still}, shown(old, reference))
@@ -140,7 +140,7 @@ def _(finding: Finding) -> dict[str, Any]:
     return {"steps": steps, "policy": ", ".join(map(str, policy)), "after": int(after), "before": int(before)}
 
 
-def variance(values: list[Fraction]) -> Fraction:
+def variance(values: Sequence[Fraction]) -> Fraction:
     """Over the group."""
     mean = sum(values, Fraction(0)) / len(values)
     return sum(((one - mean) ** 2 for one in values), Fraction(0)) / len(values)
@@ -157,12 +157,14 @@ def debiasing(effort: int) -> Finding:
         )
         assert sympy.expand(left - right) == 0
     bits = [Fraction(0), Fraction(1)]
-    groups = ((list(r), list(s)) for r in product(bits, repeat=2) for s in product(bits, repeat=2))
 
-    def rises(case: tuple[list[Fraction], list[Fraction]]) -> bool:
-        return variance([a - b for a, b in zip(*case, strict=True)]) > variance(case[0])
+    def debiased_variance(ours: Sequence[Fraction], theirs: Sequence[Fraction]) -> Fraction:
+        return variance([a - b for a, b in zip(ours, theirs, strict=True)])
 
-    ours, theirs = smallest(groups, lambda case: rises(case) and min(case[0]) == 1)
+    ours, theirs = smallest(
+        product(product(bits, repeat=2), repeat=2),
+        lambda ours, theirs: min(ours) == 1 and debiased_variance(ours, theirs) > variance(ours),
+    )
     return Finding(
         "corrected",
         {"size": 3 + effort},
@@ -170,7 +172,7 @@ def debiasing(effort: int) -> Finding:
             "rewards": ours,
             "reference_rewards": theirs,
             "variance": variance(ours),
-            "variance_debiased": variance([a - b for a, b in zip(ours, theirs, strict=True)]),
+            "variance_debiased": debiased_variance(ours, theirs),
         },
     )
 

@@ -50,10 +50,13 @@ def tables(effort: int) -> Finding:
     averages = {(m, t): numbers(m, "GTO", "length", t)[3] for m, t in settings}
     short = {f"{m}, T = {t}": decimals(length) for (m, t), length in averages.items() if length < 6}
     every(averages.values(), lambda length: 5 <= length < 8)
-    every(settings, lambda case: 5 <= numbers(case[0], "EAGLE-3", "length", case[1])[3] < 7)
+    every(settings, lambda model, t: 5 <= numbers(model, "EAGLE-3", "length", t)[3] < 7)
     totals = [[mean(numbers(m, x, "speedup", t)[3] for m in MODELS) for x in ("GTO", "EAGLE-3")] for t in (0, 1)]
     gains = [ours / theirs - 1 for ours, theirs in totals]
-    every(zip(gains, ("0.077", "0.056"), strict=True), lambda c: rounds_to(c[0], Fraction(c[1]), Fraction(1, 1000)))
+    every(
+        zip(gains, ("0.077", "0.056"), strict=True),
+        lambda gain, told: rounds_to(gain, Fraction(told), Fraction(1, 1000)),
+    )
     last = [numbers(MODELS[3], "GTO", of, 0) for of in ("speedup", "length")]
     if any(is_mean(row[:3], row[3]) for row in last):
         raise ArithmeticError("the averages are right")

@@ -39,22 +39,6 @@ def rises(old: Iterable[Fraction], new: Iterable[Fraction], eta: Fraction) -> bo
     return sign(times(new, eta), times(old, eta)) > 0
 
 
-def texts(target: Hat) -> list[tuple[Path, Fraction]]:
-    """Every text of the target, as long as paths go, with its probability."""
-    deepest = max(map(len, target))
-    return [(path, p) for path, p in target.items() if len(path) == deepest]
-
-
-def walked(tree: Nodes, text: Path) -> int:
-    """Tokens of the text that the tree holds: the walk of a verifier, token by token."""
-    node: Path = ()
-    for token in text:
-        if (*node, token) not in tree:
-            break
-        node = (*node, token)
-    return len(node)
-
-
 def drawn(tree: Nodes, target: Hat) -> dict[str, Any]:
     """The tree as data: parents, names and the target's probability of each path, the root first."""
     return {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from fractions import Fraction
 from itertools import product
 from typing import Any
@@ -31,9 +31,8 @@ def maximisers(n: int, hat: Hat, value: Callable[[Nodes, Hat], Fraction]) -> lis
     return [tree for tree, one in worths.items() if one == max(worths.values())]
 
 
-def misled(case: tuple[int, Law, Law]) -> bool:
-    """Whether no tree that is best by p-hat is best under the target; (n, draft, target), the same at every node."""
-    n, draft, target = case
+def misled(n: int, draft: Law, target: Law) -> bool:
+    """Whether no tree that is best by p-hat is best under the target; each has one distribution at every node."""
     best = maximisers(n, same_law(target, n), accepted)
     return not any(tree in best for tree in maximisers(n, same_law(draft, n), worth))
 
@@ -56,41 +55,33 @@ def shown_misled(n: int, draft: Law, target: Law) -> dict[str, Any]:
 
 @claim("O-EA")
 def expected_acceptance(effort: int) -> Finding:
-    def alike(case: tuple[Hat, Hat]) -> bool:
-        hat, target = case
+    def alike(hat: Hat, target: Hat) -> bool:
         return all((hat[u] < hat[v]) == (target[u] < target[v]) for u, v in product(hat, repeat=2))
 
-    def same_trees(case: tuple[Hat, Hat]) -> bool:
-        return maximisers(2, case[0], worth) == maximisers(2, case[1], accepted)
+    def same_trees(hat: Hat, target: Hat) -> bool:
+        return maximisers(2, hat, worth) == maximisers(2, target, accepted)
 
     two = [order for law in laws(2, 5) for order in dict.fromkeys((law, law[::-1]))]
     simplest = sorted(product(two, two), key=lambda pair: pair[0][0].denominator + pair[1][0].denominator)
     models = [(n, draft, target) for n in (1, 2) for draft, target in simplest]
-    greedy = [(n, draft, target) for n, draft, target in models if draft[0] > draft[1] and target[0] == 1]
+    greedy = [model for model in models if model[1][0] > model[1][1] and model[2][0] == 1]
     largest = 4 if effort == 1 else 6
     grid = list(drafts(2, 2, largest))
-    ordered = every(filter(alike, product(grid, grid)), same_trees)
+    ordered = every((pair for pair in product(grid, repeat=2) if alike(*pair)), same_trees)
     counted = ((tree, hat) for hat in grid for tree in trees(frozenset(hat), 2))
-    exact = every(counted, lambda case: worth(*case) == accepted(*case))
+    exact = every(counted, lambda tree, hat: worth(tree, hat) == accepted(tree, hat))
     return Finding(
         "corrected",
         {"exact": exact, "ordered": ordered, "largest": largest},
-        {
-            "any": shown_misled(*smallest(models, misled)),
-            "greedy": shown_misled(*smallest(greedy, misled)),
-        },
+        {"any": shown_misled(*smallest(models, misled)), "greedy": shown_misled(*smallest(greedy, misled))},
     )
 
 
 @claim("O-OFF1")
 def off_by_one(effort: int) -> Finding:
-    grid = [(n, hat) for n, hat in cases(effort) if n < 3]
-
-    def planted() -> Iterator[tuple[Nodes, Hat]]:
-        return ((tree, hat) for n, hat in grid for tree in trees(frozenset(hat), n))
-
-    tree, hat = smallest(planted(), lambda case: accepted(*case) + 1 != worth(*case))
-    count = every(planted(), lambda case: accepted(*case) == worth(*case))
+    planted = [(tree, hat) for n, hat in cases(effort) if n < 3 for tree in trees(frozenset(hat), n)]
+    tree, hat = smallest(planted, lambda tree, hat: accepted(tree, hat) + 1 != worth(tree, hat))
+    count = every(planted, lambda tree, hat: accepted(tree, hat) == worth(tree, hat))
     return Finding(
         "corrected", {"count": count}, shown(hat, tree, eq_3=worth(tree, hat), expected_a=accepted(tree, hat) + 1)
     )

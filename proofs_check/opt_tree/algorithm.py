@@ -9,24 +9,19 @@ from itertools import pairwise
 
 from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, drafts
 
-GRIDS = ((1, 2, 4), (2, 2, 4), (2, 3, 4), (3, 2, 3))
-WIDER = (*GRIDS, (2, 2, 9), (2, 3, 5), (3, 2, 4))
-"""Depth, tokens and largest denominator of the drafts that are checked one by one."""
-
-
-def grids(effort: int) -> tuple[tuple[int, int, int], ...]:
-    """The grids of one effort."""
-    return GRIDS if effort == 1 else WIDER
+FEW = ((1, 2, 4), (2, 2, 4), (2, 3, 4), (3, 2, 3))
+GRIDS = {1: FEW, 2: (*FEW, (2, 2, 9), (2, 3, 5), (3, 2, 4))}
+"""By effort: depth, tokens and largest denominator of the drafts that are checked one by one."""
 
 
 def cases(effort: int) -> Iterator[tuple[int, Hat]]:
     """(n, draft) over the grids; n nodes, and the full tree n deep."""
-    return ((depth, hat) for depth, tokens, largest in grids(effort) for hat in drafts(depth, tokens, largest))
+    return ((depth, hat) for depth, tokens, largest in GRIDS[effort] for hat in drafts(depth, tokens, largest))
 
 
 def shown_grids(effort: int) -> str:
     """The grids of `cases` as (n, tokens, largest denominator)."""
-    return ", ".join(map(str, grids(effort)))
+    return ", ".join(map(str, GRIDS[effort]))
 
 
 def steps(n: int, hat: Hat, *, later_first: bool = False) -> list[Nodes]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from itertools import pairwise
 
 import numpy as np
@@ -14,18 +13,17 @@ from proofs_check.small_drafts import Hat, Nodes, Path, best_worth, is_tree, nam
 
 @claim("O-3.1")
 def theorem_3_1(effort: int) -> Finding:
-    def descents() -> Iterator[tuple[Hat, Path, Path]]:
-        for _, hat in cases(effort):
-            yield from ((hat, below[:length], below) for below in hat for length in range(1, len(below)))
+    descents = [
+        (hat, below[:length], below) for _, hat in cases(effort) for below in hat for length in range(1, len(below))
+    ]
 
-    def repaired(case: tuple[Hat, Path, Path]) -> bool:
-        hat, above, below = case
+    def repaired(hat: Hat, above: Path, below: Path) -> bool:
         way = [hat[below[:length]] for length in range(len(above), len(below) + 1)]
         strict = way[0] > 0 and any(child / parent < 1 for parent, child in pairwise(way) if parent)
         return hat[below] < hat[above] if strict else hat[below] == hat[above]
 
-    hat, above, below = smallest(descents(), lambda case: case[0][case[2]] >= case[0][case[1]] > 0)
-    pairs = every(descents(), repaired)
+    hat, above, below = smallest(descents, lambda hat, above, below: hat[below] >= hat[above] > 0)
+    pairs = every(descents, repaired)
     one = np.float32(1)
     gap = smallest(range(1, 100), lambda gap: one / (one + np.exp(np.float32(-gap))) == one)
     return Finding(
@@ -37,17 +35,16 @@ def theorem_3_1(effort: int) -> Finding:
 
 @claim("O-SUB")
 def largest_nodes(effort: int) -> Finding:
-    def sizes() -> Iterator[tuple[int, Hat]]:
-        return ((n, hat) for depth, hat in cases(effort) for n in range(1, depth + 1))
+    sizes = [(n, hat) for depth, hat in cases(effort) for n in range(1, depth + 1)]
+    choices = ((hat, chosen) for n, hat in sizes for chosen in selections(frozenset(hat), n, hat))
 
-    def choices() -> Iterator[tuple[Hat, Nodes]]:
-        return ((hat, chosen) for n, hat in sizes() for chosen in selections(frozenset(hat), n, hat))
+    def orphaned(hat: Hat, chosen: Nodes) -> bool:
+        return not is_tree(chosen) and all(hat[node] > 0 for node in chosen)
 
-    def repaired(case: tuple[int, Hat]) -> bool:
-        n, hat = case
+    def repaired(n: int, hat: Hat) -> bool:
         chosen = select(frozenset(hat), n, hat)
         return is_tree(chosen) and worth(chosen, hat) == best_worth(frozenset(hat), n, hat)
 
-    hat, chosen = smallest(choices(), lambda case: not is_tree(case[1]) and all(case[0][node] > 0 for node in case[1]))
-    selected = every(sizes(), repaired)
+    hat, chosen = smallest(choices, orphaned)
+    selected = every(sizes, repaired)
     return Finding("corrected", {"selected": selected, "grids": shown_grids(effort)}, shown(hat, chosen, n=len(chosen)))

@@ -49,11 +49,6 @@ def rate(contexts: Contexts, taken: Sequence[int], mu: Fraction) -> Fraction:
     return tokens / sum((1 + mu * step for step in taken), Fraction(0))
 
 
-def speed_of(contexts: Contexts, mu: Fraction) -> Callable[[Fraction], Fraction]:
-    """That rate by delta."""
-    return lambda delta: rate(contexts, [stop(gained, delta) for gained in contexts], mu)
-
-
 def mixtures(parts: int = 5) -> Iterable[tuple[Contexts, Fraction]]:
     """Every pair of contexts with three steps and gains in equal parts that do not rise, and mu in fifths to 6/5."""
     gained = [Fraction(part, parts) for part in range(parts, -1, -1)]
@@ -69,31 +64,26 @@ def timed() -> Iterable[tuple[int, Law, Fraction]]:
 
 @claim("O-DELTA")
 def threshold(effort: int) -> Finding:
-    def outside(case: tuple[int, Law, Fraction]) -> bool:
-        inside, overall = fastest_greedy(*case)
+    def outside(n: int, law: Law, mu: Fraction) -> bool:
+        inside, overall = fastest_greedy(n, law, mu)
         return inside < overall > 1
 
-    def repaired(case: tuple[Contexts, Fraction]) -> bool:
-        contexts, mu = case
-        inside, overall = fastest(chain(*contexts), mu, speed_of(contexts, mu))
+    def repaired(contexts: Contexts, mu: Fraction) -> bool:
+        def speed(delta: Fraction) -> Fraction:
+            return rate(contexts, [stop(gained, delta) for gained in contexts], mu)
+
+        inside, overall = fastest(chain(*contexts), mu, speed)
         return inside == overall or overall <= 1
 
     n, law, mu = smallest(timed(), outside)
     inside, overall = fastest_greedy(n, law, mu)
-    count = every(cases(effort), lambda case: falling(gains(steps(*case), *case)))
+    count = every(cases(effort), lambda n, hat: falling(gains(steps(n, hat), n, hat)))
     pairs = every(mixtures(), repaired)
     return Finding(
         "corrected",
         {"count": count, "grids": shown_grids(effort), "pairs": pairs},
         {"n": n, "law": law, "mu": mu, "speed_inside": inside, "speed_best": overall},
     )
-
-
-def shallower(case: tuple[int, Law, Law, Fraction, Fraction]) -> bool:
-    """Whether the larger threshold accepts more tokens; (n, draft, target, thresholds), one distribution."""
-    n, law, target, low, high = case
-    few, many = (accepted_at(n, law, target, delta) for delta in (high, low))
-    return few > many
 
 
 def accepted_at(n: int, law: Law, target: Law, delta: Fraction) -> Fraction:
@@ -107,17 +97,18 @@ def accepted_at(n: int, law: Law, target: Law, delta: Fraction) -> Fraction:
 def larger_threshold(effort: int) -> Finding:
     deltas = [Fraction(quarter, 4) for quarter in range(5)]
 
-    def targets() -> Iterable[tuple[int, Law, Law, Fraction, Fraction]]:
-        for n, law in product((1, 2, 3), laws(2, 4)):
-            for target in (order for one in laws(2, 4) for order in dict.fromkeys((one, one[::-1]))):
-                yield from ((n, law, target, low, high) for low, high in pairwise(deltas))
+    orders = [order for one in laws(2, 4) for order in dict.fromkeys((one, one[::-1]))]
+    targets = ((*case, *both) for case, both in product(product((1, 2, 3), laws(2, 4), orders), pairwise(deltas)))
 
-    def falls(case: tuple[int, Hat]) -> bool:
-        gained = gains(steps(*case), *case)
+    def shallower(n: int, law: Law, target: Law, low: Fraction, high: Fraction) -> bool:
+        return accepted_at(n, law, target, high) > accepted_at(n, law, target, low)
+
+    def falls(n: int, hat: Hat) -> bool:
+        gained = gains(steps(n, hat), n, hat)
         taken = [stop(gained, delta) for delta in deltas]
         return taken == sorted(taken, reverse=True) and min(gained) >= 0
 
-    n, law, target, low, high = smallest(targets(), shallower)
+    n, law, target, low, high = smallest(targets, shallower)
     count = every(cases(effort), falls)
     return Finding(
         "corrected",
@@ -134,13 +125,12 @@ def larger_threshold(effort: int) -> Finding:
 
 @claim("O-MU")
 def not_worth(effort: int) -> Finding:
-    def pays(case: tuple[int, Law, Fraction]) -> bool:
-        gained, tokens = greedy_drafts(case[0], case[1])
-        speeds = [one / (1 + case[2] * step) for step, one in enumerate(tokens, 1)]
-        return any(gained[i] <= case[2] and speeds[i] > speeds[i - 1] > 1 for i in range(1, len(gained)))
+    def pays(n: int, law: Law, mu: Fraction) -> bool:
+        gained, tokens = greedy_drafts(n, law)
+        speeds = [one / (1 + mu * step) for step, one in enumerate(tokens, 1)]
+        return any(gained[i] <= mu and speeds[i] > speeds[i - 1] > 1 for i in range(1, len(gained)))
 
-    def repaired(case: tuple[Contexts, Fraction]) -> bool:
-        contexts, mu = case
+    def repaired(contexts: Contexts, mu: Fraction) -> bool:
         best = max(rate(contexts, taken, mu) for taken in product(range(4), repeat=len(contexts)))
         foreseen = [sum(gain > mu * best for gain in gained) for gained in contexts]
         return rate(contexts, foreseen, mu) == best

@@ -59,6 +59,11 @@ class Markov:
     def __call__(self, path: Path) -> Law:
         return self.after[path[-1]] if path and self.after else self.start
 
+    @property
+    def support(self) -> int:
+        """The smallest number of tokens of positive probability after any path."""
+        return min(sum(p > 0 for p in law) for law in (self.start, *self.after))
+
 
 @dataclass(frozen=True)
 class ByDepth:
@@ -112,6 +117,11 @@ def top(draft: NextToken, n: int) -> list[Node]:
     return sorted(seen)[:n]
 
 
+def replayed(draft: NextToken, n: int, batch: int, count: int) -> list[Fraction]:
+    """The first sums S_i by `flat`."""
+    return [worth(chosen) for chosen, _ in flat(draft, n, batch, count)]
+
+
 def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[Node], list[Node]]]:
     """(D, G) of the first iterations, without a queue: every node seen is kept, and every set is computed anew."""
     seen, popped, found = {ROOT}, set[Node](), []
@@ -140,11 +150,6 @@ def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
     grid = laws(tokens, largest)
     yield from map(Markov, grid)
     yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))
-
-
-def support(draft: Markov) -> int:
-    """The smallest number of tokens of positive probability after any path."""
-    return min(sum(p > 0 for p in law) for law in (draft.start, *draft.after))
 
 
 Run = tuple[Markov, int, int, int]

@@ -52,8 +52,8 @@ def ideal_draft(effort: int) -> Finding:
             if len(tree) == n and unties(grown(turned(one))) and unties(grown(mixed)):
                 yield tree, mixed, k, n
 
-    count = every(pairs(), lambda case: select(frozenset(case[1]), case[2], case[1]) == case[0] and is_tree(case[0]))
-    by_beam = every(beams(), lambda case: beamed(*case[1:]) == case[0] and is_tree(case[0]))
+    count = every(pairs(), lambda tree, hat, n: select(frozenset(hat), n, hat) == tree and is_tree(tree))
+    by_beam = every(beams(), lambda tree, mixed, k, n: beamed(mixed, k, n) == tree and is_tree(tree))
     return Finding(
         "holds",
         {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from fractions import Fraction
 from itertools import chain, pairwise, permutations, product
 from random import Random
@@ -13,26 +13,18 @@ from proofs_check.salf_talf.algorithm2 import (
     ByDepth,
     Iteration,
     Markov,
-    NextToken,
     as_tree,
     children,
     drafted,
-    flat,
     recorded,
+    replayed,
     shown_grids,
-    support,
-    worth,
 )
-from proofs_check.small_drafts import Law, laws, letters
+from proofs_check.small_drafts import Law, laws, letters, positive_laws
 
 Pair = tuple[Iteration, Iteration]
 STEEP: list[Law] = [(Fraction(w, 37), 1 - Fraction(w, 37)) for w in (34, 33, 32, 19, 31, 29, 28, 26, 25)]
 """Distributions on two tokens whose products are rarely equal."""
-
-
-def positive(tokens: int, largest: int) -> list[Law]:
-    """The distributions of `laws` without a zero."""
-    return [law for law in laws(tokens, largest) if min(law) > 0]
 
 
 def stalls(states: list[Iteration], first: int = 2) -> int | None:
@@ -41,31 +33,32 @@ def stalls(states: list[Iteration], first: int = 2) -> int | None:
     return next((i for i in range(first, len(sums)) if 0 < sums[i - 1] <= sums[i]), None)
 
 
-def tied(pair: Pair) -> bool:
+def tied(one: Iteration, two: Iteration) -> bool:
     """Whether the nodes of D_i and D_{i+1} all have one probability, and are equally many."""
-    one, two = pair
     return len(one.chosen) == len(two.chosen) and len({node[0] for node in one.chosen + two.chosen}) == 1
 
 
-def pairs(effort: int) -> Iterator[tuple[int, int, Pair]]:
-    """(support, B, two states in a row) of every run."""
+def pairs(effort: int) -> Iterator[tuple[Markov, int, Iteration, Iteration]]:
+    """(draft, B, two states in a row) of every run."""
     for (draft, _, _, batch), states in recorded(effort):
-        yield from ((support(draft), batch, pair) for pair in pairwise(states))
+        yield from ((draft, batch, *pair) for pair in pairwise(states))
+
+
+def smallest_stall(laws: Callable[[int], list[Law]]) -> tuple[Law, int, int]:
+    """The first (law, N, B) whose sums stall, with two or three tokens; B is below the number of tokens."""
+    cases = ((law, n, b) for n in range(2, 7) for v in (2, 3) for law in laws(v) for b in range(1, min(v, n)))
+    return smallest(cases, lambda law, n, batch: stalls(drafted(Markov(law), n, batch)) is not None)
 
 
 @claim("S-T1")
 def theorem_1(effort: int) -> Finding:
-    def all_cases() -> Iterator[tuple[Law, int, int]]:
-        for n in range(2, 7):
-            yield from ((law, n, b) for v in (2, 3) for law in positive(v, 4) for b in range(1, min(v, n)))
-
-    law, n, batch = smallest(all_cases(), lambda case: stalls(drafted(Markov(case[0]), *case[1:])) is not None)
+    law, n, batch = smallest_stall(lambda tokens: positive_laws(tokens, 4))
     states = drafted(Markov(law), n, batch)
     i = stalls(states)
     assert i is not None
-    falling = every(pairs(effort), lambda case: case[2][0].sum >= case[2][1].sum)
-    enough = [case for case in pairs(effort) if case[0] > case[1] and case[2][0].sum > 0]
-    strict = every(enough, lambda case: case[2][0].sum > case[2][1].sum or tied(case[2]))
+    falling = every(pairs(effort), lambda draft, batch, one, two: one.sum >= two.sum)
+    enough = ((one, two) for draft, batch, one, two in pairs(effort) if draft.support > batch and one.sum > 0)
+    strict = every(enough, lambda one, two: one.sum > two.sum or tied(one, two))
     return Finding(
         "corrected",
         {"falling": falling, "strict": strict, "grids": shown_grids(effort)},
@@ -85,56 +78,44 @@ def theorem_1(effort: int) -> Finding:
 @second("S-T1")
 def _(finding: Finding) -> dict[str, Any]:
     case = finding.case
-    replayed = [worth(chosen) for chosen, _ in flat(Markov(case["law"]), case["n"], case["batch"], len(case["sums"]))]
-    assert replayed == case["sums"], "the flat replay gives other sums"
-    assert replayed[case["i"] - 1] == replayed[case["i"]] > 0 < min(case["law"])
+    sums = replayed(Markov(case["law"]), case["n"], case["batch"], len(case["sums"]))
+    assert sums == case["sums"], "the flat replay gives other sums"
+    assert sums[case["i"] - 1] == sums[case["i"]] > 0 < min(case["law"])
     assert case["batch"] < len(case["law"])
     random, count = Random(7), 0
     for _ in range(60):
         n, batch = random.randint(5, 14), random.randint(1, 3)
         weights = [sorted(random.sample(range(1, 9999), 4), reverse=True) for _ in range(n)]
         draft = ByDepth(tuple(tuple(Fraction(w, sum(row)) for w in row) for row in weights))
-        sums = [worth(chosen) for chosen, _ in flat(draft, n, batch, 2 * n)]
+        sums = replayed(draft, n, batch, 2 * n)
         alive = sums[: sums.index(Fraction(0)) + 1]
         assert all(before > after for before, after in pairwise(alive)), "sums of a draft without ties do not fall"
         count += len(alive) - 1
     return {"count": count}
 
 
-def parts(draft: NextToken, pair: Pair) -> tuple[int, int]:
-    """|W_{i+1}| and |Y_i|."""
-    before, after = ({node[2] for node in state.chosen} for state in pair)
-    parents = {path[:-1] for path in after}
-    return sum(path[:-1] not in before for path in after), sum(path not in parents for path in before)
-
-
 @claim("S-T1-W")
 def leftover(effort: int) -> Finding:
-    count = every(
-        ((draft, pair) for (draft, *_), states in recorded(effort) for pair in pairwise(states)),
-        lambda case: (lambda both: both[0] <= both[1])(parts(*case)),
-    )
+    def fewer(draft: Markov, batch: int, one: Iteration, two: Iteration) -> bool:
+        before, after = ({node[2] for node in state.chosen} for state in (one, two))
+        parents = {path[:-1] for path in after}
+        return sum(path[:-1] not in before for path in after) <= sum(path not in parents for path in before)
+
+    count = every(pairs(effort), fewer)
     return Finding("holds", {"count": count, "grids": shown_grids(effort)})
-
-
-def unties(draft: ByDepth, n: int, batch: int) -> bool:
-    """Whether no two nodes that the run saw have the same probability."""
-    states = drafted(draft, n, batch)
-    seen = {child for state in states for node in state.chosen for child in children(draft, node)}
-    return len({node[0] for node in seen}) == len(seen)
 
 
 def needed(batch: int) -> dict[str, Any]:
     """The first draft on two tokens, without zeros or ties, for which a sum stays the same with B = `batch` >= 2."""
-    layers = ((*order, *STEEP[4:]) for order in permutations(STEEP[:4]))
-    sizes = product(range(batch + 2, 11), list(layers))
-    n, laws_by_depth = smallest(
-        sizes,
-        lambda case: (
-            stalls(drafted(ByDepth(case[1]), case[0], batch)) is not None and unties(ByDepth(case[1]), case[0], batch)
-        ),
-    )
-    run = drafted(ByDepth(laws_by_depth), n, batch)
+
+    def stalls_without_ties(n: int, draft: ByDepth) -> bool:
+        states = drafted(draft, n, batch)
+        seen = {child for state in states for node in state.chosen for child in children(draft, node)}
+        return stalls(states) is not None and len({node[0] for node in seen}) == len(seen)
+
+    steep = [ByDepth((*order, *STEEP[4:])) for order in permutations(STEEP[:4])]
+    n, draft = smallest(product(range(batch + 2, 11), steep), stalls_without_ties)
+    run = drafted(draft, n, batch)
     i = stalls(run)
     assert i is not None
     deepest = max(node[1] for state in run for node in state.chosen)
@@ -142,7 +123,7 @@ def needed(batch: int) -> dict[str, Any]:
         "tokens": 2,
         "batch": batch,
         "n": n,
-        "laws_by_depth": list(laws_by_depth[: deepest + 1]),
+        "laws_by_depth": list(draft.layers[: deepest + 1]),
         "i": i,
         "sums": [state.sum for state in run],
         **as_tree(run[i].tree),
@@ -151,11 +132,7 @@ def needed(batch: int) -> dict[str, Any]:
 
 @claim("S-T1-B")
 def condition(effort: int) -> Finding:
-    def zeros() -> Iterator[tuple[Law, int, int]]:
-        for n in range(2, 7):
-            yield from ((law, n, b) for v in (2, 3) for law in laws(v, 3) if not law[-1] for b in range(1, min(v, n)))
-
-    law, n, batch = smallest(zeros(), lambda case: stalls(drafted(Markov(case[0]), *case[1:])) is not None)
+    law, n, batch = smallest_stall(lambda tokens: [law for law in laws(tokens, 3) if not law[-1]])
     states = drafted(Markov(law), n, batch)
     return Finding(
         "corrected",
@@ -182,8 +159,7 @@ def _(finding: Finding) -> dict[str, Any]:
     weaker = finding.case["not_to_be_weakened"]
     others = [(ByDepth(tuple(e["laws_by_depth"])), e["n"], e["batch"], e["sums"]) for e in weaker]
     for draft, n, batch, sums in (first, *others):
-        replayed = [worth(chosen) for chosen, _ in flat(draft, n, batch, len(sums))]
-        assert replayed == sums, "the flat replay gives other sums"
-        assert any(0 < a == b for a, b in pairwise(replayed[1:])), "no sum stays"
+        assert replayed(draft, n, batch, len(sums)) == sums, "the flat replay gives other sums"
+        assert any(0 < a == b for a, b in pairwise(sums[1:])), "no sum stays"
     assert all(p > 0 for draft, *_ in others for p in chain(*draft.layers))
     return {"alternatives": 1 + len(others)}

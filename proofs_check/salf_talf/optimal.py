@@ -14,6 +14,7 @@ from proofs_check.salf_talf.algorithm2 import (
     Iteration,
     Markov,
     Node,
+    Run,
     as_tree,
     cases,
     children,
@@ -58,7 +59,7 @@ def loop_invariant(effort: int) -> Finding:
                         every_node += layer
                         yield [v[0] for v in kept], sorted(v[0] for v in every_node)[:n]
 
-    count = every(steps(), lambda case: case[0] == case[1])
+    count = every(steps(), list.__eq__)
     named = ", ".join(f"{depth} deep with {tokens} tokens and denominators to {most}" for depth, tokens, most in grids)
     return Finding("holds", {"count": count, "named": named})
 
@@ -71,15 +72,13 @@ def repeats(draft: Markov, n: int, batch: int) -> int:
 
 @claim("S-T3")
 def termination(effort: int) -> Finding:
-    def endless() -> Iterator[tuple[Markov, int, int]]:
-        return ((Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3))
-
-    draft, n, batch = smallest(endless(), lambda case: repeats(*case) > 0 and case[0].start[-1] > 0)
+    endless = ((Markov(law), n, 1) for n in range(2, 4) for law in laws(2, 3) if law[-1] > 0)
+    draft, n, batch = smallest(endless, lambda draft, n, batch: repeats(draft, n, batch) > 0)
     place = repeats(draft, n, batch)
     state = next(islice(iterations(draft, n, batch), place - 1, None))
 
-    def optimal(case: tuple[tuple[Markov, int, int, int], list[Iteration]]) -> bool:
-        (model, _, size, _), states = case
+    def optimal(run: Run, states: list[Iteration]) -> bool:
+        model, _, size, _ = run
         found = states[-1].tree
         return worth(found) == worth(top(model, size)) and is_tree(paths(found)) and len(states) - 1 <= size - 1
 
@@ -117,9 +116,8 @@ def _(finding: Finding) -> dict[str, Any]:
     return {"drafts": count}
 
 
-def filled_is_best(case: tuple[Markov, int, list[Iteration], int]) -> bool:
+def filled_is_best(draft: Markov, n: int, states: list[Iteration], i: int) -> bool:
     """Whether G, filled from Q, is the best tree among all nodes seen before the draft call of a state."""
-    draft, n, states, i = case
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
     seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
     kept = sorted(states[i].tree + states[i].queue)[:n]
@@ -128,22 +126,18 @@ def filled_is_best(case: tuple[Markov, int, list[Iteration], int]) -> bool:
 
 @claim("S-A2-ENS")
 def ensures(effort: int) -> Finding:
-    def double() -> Iterator[tuple[Markov, int, int]]:
-        return ((Markov(law), n, 1) for n in range(2, 5) for law in laws(2, 2))
+    th, small = Fraction(3, 5), [(Markov(law), n) for n in range(2, 5) for law in laws(2, 2)]
 
-    def stopped(case: tuple[Markov, int, int], th: Fraction, *, root_twice: bool) -> Iteration:
-        return next(state for state in iterations(*case, root_twice=root_twice) if state.sum < th)
+    def stopped(draft: Markov, n: int, *, root_twice: bool = False) -> Iteration:
+        return next(state for state in iterations(draft, n, 1, root_twice=root_twice) if state.sum < th)
 
-    th = Fraction(3, 5)
-    twice = smallest(double(), lambda case: len(set(stopped(case, th, root_twice=True).tree)) < 2)
+    def lacks(draft: Markov, n: int) -> bool:
+        state = stopped(draft, n)
+        return len(state.tree) < n and worth(state.queue) > 0
 
-    def lacks(case: tuple[Markov, int, int]) -> bool:
-        state = stopped(case, th, root_twice=False)
-        return len(state.tree) < case[1] and worth(state.queue) > 0
-
-    early = smallest(double(), lacks)
-    state = stopped(early, th, root_twice=False)
-
+    twice = smallest(small, lambda draft, n: len(set(stopped(draft, n, root_twice=True).tree)) < 2)
+    early = smallest(small, lacks)
+    state = stopped(*early)
     places = ((draft, n, states, i) for (draft, _, n, _), states in recorded(effort) for i in range(len(states)))
     count = every(places, filled_is_best)
     return Finding(

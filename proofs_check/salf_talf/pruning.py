@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
 from math import isclose
@@ -25,9 +24,8 @@ from proofs_check.small_drafts import laws
 from spectheory.search import SpecExec
 
 
-def bounded(case: tuple[Markov, int]) -> bool:
+def bounded(draft: Markov, n: int) -> bool:
     """Whether what is left to gain below depth i is at most N - 1 - i, and falls with i until it is 0."""
-    draft, n = case
     nodes = [ROOT]
     gains = []
     layer = [ROOT]
@@ -53,8 +51,7 @@ def potential(effort: int) -> Finding:
 
 @claim("S-A2-CAP")
 def capacity(effort: int) -> Finding:
-    def same(case: tuple[Markov, int, int, int]) -> bool:
-        draft, tokens, n, batch = case
+    def same(draft: Markov, tokens: int, n: int, batch: int) -> bool:
         states = drafted(draft, n, batch)
         free = flat(draft, n, batch, len(states))
         enough = tokens <= batch or all(len(state.popped) == batch for state in states[1:])
@@ -68,14 +65,13 @@ def capacity(effort: int) -> Finding:
 
 @claim("S-BEAM")
 def beam_search(effort: int) -> Finding:
-    def beams() -> Iterator[tuple[Markov, int, int, int]]:
-        for n in range(3, 7):
-            for k in range(1, n):
-                yield from ((Markov(law), k, n - 1, n) for law in laws(2, 3))
+    def finds_best(draft: Markov, k: int, n: int) -> bool:
+        return worth(beam(draft, k, n - 1, n)) == worth(top(draft, n))
 
-    draft, k, depth, n = smallest(beams(), lambda case: worth(beam(*case)) < worth(top(case[0], case[3])))
+    beams = ((Markov(law), k, n) for n in range(3, 7) for k in range(1, n) for law in laws(2, 3))
+    draft, k, n = smallest(beams, lambda draft, k, n: not finds_best(draft, k, n))
     wide = {(model, size) for model, _, size, _ in cases(effort)}
-    count = every(wide, lambda case: worth(beam(case[0], case[1] - 1, case[1] - 1, case[1])) == worth(top(*case)))
+    count = every(wide, lambda draft, n: finds_best(draft, n - 1, n))
     law = ", ".join(map(str, draft.start))
     grown = SpecExec(n - 1).grow(library_draft(draft)).expected
     assert isclose(grown, worth(top(draft, n)))
@@ -85,8 +81,8 @@ def beam_search(effort: int) -> Finding:
             "law": law,
             "n": n,
             "k": k,
-            "depth": depth,
-            "beam_worth": worth(beam(draft, k, depth, n)),
+            "depth": n - 1,
+            "beam_worth": worth(beam(draft, k, n - 1, n)),
             "best_worth": worth(top(draft, n)),
             "count": count,
             "grids": shown_grids(effort),

@@ -51,12 +51,7 @@ def tables(effort: int) -> Finding:
     below = sum(one < Decimal(STATED[0]) for one, _, benchmark in everything if benchmark != "Mean")
     return Finding(
         "false",
-        {
-            "below": below,
-            "low": low[0],
-            "high": high[0],
-            "gains": gains,
-        },
+        {"below": below, "low": low[0], "high": high[0], "gains": gains},
         {
             "stated_range": STATED,
             "least": f"{low[0]} ({low[1][0]}, temperature {low[1][1]}, {low[2]})",
@@ -81,9 +76,8 @@ def _(finding: Finding) -> dict[str, Any]:
 def told(effort: int) -> Finding:
     tenth = Fraction(1, 1000)
 
-    def gains(case: tuple[str, tuple[str, str], tuple[str, str], str]) -> bool:
-        """Whether one row of Table 2 is over another, in its mean or that of its benchmarks, by so many percent."""
-        of, new, old, percent = case
+    def gains(of: str, new: tuple[str, str], old: tuple[str, str], percent: str) -> bool:
+        """Whether one row of Table 2 is over another, in its mean or the mean of its benchmarks, by so many percent."""
         ours, theirs = TABLE_2.row(*new, of=of), TABLE_2.row(*old, of=of)
         printed = 1 + Fraction(percent) / 100
         by_mean = is_ratio(ours[5], theirs[5], printed, tenth)
@@ -107,12 +101,6 @@ def told(effort: int) -> Finding:
     )
     pairs = every(
         (pair for loss in LOSSES for pair in zip(*(TABLE_2.row(t, loss, of="tau") for t in SEARCHES), strict=True)),
-        lambda taus: taus[0] < taus[1],
+        Fraction.__lt__,
     )
-    return Finding(
-        "holds",
-        {
-            "count": count,
-            "pairs": pairs,
-        },
-    )
+    return Finding("holds", {"count": count, "pairs": pairs})

@@ -62,14 +62,13 @@ def stops(*, at_stop: bool) -> Iterator[Stop]:
             yield from ((run, states, th, place) for place in places)
 
 
-def left_over(case: Stop) -> Fraction:
+def left_over(run: Run, states: list[Iteration], th: Fraction, place: int) -> Fraction:
     """What all further drafting adds."""
-    run, states, _, place = case
     return best_seen(states[-1], run[2]) - best_seen(states[place], run[2])
 
 
-def shown_stop(case: Stop) -> dict[str, Any]:
-    (draft, _, n, batch), states, th, place = case
+def shown_stop(run: Run, states: list[Iteration], th: Fraction, place: int) -> dict[str, Any]:
+    draft, _, n, batch = run
     return {
         "law": draft.start,
         "n": n,
@@ -77,15 +76,15 @@ def shown_stop(case: Stop) -> dict[str, Any]:
         "threshold": th,
         "iteration": place + 1,
         "sum": states[place].sum,
-        "further_benefit": left_over(case),
+        "further_benefit": left_over(run, states, th, place),
         **as_tree(sorted(states[place].tree + states[place].queue)[:n]),
     }
 
 
 @claim("S-T1-USE")
 def meaning(effort: int) -> Finding:
-    early = smallest(stops(at_stop=True), lambda case: left_over(case) >= case[2])
-    late = smallest(stops(at_stop=False), lambda case: left_over(case) < case[2])
+    early = smallest(stops(at_stop=True), lambda *case: left_over(*case) >= case[2])
+    late = smallest(stops(at_stop=False), lambda *case: left_over(*case) < case[2])
 
     def calls() -> Iterator[tuple[Fraction, Fraction]]:
         for (_, _, n, _), states in recorded(effort):
@@ -93,11 +92,11 @@ def meaning(effort: int) -> Finding:
             for i, (before, after) in enumerate(pairwise(values)):
                 yield from ((after - before, state.sum) for state in states[: i + 1])
 
-    count = every(calls(), lambda case: case[0] <= case[1])
+    count = every(calls(), Fraction.__le__)
     return Finding(
         "corrected",
         {"count": count, "grids": shown_grids(effort)},
-        {"stops_too_early": shown_stop(early), "goes_on_for_less": shown_stop(late)},
+        {"stops_too_early": shown_stop(*early), "goes_on_for_less": shown_stop(*late)},
     )
 
 
@@ -139,20 +138,15 @@ def lower_threshold(effort: int) -> Finding:
                 lost = sorted(set(taken(states, high)) - set(taken(states, low)))
                 yield from ((run, high, low, node) for node in lost)
 
-    def lowered() -> Iterator[tuple[list[Node], list[Node], int]]:
-        for (_, _, n, _), states in recorded(effort):
-            for before, after in pairwise(states):
-                yield before.tree, after.tree, n
-
-    def closer(case: tuple[list[Node], list[Node], int]) -> bool:
-        before, after, n = case
+    def closer(before: list[Node], after: list[Node], n: int) -> bool:
         return worth(after) >= worth(before) and (set(before) <= set(after) or len(after) == n)
 
-    run, high, low, node = smallest(exchanges(), lambda case: case[0][0].start[-1] > 0)
+    run, high, low, node = smallest(exchanges(), lambda run, *lost: run[0].start[-1] > 0)
     draft, _, n, batch = run
     states = drafted(draft, n, batch)
     emitted = node[2]
-    count = every(lowered(), closer)
+    lowered = ((a.tree, b.tree, n) for (_, _, n, _), states in recorded(effort) for a, b in pairwise(states))
+    count = every(lowered, closer)
     return Finding(
         "corrected",
         {"count": count, "grids": shown_grids(effort)},
