@@ -31,8 +31,7 @@ def improves(effort: int) -> Finding:
             for solver in solvers.values()
         )
 
-    def same_trees(case: tuple[ContextTable, int, int]) -> bool:
-        world, paths, length = case
+    def same_trees(world: ContextTable, paths: int, length: int) -> bool:
         apart: dict[DraftedPaths, Fraction] = {}
         for tokens in product(product(range(world.size), repeat=length), repeat=paths):
             apart[tokens] = prod((world.chance(path, 1) for path in tokens), start=ONE)

@@ -114,9 +114,8 @@ def best_pace(accepted: Sequence[Fraction], draft: Fraction) -> Fraction:
     return max(map(pace, product(*(drafting(a, draft) for a in accepted))))
 
 
-def priced_right(case: tuple[tuple[Fraction, ...], Fraction]) -> bool:
+def priced_right(accepted: tuple[Fraction, ...], draft: Fraction) -> bool:
     """Whether actions that maximise tokens - rate x seconds, at the best rate, have that rate; contexts independent."""
-    accepted, draft = case
     best = best_pace(accepted, draft)
     priced = [max(drafting(a, draft), key=lambda action: action[0] - best * action[1]) for a in accepted]
     return pace(priced) == best
@@ -129,7 +128,7 @@ def objective(effort: int) -> Finding:
     by_mean = max(found, key=lambda policy: found[policy][2])
     best = max(found, key=lambda policy: found[policy][1])
     parts = product(product(all_rates(6), repeat=2), (Fraction(1, 2), Fraction(1, 3), Fraction(1, 4)))
-    accepted, draft = smallest(parts, lambda case: pace(by_own_ratio(*case)) < best_pace(*case))
+    accepted, draft = smallest(parts, lambda *case: pace(by_own_ratio(*case)) < best_pace(*case))
     quarters = [Fraction(n, 4 * effort) for n in range(4 * effort + 1)]
     count = every(product(product(quarters, repeat=3), [Fraction(1, d) for d in (2, 3, 4, 8)]), priced_right)
     return Finding(

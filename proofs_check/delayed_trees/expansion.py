@@ -134,8 +134,7 @@ def five(effort: int) -> list[tuple[ContextTable, DelayedShape, Branching]]:
 
 @claim("D-LOSS")
 def lossless(effort: int) -> Finding:
-    def keeps(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
-        world, shape, solver = case
+    def keeps(world: ContextTable, shape: DelayedShape, solver: Branching) -> bool:
         return texts(world, shape, solver) == world.texts(shape[1] + shape[2])
 
     count = every(grid(effort), keeps)
@@ -150,14 +149,14 @@ def lossless(effort: int) -> Finding:
 
 @claim("D-EQ13")
 def sum_over_nodes(effort: int) -> Finding:
-    def agrees(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
-        return eq_3(*case) == tokens_emitted(*case)
+    def agrees(world: ContextTable, shape: DelayedShape, solver: Branching) -> bool:
+        return eq_3(world, shape, solver) == tokens_emitted(world, shape, solver)
 
-    def lossy(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
-        last: Branching = lambda p, q, tokens: tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))  # noqa: E731
-        return agrees((case[0], case[1], last))
+    def last(p: Law, q: Law, tokens: Path) -> Law:
+        return tuple(Fraction(int(t == tokens[-1])) for t in range(len(p)))
 
-    count = every([*grid(effort), *five(effort)], agrees) + every(grid(1)[::9], lossy)
+    lossy = [(world, shape, last) for world, shape, _ in grid(1)[::9]]
+    count = every([*grid(effort), *five(effort), *lossy], agrees)
     return Finding("holds", {"count": count})
 
 
@@ -177,23 +176,15 @@ def averaged(values: dict[Fraction, Fraction], s: int) -> dict[Fraction, Fractio
 
 @claim("D-UNB")
 def estimator(effort: int) -> Finding:
-    def right(case: tuple[ContextTable, DelayedShape, Branching]) -> bool:
-        world, shape, solver = case
+    def right(world: ContextTable, shape: DelayedShape, solver: Branching) -> bool:
         drafts = trees(world, shape).items()
         given = gathered((inner_sum(world, draft, shape[1], solver), chance) for draft, chance in drafts)
         within = ZERO
         for draft, chance in drafts:
-            coins = runs(lambda pick, d=draft: depth_walked(pick, world, d, shape[1], solver))
+            coins = runs(lambda pick, d=draft: depth_kept(d, walked(pick, world, d, shape[1], solver)))
             within += chance * spread({Fraction(tau): x for tau, x in coins.items()})[1]
         walks = walk_law(world, shape, solver).items()
         mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in walks))
         return spread(averaged(given, 4)) == (mean, (variance - within) / 4)
 
-    cases = grid(effort)[:: 4 // effort]
-    count = every(cases, right)
-    return Finding("holds", {"count": count})
-
-
-def depth_walked(pick: Pick, world: ContextTable, draft: DraftedPaths, trunk: int, solver: Branching) -> int:
-    """How many drafted tokens a walk keeps."""
-    return depth_kept(draft, walked(pick, world, draft, trunk, solver))
+    return Finding("holds", {"count": every(grid(effort)[:: 4 // effort], right)})

@@ -87,9 +87,8 @@ def kept_given(world: ContextTable, judged: Judged, text: Path) -> list[Fraction
     return found
 
 
-def given_the_text(case: tuple[Pairs, int]) -> bool:
+def given_the_text(pairs: Pairs, last: int) -> bool:
     """Naive keeps a token with a coin of its own, min(1, q / p); block verification keeps each depth no less often."""
-    pairs, last = case
     world = seen_from(pairs, last)
     judged = naive(world, LENGTH), published(world, LENGTH)
     for text in world.texts(LENGTH):
@@ -101,9 +100,9 @@ def given_the_text(case: tuple[Pairs, int]) -> bool:
     return all(kept_given(world, judged[1], text)[0] == firsts[text[0]] for text in world.texts(LENGTH))
 
 
-def not_behind(pairs: Pairs) -> bool:
+def not_behind(*pairs: tuple[Law, Law]) -> bool:
     """Whether block verification has no fewer tokens: per cycle in the long run, and after 1, 2 or 3 cycles, surely."""
-    ours, theirs = ([cycle(pairs, last, rule) for last in (0, 1)] for rule in (published, naive))
+    ours, theirs = ([cycle((pairs[0], pairs[1]), last, rule) for last in (0, 1)] for rule in (published, naive))
     more, less = per_cycle(ours), per_cycle(theirs)
     if more is not None and less is not None and more < less:
         return False

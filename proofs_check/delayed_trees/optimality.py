@@ -72,8 +72,7 @@ def best_of_one_path(effort: int) -> Finding:
         sound = all(is_lossless(world, one, 2) and within_w(world, one, 2, exactly=False) for one in found)
         return sound and accepted(found[-1]) == max(map(accepted, found))
 
-    def certified(case: tuple[ContextTable, int]) -> bool:
-        world, length = case
+    def certified(world: ContextTable, length: int) -> bool:
         return any_verifier_at_most(world, length) == accepted(block(world, length, as_published))
 
     count = every(two_steps(effort), bounded)

@@ -78,11 +78,13 @@ def rate(machine: Machine, shape: DelayedShape) -> Fraction:
 
 @claim("D-EQ11")
 def latency(effort: int) -> Finding:
-    def counts(case: tuple[DelayedShape, int]) -> bool:
-        paths, trunk, length = case[0]
-        done = forwards(*case)
+    def counts(shape: DelayedShape, context: int) -> bool:
+        paths, trunk, length = shape
+        done = forwards(shape, context)
         widths = [1] * (trunk + min(length, 1)) + [paths] * max(length - 1, 0) + [1 + trunk + paths * length]
-        return [(m, at) for m, _, at in done] == printed_lengths(*case) and [new for _, new, _ in done] == widths
+        return [(m, at) for m, _, at in done] == printed_lengths(shape, context) and [
+            new for _, new, _ in done
+        ] == widths
 
     shapes = [(k, a, b) for k in range(1, 5) for a in range(9) for b in range(9)]
     count = every(product(shapes, (1, 7, 1000) if effort == 2 else (7,)), counts)
@@ -92,9 +94,7 @@ def latency(effort: int) -> Finding:
     )
     machine = smallest(machines, lambda m: rate(m, chosen(m)) < 1)
     pick = chosen(machine)
-    under = every(
-        product(machines, shapes[:: 4 // effort]), lambda case: case[0].eq_11(case[1]) <= case[0].cycle(case[1])
-    )
+    under = every(product(machines, shapes[:: 4 // effort]), lambda one, shape: one.eq_11(shape) <= one.cycle(shape))
     return Finding(
         "corrected",
         {"count": count, "under": under},
@@ -139,13 +139,11 @@ def ratio_of_sums(effort: int) -> Finding:
     actions = [(1 + Fraction(n, 2), 1 + Fraction(t, 2)) for n in range(3) for t in range(3)]
     cases = [(w, pair) for w in all_laws(2, 3) for pair in product(actions, repeat=2)]
 
-    def slower(case: tuple[Law, tuple]) -> bool:
-        weights, given = case
+    def slower(weights: Law, given: tuple) -> bool:
         n, t = given[weights.index(max(weights))]
         return weights[0] != weights[1] and n / t < per_second(weights, given)
 
-    def bounded(case: tuple[Law, tuple]) -> bool:
-        weights, given = case
+    def bounded(weights: Law, given: tuple) -> bool:
         return per_second(weights, given) <= max(n / t for n, t in given)
 
     weights, given = smallest(cases, slower)

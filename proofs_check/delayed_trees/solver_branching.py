@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
+from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
@@ -41,27 +42,24 @@ def played(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> dict[int, Fractio
 
 @claim("D-BR")
 def branching_probabilities(effort: int) -> Finding:
-    def right(case: Draws) -> bool:
-        p, q, drafts = case
-        return (
-            printed.nss_branching(*case) == played(nss, *case)
-            and printed.naive_branching(*case) == played(naive, *case)
-            and all(
-                printed.spectr_branching(*case, rho) == played(KSeq(rho), *case) for rho in factors(p, q, len(drafts))
-            )
+    def right(p: Law, q: Law, drafts: Tokens) -> bool:
+        case = p, q, drafts
+        spectr = (
+            printed.spectr_branching(*case, rho) == played(KSeq(rho), *case) for rho in factors(p, q, len(drafts))
         )
+        others = (printed.nss_branching, nss), (printed.naive_branching, naive)
+        return all(formula(*case) == played(rule, *case) for formula, rule in others) and all(spectr)
 
-    count = every(draws(effort), right)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding("holds", {"count": every(draws(effort), right), "over": over(effort)})
 
 
 @claim("D-BR14")
 def spec_infer_branching(effort: int) -> Finding:
-    def differs(case: Draws) -> bool:
-        return printed.spec_infer_branching(*case, shift=0) != played(spec_infer, *case)
+    def agrees(*case: Any, shift: int) -> bool:
+        return printed.spec_infer_branching(*case, shift) == played(spec_infer, *case)
 
-    p, q, drafts = smallest(draws(effort), differs)
-    count = every(draws(effort), lambda case: printed.spec_infer_branching(*case, 1) == played(spec_infer, *case))
+    p, q, drafts = smallest(draws(effort), lambda *case: not agrees(*case, shift=0))
+    count = every(draws(effort), lambda *case: agrees(*case, shift=1))
     return Finding(
         "corrected",
         {"count": count, "over": over(effort)},
@@ -89,12 +87,12 @@ def algorithm_15(rule: Tournament, p: Law, q: Law, drafts: Tokens, *, whole: boo
 
 @claim("D-BR15")
 def khisti_branching(effort: int) -> Finding:
-    def differs(case: Draws) -> bool:
-        rule = untuned(*case[:2])
-        return len(case[2]) == 2 and algorithm_15(rule, *case, whole=False) != played(rule, *case)
+    def differs(p: Law, q: Law, drafts: Tokens) -> bool:
+        rule = untuned(p, q)
+        return len(drafts) == 2 and algorithm_15(rule, p, q, drafts, whole=False) != played(rule, p, q, drafts)
 
-    def repaired(case: Draws) -> bool:
-        return all(algorithm_15(t, *case, whole=True) == played(t, *case) for t in tournaments(len(case[0])))
+    def repaired(p: Law, *case: Any) -> bool:
+        return all(algorithm_15(t, p, *case, whole=True) == played(t, p, *case) for t in tournaments(len(p)))
 
     p, q, drafts = smallest(draws(effort), differs)
     count = every(draws(effort), repaired)

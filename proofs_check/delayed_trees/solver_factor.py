@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
+from typing import Any
 
 import sympy as sp
 
@@ -60,18 +61,17 @@ def derivative_is_as_said() -> bool:
 
 @claim("D-RHO")
 def root(effort: int) -> Finding:
-    def falls(case: Setting) -> list[bool]:
+    def falls(*case: Any) -> list[bool]:
         gaps = [gap(*case, rho) for rho in factors(*case)]
         return [after < before for before, after in pairwise(gaps)]
 
-    def repaired(case: Setting) -> bool:
-        p, q, _ = case
-        gaps = [gap(*case, rho) for rho in factors(*case)]
-        return gaps[0] >= 0 >= gaps[-1] and (all(falls(case)) if overlap(p, q) else not any(gaps))
+    def repaired(p: Law, q: Law, k: int) -> bool:
+        gaps = [gap(p, q, k, rho) for rho in factors(p, q, k)]
+        return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap(p, q) else not any(gaps))
 
     if not derivative_is_as_said():
         raise ArithmeticError("the derivative of the gap is another one")
-    p, q, k = smallest(settings(effort), lambda case: not all(falls(case)))
+    p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
     count = every(settings(effort), repaired)
     return Finding(
         "corrected",
@@ -82,8 +82,8 @@ def root(effort: int) -> Finding:
 
 @claim("D-RHO-VALID")
 def every_factor_from_the_root(effort: int) -> Finding:
-    def lossless(case: tuple[Setting, Fraction]) -> bool:
-        (p, q, k), rho = case
+    def lossless(setting: Setting, rho: Fraction) -> bool:
+        p, q, k = setting
         placed = KSeq(rho).placed(p, q, k)
         return all(a <= b for a, b in zip(placed, p, strict=True)) and output(KSeq(rho), p, q, k) == p
 
@@ -95,12 +95,12 @@ def every_factor_from_the_root(effort: int) -> Finding:
 def binary_search(effort: int) -> Finding:
     halvings = 8
 
-    def lower_is_lossy(case: Setting) -> bool:
-        low, high = bracket(*case, halvings)
-        return low < high and output(KSeq(low), *case) != case[0]
+    def lower_is_lossy(p: Law, q: Law, k: int) -> bool:
+        low, high = bracket(p, q, k, halvings)
+        return low < high and output(KSeq(low), p, q, k) != p
 
-    def upper_is_lossless(case: Setting) -> bool:
-        return all(output(KSeq(bracket(*case, n)[1]), *case) == case[0] for n in (0, 2, halvings))
+    def upper_is_lossless(p: Law, q: Law, k: int) -> bool:
+        return all(output(KSeq(bracket(p, q, k, n)[1]), p, q, k) == p for n in (0, 2, halvings))
 
     p, q, k = smallest(settings(effort), lower_is_lossy)
     count = every(settings(effort), upper_is_lossless)
@@ -119,15 +119,12 @@ def best_factor(effort: int) -> Finding:
         above = bracket(p, q, k, 20)[1]
         return above * sum(smaller(p, q, above), ZERO)
 
-    def candidates() -> Iterator[tuple[Setting, Fraction]]:
-        for setting in settings(effort):
-            yield from ((setting, rho) for rho in factors(*setting) if gap(*setting, rho) <= 0)
+    candidates = ((one, rho) for one in settings(effort) for rho in factors(*one) if gap(*one, rho) <= 0)
 
-    def tries_fall(case: tuple[Setting, Fraction]) -> bool:
-        setting, rho = case
+    def tries_fall(setting: Setting, rho: Fraction) -> bool:
         return accepted_in_tries(*setting, rho) <= min(at_most(*setting), spectr_acceptance(*setting, rho))
 
-    (p, q, k), rho = smallest(candidates(), lambda case: spectr_acceptance(*case[0], case[1]) > at_most(*case[0]))
+    (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho) > at_most(*one))
     count = every(valid(effort), tries_fall)
     return Finding(
         "corrected",

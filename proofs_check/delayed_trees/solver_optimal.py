@@ -70,8 +70,8 @@ def optimal_rate(effort: int) -> Finding:
     def least(p: Law, q: Law, k: int) -> Fraction:
         return min(cut(p, q, k, tokens) for tokens in prefixes(p, q))
 
-    def certified(case: Setting) -> bool:
-        return attained(*case, coupling(*case)) == least(*case)
+    def certified(p: Law, q: Law, k: int) -> bool:
+        return attained(p, q, k, coupling(p, q, k)) == least(p, q, k)
 
     p, q, k = EXAMPLE
     rates = [least(p, q, k), *(acceptance(rule, p, q, k) for rule in (spec_infer, naive, nss))]

@@ -11,7 +11,6 @@ from proofs_check.delayed_trees.solver_printed import (
     THIRDS,
     TWO_LEVELS,
     KSeq,
-    Setting,
     acceptance,
     naive,
     nss,
@@ -38,16 +37,14 @@ def no_winner(effort: int) -> Finding:
         one_more = comb(k - 1, m - 1) * q ** (m - 1) * (1 - q) ** (k - m)
         return (q * (1 - p) if p > q else p * (1 - q)) * one_more
 
-    def ordered(case: Setting) -> bool:
-        p, q, k = case
+    def ordered(p: Law, q: Law, k: int) -> bool:
         low, high = (profile(rule, p, q, k, k) for rule in (nss, naive))
         exact = all(high[t, m] - low[t, m] == lead(p[t], q[t], k, m) for t, m in low)
         return exact and dominated(nss, naive, p, q, (k, k)) and dominated(naive, spec_infer, p, q, (k, k))
 
-    def below_spectr(case: Setting) -> bool:
-        p, q, k = case
-        low, high = (profile(rule, p, q, k, k) for rule in (nss, nearly_spectr(*case)))
-        rates = [acceptance(rule, *case) for rule in (spec_infer, nearly_spectr(*case))]
+    def below_spectr(p: Law, q: Law, k: int) -> bool:
+        low, high = (profile(rule, p, q, k, k) for rule in (nss, nearly_spectr(p, q, k)))
+        rates = [acceptance(rule, p, q, k) for rule in (spec_infer, nearly_spectr(p, q, k))]
         return rates[0] <= rates[1] + slack and all(low[event] <= high[event] + slack for event in low)
 
     slack = Fraction(1, 2**16)

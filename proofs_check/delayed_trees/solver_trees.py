@@ -16,7 +16,6 @@ from proofs_check.delayed_trees.solver_printed import (
     KSeq,
     Pair,
     Procedure,
-    Setting,
     Tournament,
     acceptance,
     drafted,
@@ -75,16 +74,13 @@ def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple
 
 @claim("D-KMONO")
 def more_nodes(effort: int) -> Finding:
-    def falls(case: Setting) -> bool:
-        p, q, k = case
+    def falls(p: Law, q: Law, k: int) -> bool:
         return k == 1 and acceptance(untuned(p, q), p, q, 2) < acceptance(untuned(p, q), p, q, 1)
 
-    def grows(case: Setting) -> bool:
-        p, q, k = case
+    def grows(p: Law, q: Law, k: int) -> bool:
         return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in (nss, naive, spec_infer))
 
-    def spectr_holds(case: Setting) -> bool:
-        p, q, k = case
+    def spectr_holds(p: Law, q: Law, k: int) -> bool:
         few, many = (profile(KSeq(bracket(p, q, n, 30)[1]), p, q, n, k + 1) for n in (k, k + 1))
         return all(few[event] <= many[event] + Fraction(1, 2**20) for event in few)
 
@@ -151,20 +147,20 @@ def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
 
 @claim("D-NSS")
 def delay_and_nss(effort: int) -> Finding:
-    def drops(case: tuple[Layers, int, int]) -> bool:
+    def drops(*case: Any) -> bool:
         values = delays(*case)
         return values[1] < values[0]
 
-    def loses_to_rollouts(case: tuple[Layers, int]) -> bool:
-        best = at_budget(*case)
+    def loses_to_rollouts(world: Layers, draws: int) -> bool:
+        best = at_budget(world, draws)
         return best["delayed"] < best["rollouts"]
 
-    def wins(case: tuple[Layers, int]) -> bool:
-        best = at_budget(*case)
+    def wins(world: Layers, draws: int) -> bool:
+        best = at_budget(world, draws)
         return best["delayed"] > max(best["path"], best["rollouts"])
 
     world, paths, depth = smallest(worlds(effort), drops)
-    count = every(worlds(effort), lambda case: delays(*case) == sorted(delays(*case), reverse=True))
+    count = every(worlds(effort), lambda *case: delays(*case) == sorted(delays(*case), reverse=True))
     sure = tuple(Fraction(token == 0) for token in range(3))
     loses = smallest(((case[0], 4) for case in worlds(1)), loses_to_rollouts)
     later = ((Layers(((sure, sure), pair)), 4) for pair in pairs(3, 3))

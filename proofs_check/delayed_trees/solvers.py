@@ -11,7 +11,6 @@ from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
     KSeq,
     Pair,
-    Setting,
     Tokens,
     drafted,
     emission,
@@ -36,8 +35,7 @@ Stop = tuple[int, int]
 
 @claim("D-OTLP")
 def otlp_solvers(effort: int) -> Finding:
-    def lossless(case: Setting) -> bool:
-        p, q, k = case
+    def lossless(p: Law, q: Law, k: int) -> bool:
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
         return all(output(rule, p, q, k) == p for rule in rules)
 
@@ -47,18 +45,13 @@ def otlp_solvers(effort: int) -> Finding:
 
 @claim("D-K1")
 def one_draft(effort: int) -> Finding:
-    def same(case: tuple[Pair, Tokens]) -> bool:
-        (p, q), drafts = case
+    def same(p: Law, q: Law, drafts: Tokens) -> bool:
         rules = [KSeq(ONE), spec_infer, *tournaments(len(p))]
         return all(emission(rule, p, q, drafts) == emission(naive, p, q, drafts) for rule in rules)
 
-    def single() -> Iterator[tuple[Pair, Tokens]]:
-        return (((p, q), drafts) for p, q, k in settings(effort) if k == 1 for drafts, _ in drafted(q, k))
-
-    count = every(single(), same)
-    (p, q), drafts = smallest(
-        single(), lambda case: emission(nss, *case[0], case[1]) != emission(naive, *case[0], case[1])
-    )
+    single = [(p, q, drafts) for p, q, k in settings(effort) if k == 1 for drafts, _ in drafted(q, k)]
+    count = every(single, same)
+    p, q, drafts = smallest(single, lambda *case: emission(nss, *case) != emission(naive, *case))
     emitted, token = emission(nss, p, q, drafts), drafts[0]
     return Finding(
         "holds",
@@ -76,12 +69,10 @@ def one_draft(effort: int) -> Finding:
 
 @claim("D-FIRST")
 def what_is_looked_at(effort: int) -> Finding:
-    def same(case: Setting) -> bool:
-        p, q, k = case
-        every_draft = [drafts for drafts, _ in drafted(q, k)]
+    def same(p: Law, q: Law, k: int) -> bool:
         return all(
             emission(nss, p, q, drafts) == p and emission(naive, p, q, drafts) == emission(naive, p, q, drafts[:1])
-            for drafts in every_draft
+            for drafts, _ in drafted(q, k)
         )
 
     count = every(settings(effort), same)

@@ -143,8 +143,7 @@ def traversal_best(effort: int) -> Finding:
     closest = min(rival - best for at in beaten.values() for rival, best in at.values())
     lost = {what: set().union(*(e for n, e in beaten.items() if f"Table {what}" in n)) for what in (14, 15)}
 
-    def leads(case: tuple[str, int]) -> bool:
-        measure, at = case
+    def leads(measure: str, at: int) -> bool:
         tables_of = MEASURES[measure][0]
         average = {name: mean([row(number, name)[at] for number in tables_of]) for name in (*RIVALS, "Traversal 4")}
         return all(average["Traversal 4"] > value for name, value in average.items() if name in RIVALS)

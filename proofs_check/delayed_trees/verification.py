@@ -170,8 +170,7 @@ def described_block(effort: int) -> Finding:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))
 
-    def repaired(case: tuple[ContextTable, int]) -> bool:
-        world, length = case
+    def repaired(world: ContextTable, length: int) -> bool:
         judged = block(world, length, as_published)
         return is_lossless(world, judged, length) and within_w(world, judged, length, exactly=True)
 

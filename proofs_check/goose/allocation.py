@@ -128,12 +128,8 @@ def linear(effort: int) -> Finding:
 
     size = 6 + 2 * effort
     count = every(cases(size, 4, spine_better=False), certified)
-    rational = (
-        case
-        for case in cases(5 + effort, 3, spine_better=False)
-        if all((width * case.q).denominator == 1 for width in case.clipped())
-    )
-    tried = every(rational, unbeaten)
+    enumerated = cases(5 + effort, 3, spine_better=False)
+    tried = every((c for c in enumerated if all((w * c.q).denominator == 1 for w in c.clipped())), unbeaten)
     return Finding(
         "corrected",
         {"count": count, "tried": tried, "size": size, "enumerated": 5 + effort},
@@ -159,8 +155,7 @@ def linear_again(finding: Finding) -> None:
 
 @claim("G-P2-INT")
 def integral(effort: int) -> Finding:
-    def legal() -> Iterator[SpineBudget]:
-        return (case for case in cases(9, 3) if min(case.line()) >= 0)
+    legal = [case for case in cases(9, 3) if min(case.line()) >= 0]
 
     def nearest(case: SpineBudget) -> list[int]:
         return [floor(width + Fraction(1, 2)) for width in case.line()]
@@ -168,8 +163,8 @@ def integral(effort: int) -> Finding:
     def no_tie(case: SpineBudget) -> bool:
         return all((2 * width).denominator != 1 or width.denominator == 1 for width in case.line())
 
-    bad = smallest(legal(), lambda case: any(width.denominator > 1 for width in case.line()))
-    over = smallest(legal(), lambda case: no_tie(case) and sum(nearest(case)) != case.branches)
+    bad = smallest(legal, lambda case: any(width.denominator > 1 for width in case.line()))
+    over = smallest(legal, lambda case: no_tie(case) and sum(nearest(case)) != case.branches)
     size = 6 + effort
 
     def repaired(case: SpineBudget) -> bool:

@@ -62,14 +62,9 @@ def extension(effort: int) -> Finding:
     if step != 0 or closed.subs(d, 1) != 0 or any(limits):
         raise ArithmeticError("the closed form is not the sum")
 
-    def counted(case: tuple[int, Fraction]) -> bool:
-        depth, t = case
+    def counted(depth: int, t: Fraction) -> bool:
         form = t * (1 - t ** (depth - 1)) / (1 - t)
-        drafted = (
-            chains((), 1)
-            if depth == 1
-            else TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
-        )
+        drafted = TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
         return 0 <= form <= depth - 1 and committed(drafted, t, t) == 1 + form
 
     count = every(product(range(1, 5 + effort), rates(4 + 2 * effort)), counted)
@@ -93,15 +88,11 @@ def _grid(nodes: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
 
 @claim("G-P1-LB")
 def lower_bound(effort: int) -> Finding:
-    def unpaid() -> Iterator[tuple[int, Setting, Fraction, Fraction]]:
-        for n in (1, 2, 3):
-            for (s, t), setting in product(pairs(5), settings(n, charge_all=False)):
-                yield n, setting, s, t
+    unpaid = ((n, one, s, t) for n in (1, 2, 3) for s, t in pairs(5) for one in settings(n, charge_all=False))
+    n, (widths, depth), s, t = smallest(unpaid, lambda n, setting, s, t: eq_1(s, t, *setting) > _best(n, s, t))
 
-    n, (widths, depth), s, t = smallest(unpaid(), lambda c: eq_1(c[2], c[3], *c[1]) > _best(c[0], c[2], c[3]))
-
-    def paid(case: tuple[Setting, Fraction, Fraction]) -> bool:
-        (widths, depth), s, t = case
+    def paid(setting: Setting, s: Fraction, t: Fraction) -> bool:
+        widths, depth = setting
         tree, bound = chains(widths, depth), eq_1(s, t, widths, depth)
         paths = all(longest(tree, right) >= walked(tree, right) for right, _ in coins(tree.rates(s, t)))
         other = exclusive(tree, s, t)
@@ -135,20 +126,16 @@ def lower_bound_again(finding: Finding) -> dict[str, Any]:
 
 @claim("G-P1-TIGHT")
 def tight(effort: int) -> Finding:
-    def cases() -> Iterator[tuple[Setting, Fraction, Fraction]]:
-        for n in (1, 2, 3, 4):
-            yield from ((setting, s, t) for (s, t), setting in product(pairs(4), settings(n, charge_all=True)))
-
     def gap(setting: Setting, s: Fraction, t: Fraction) -> Fraction:
         return independent(chains(*setting), s, t) - eq_1(s, t, *setting)
 
-    setting, s, t = smallest(cases(), lambda case: gap(*case) != 0)
+    cases = ((one, s, t) for n in (1, 2, 3, 4) for s, t in pairs(4) for one in settings(n, charge_all=True))
+    setting, s, t = smallest(cases, lambda *case: gap(*case) != 0)
 
-    def repaired(case: tuple[Setting, Fraction, Fraction]) -> bool:
-        (widths, depth), s, t = case
-        single = depth == 1 or not any(widths)
-        walk = committed(chains(widths, depth), s, t) == eq_1(s, t, widths, depth)
-        return walk and (gap(*case) == 0 if single else gap(*case) > 0)
+    def repaired(setting: Setting, s: Fraction, t: Fraction) -> bool:
+        single = setting[1] == 1 or not any(setting[0])
+        walk = committed(chains(*setting), s, t) == eq_1(s, t, *setting)
+        return walk and (gap(setting, s, t) == 0 if single else gap(setting, s, t) > 0)
 
     count = every(_grid(4 + (effort > 1)), repaired)
     tree = chains(*setting)
@@ -172,23 +159,21 @@ def tight_again(finding: Finding) -> None:
 
 @claim("G-P1-EXCL")
 def siblings(effort: int) -> Finding:
-    def by_target(t: Fraction, b: int) -> Fraction:
+    def by_target(b: int, t: Fraction) -> Fraction:
         star = TwoSourceTree((-1,) + (0,) * b, (True,) + (False,) * b)
         return (exclusive(star, t, t) or Fraction(0)) - 1
 
-    def cases() -> Iterator[tuple[int, Fraction]]:
-        return ((b, t) for b in range(1, 4 + effort) for t in [*rates(6), Fraction(1)] if b * t <= 1)
-
-    b, t = smallest(cases(), lambda case: by_target(case[1], case[0]) != 1 - (1 - case[1]) ** case[0])
+    cases = [(b, t) for b in range(1, 4 + effort) for t in [*rates(6), Fraction(1)] if b * t <= 1]
+    b, t = smallest(cases, lambda b, t: by_target(b, t) != 1 - (1 - t) ** b)
     p, n = sympy.symbols("p n", positive=True)
     grows = sympy.simplify(sympy.expand_power_exp((1 - (1 - p) ** (n + 1)) - (1 - (1 - p) ** n) - p * (1 - p) ** n))
     if grows != 0:
         raise ArithmeticError("Q(b + 1) - Q(b) is not p (1 - p)^b")
-    count = every(cases(), lambda c: by_target(c[1], c[0]) == c[0] * c[1] >= 1 - (1 - c[1]) ** c[0])
+    count = every(cases, lambda b, t: by_target(b, t) == b * t >= 1 - (1 - t) ** b)
     return Finding(
         "corrected",
         {"count": count, "size": 3 + effort},
-        {"p_t": t, "siblings": b, "probability": by_target(t, b), "q": 1 - (1 - t) ** b, "parent": [-1] + [0] * b},
+        {"p_t": t, "siblings": b, "probability": by_target(b, t), "q": 1 - (1 - t) ** b, "parent": [-1] + [0] * b},
     )
 
 

@@ -6,13 +6,14 @@ trees; so the best of all forests follows from a recursion over the size of the 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cache
 from heapq import heappop, heappush
+from itertools import product
 
-from proofs_check.goose.walks import TwoSourceTree, pairs
+from proofs_check.goose.walks import TwoSourceTree
 
 
 @cache
@@ -97,9 +98,9 @@ def pld(s: Fraction, n: int) -> Fraction:
     return sum((s**k for k in range(1, n + 1)), Fraction(0))
 
 
-def budgets(largest: int, most: int) -> Iterator[tuple[int, Fraction, Fraction]]:
-    """(budget, p_s, p_t), smallest budget first, then simplest rates."""
-    return ((n, s, t) for n in range(1, most + 1) for s, t in pairs(largest))
+def budgets(end: int, rates: Iterable[tuple[Fraction, Fraction]]) -> Iterator[tuple[int, Fraction, Fraction]]:
+    """(budget, p_s, p_t) with budgets 1, ..., `end` - 1 and these rates, smallest budget first."""
+    return ((n, s, t) for n, (s, t) in product(range(1, end), rates))
 
 
 def best_one_source_tree(t: Fraction, n: int) -> TwoSourceTree:

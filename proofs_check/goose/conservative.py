@@ -11,8 +11,8 @@ from proofs_check.goose.allocation import spread
 from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
 
-SpineChances = tuple[tuple[Fraction, ...], Fraction, int]
-"""The chance of each spine token given that all before it are right, p_t, and the number of branches."""
+SpineChances = tuple[Fraction, ...]
+"""The chance of each spine token given that all before it are right."""
 
 
 def breaks(chances: Sequence[Fraction]) -> list[Fraction]:
@@ -33,21 +33,20 @@ def best_widths(chances: Sequence[Fraction], t: Fraction, branches: int) -> list
     return [sum(k == at for _, k in gains[:branches]) for at in range(len(chances))]
 
 
-def independent(case: SpineChances) -> SpineChances:
+def independent(chances: SpineChances) -> SpineChances:
     """The same with all tokens independent, of the first one's rate."""
-    chances, t, branches = case
-    return (chances[0],) * len(chances), t, branches
+    return (chances[0],) * len(chances)
 
 
-def no_later(chances: Sequence[Fraction]) -> bool:
+def no_later(chances: SpineChances) -> bool:
     """Whether the first wrong token, if there is one, is stochastically no later than among independent tokens."""
-    ours, theirs = breaks(chances), breaks([chances[0]] * len(chances))
+    ours, theirs = breaks(chances), breaks(independent(chances))
     return all(a * sum(theirs) >= b * sum(ours) for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
 
 
-def conservative(case: SpineChances) -> bool:
+def conservative(chances: SpineChances, t: Fraction, branches: int) -> bool:
     """Whether the best widths have no fewer branches on the first k nodes than those for independent tokens."""
-    ours, theirs = best_widths(*case), best_widths(*independent(case))
+    ours, theirs = (best_widths(one, t, branches) for one in (chances, independent(chances)))
     if ours is None or theirs is None:
         return True
     return all(a >= b for a, b in zip(accumulate(ours), accumulate(theirs), strict=True))
@@ -70,7 +69,7 @@ def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
     return law if all(together(law, pair) >= s * s for pair in pairs) else None
 
 
-def cases(length: int, largest: int, most: int) -> Iterator[SpineChances]:
+def cases(length: int, largest: int, most: int) -> Iterator[tuple[SpineChances, Fraction, int]]:
     """Spines of that many tokens, each no less likely than the first given that all before it are right."""
     for t, s in product(rates(largest), rates(largest)):
         later = [c for c in (*rates(largest), Fraction(1)) if c >= s]
@@ -81,12 +80,12 @@ def cases(length: int, largest: int, most: int) -> Iterator[SpineChances]:
 
 @claim("G-P2-CORR")
 def remark(effort: int) -> Finding:
-    late = smallest(cases(3, 3, 1), lambda case: not no_later(case[0]))
-    chances, t, branches = smallest(cases(3, 4, 4), lambda case: not conservative(case))
-    count = every(cases(2, 4 + effort, 6), lambda case: no_later(case[0]) and conservative(case))
+    late = smallest(cases(3, 3, 1), lambda chances, *_: not no_later(chances))
+    chances, t, branches = smallest(cases(3, 4, 4), lambda *case: not conservative(*case))
+    count = every(cases(2, 4 + effort, 6), lambda *case: no_later(case[0]) and conservative(*case))
 
-    def first(case: SpineChances) -> bool:
-        ours, theirs = breaks(case[0]), breaks(independent(case)[0])
+    def first(chances: SpineChances, *_: object) -> bool:
+        ours, theirs = breaks(chances), breaks(independent(chances))
         return ours[0] * sum(theirs) >= theirs[0] * sum(ours)
 
     wider = every(cases(3, 4, 1), first)
@@ -98,9 +97,9 @@ def remark(effort: int) -> Finding:
             "p_t": t,
             "branches": branches,
             "first_mismatch": breaks(chances),
-            "first_mismatch_independent": breaks(independent((chances, t, branches))[0]),
+            "first_mismatch_independent": breaks(independent(chances)),
             "best_widths": best_widths(chances, t, branches),
-            "best_widths_independent": best_widths(*independent((chances, t, branches))),
+            "best_widths_independent": best_widths(independent(chances), t, branches),
             "later_in_law": {"chance_given_all_before": late[0], "first_mismatch": breaks(late[0])},
         },
     )

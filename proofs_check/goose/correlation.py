@@ -44,12 +44,7 @@ def exact(joint: SpineOutcomes, s: Fraction, t: Fraction, setting: Setting) -> F
     return total
 
 
-XOR: SpineOutcomes = {
-    (True, True, False): Fraction(1, 4),
-    (True, False, True): Fraction(1, 4),
-    (False, True, True): Fraction(1, 4),
-    (False, False, False): Fraction(1, 4),
-}
+XOR: SpineOutcomes = {(a, b, a != b): Fraction(1, 4) for a, b in product((True, False), repeat=2)}
 """Three tokens of which two or none are right: each with 1/2, each two independent, never all three."""
 
 
@@ -98,15 +93,14 @@ def _cases() -> Iterator[tuple[Setting, Fraction, Fraction, Fraction]]:
                 yield from ((((b1, b2), depth), s, t, both) for both in correlated(s))
 
 
-def _below(case: tuple[Setting, Fraction, Fraction, Fraction]) -> bool:
-    setting, s, t, both = case
-    return simulated(pair_law(s, both), t, setting) < eq_1(s, t, *setting)
+def _gap(setting: Setting, s: Fraction, t: Fraction, both: Fraction) -> Fraction:
+    return simulated(pair_law(s, both), t, setting) - eq_1(s, t, *setting)
 
 
 @claim("G-P1-CORR")
 def correlation(effort: int) -> Finding:
-    setting, s, t, both = smallest(_cases(), _below)
-    loose = smallest(_cases(), lambda c: simulated(pair_law(c[1], c[3]), c[2], c[0]) > eq_1(c[1], c[2], *c[0]))
+    setting, s, t, both = smallest(_cases(), lambda *case: _gap(*case) < 0)
+    loose = smallest(_cases(), lambda *case: _gap(*case) > 0)
 
     def laws() -> Iterator[tuple[SpineOutcomes, Fraction, Setting]]:
         """Every distribution of two or three tokens on a grid, correlated or not, equal rates or not."""
@@ -117,7 +111,9 @@ def correlation(effort: int) -> Finding:
                     joint = {o: Fraction(c, parts) for o, c in zip(outcomes, counts, strict=True) if c}
                     yield joint, Fraction(2, 3), ((1,) * length, 2 if length == 2 else 1)
 
-    count = every(laws(), lambda c: all(simulated(c[0], c[1], c[2]) == exact(c[0], s, c[1], c[2]) for s in rates(3)))
+    count = every(
+        laws(), lambda joint, t, one: all(simulated(joint, t, one) == exact(joint, s, t, one) for s in rates(3))
+    )
     return Finding(
         "false",
         {"count": count, "size": 3 + effort},

@@ -55,23 +55,16 @@ def _monotone(tokens: Sequence[int]) -> bool:
     return reach == sorted(reach)
 
 
-def _slower(case: tuple[tuple[int, ...], tuple[int, ...]]) -> bool:
-    return cycles_of(len(case[0]), case[0]) > cycles_of(len(case[1]), case[1])
+def _slower(more: tuple[int, ...], less: tuple[int, ...]) -> bool:
+    return cycles_of(len(more), more) > cycles_of(len(less), less)
 
 
-def _drawn() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
-    for n, (s, t) in product((2, 3), pairs(4)):
-        yield from ((one, other, s, t) for one, other in product(shapes(n), repeat=2))
-
-
-def _slower_in_mean(case: tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]) -> bool:
-    one, other, s, t = case
+def _slower_in_mean(one: TwoSourceTree, other: TwoSourceTree, s: Fraction, t: Fraction) -> bool:
     laws = law_of(one, s, t), law_of(other, s, t)
     return mean(laws[0]) >= mean(laws[1]) and expected_cycles(laws[0], 2)[2] > expected_cycles(laws[1], 2)[2]
 
 
-def _wald(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
-    shape, rates = case
+def _wald(shape: TwoSourceTree, rates: tuple[Fraction, Fraction]) -> bool:
     law = law_of(shape, *rates)
     return all(n <= c * mean(law) <= n + max(law) - 1 for n, c in enumerate(expected_cycles(law, 20)) if n)
 
@@ -79,12 +72,9 @@ def _wald(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
 @claim("G-P4-CYCLES")
 def fewer_cycles(effort: int) -> Finding:
     more, less = smallest(_texts(5), _slower)
-    one, other, s, t = smallest(_drawn(), _slower_in_mean)
-    kept = every(
-        (case for case in _texts(4 + effort) if _monotone(case[0]) or _monotone(case[1])),
-        lambda case: not _slower(case),
-    )
-
+    drawn = ((*two, s, t) for n in (2, 3) for s, t in pairs(4) for two in product(shapes(n), repeat=2))
+    one, other, s, t = smallest(drawn, _slower_in_mean)
+    kept = every((pair for pair in _texts(4 + effort) if any(map(_monotone, pair))), lambda *pair: not _slower(*pair))
     trees = every(product((shape for n in (1, 2, 3, 4) for shape in shapes(n)), pairs(3 + effort)), _wald)
     return Finding(
         "corrected",

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -12,7 +11,7 @@ from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_first, two_sources
 from proofs_check.goose.isotropic import depths
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
-from spectheory import goose
+from proofs_check.printed import decimals
 
 RATIOS = tuple(map(Fraction, (2, 6, 18)))
 """p_s / p_t: the least, the median and the largest that the abstract gives."""
@@ -37,10 +36,10 @@ def least(tokens: int, ratio: Fraction) -> Fraction:
 
 @claim("G-SPINE")
 def spine_is_deepest(effort: int) -> Finding:
-    def deepest(case: tuple[int, tuple[Fraction, Fraction]]) -> bool:
-        n, (s, t) = case
+    def deepest(n: int, rates: tuple[Fraction, Fraction]) -> bool:
+        s, t = rates
         best = best_first(s, t, n)
-        found = TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n))
+        found = TwoSourceTree.best(s, t, n)
         return best.accepted == two_sources(s, t, n)[n] == reached(found, s, t) - 1 and best.depth == best.spine
 
     count = every(product(range(1, 11 + 10 * effort), pairs(5)), deepest)
@@ -54,10 +53,10 @@ def deep_spine(effort: int) -> Finding:
     enough = {ratio: (least(SHALLOW, ratio), least(DEEP, ratio)) for ratio in RATIOS}
     median = RATIOS[1]
     s = max(s for s in tenths if spine_length(s, median) < SHALLOW)
-    shallow, deep = zip(*enough.values(), strict=True)
+    shallow, deep = (", ".join(map(decimals, each)) for each in zip(*enough.values(), strict=True))
     return Finding(
         "corrected",
-        {"few": SHALLOW, "budget": BUDGET, "shallow": _hundredths(shallow), "many": DEEP, "deep": _hundredths(deep)},
+        {"few": SHALLOW, "budget": BUDGET, "shallow": shallow, "many": DEEP, "deep": deep},
         {
             "p_s": s,
             "p_t": s / median,
@@ -69,36 +68,29 @@ def deep_spine(effort: int) -> Finding:
     )
 
 
-def _hundredths(values: Sequence[Fraction]) -> str:
-    return ", ".join(f"{float(value):.2f}" for value in values)
-
-
 @second("G-SPINE-N")
 def deep_spine_again(finding: Finding) -> None:
     """The library's best trees at all settings shown, and the recursion over budgets at the first."""
     case = finding.case
     for ratio in RATIOS:
         for s, tokens in case[f"spine_by_p_s_at_ratio_{ratio}"].items():
-            assert int(goose.optimal_tree(float(s), float(s / ratio), BUDGET).is_spine.sum()) - 1 == tokens
+            assert sum(TwoSourceTree.best(s, s / ratio, BUDGET).spine) - 1 == tokens
     s, t, n = case["p_s"], case["p_t"], case["budget"]
-    best = TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n))
+    best = TwoSourceTree.best(s, t, n)
     assert reached(best, s, t) == 1 + two_sources(s, t, n)[n]
     assert sum(best.spine) - 1 == case["spine_of_the_best_tree"] < case["smallest_in_the_method"]
 
 
 @claim("G-DEPTH")
 def ceiling(effort: int) -> Finding:
-    def cases() -> Iterator[tuple[int, tuple[Fraction, Fraction]]]:
-        every_one = product(range(2, 16 * effort), pairs(6))
-        return (case for case in every_one if best_first(case[1][1], case[1][1], case[0]).depth < case[0])
-
-    def gained(case: tuple[int, tuple[Fraction, Fraction]]) -> int:
-        n, (s, t) = case
-        return best_first(s, t, n).depth - best_first(t, t, n).depth
-
-    n, (s, t) = smallest(cases(), lambda case: gained(case) <= 0)
-    count = every(cases(), lambda case: gained(case) >= 0)
-    deeper = sum(gained(case) > 0 for case in cases())
+    gained = {
+        (n, s, t): best_first(s, t, n).depth - alone
+        for n, (s, t) in product(range(2, 16 * effort), pairs(6))
+        if (alone := best_first(t, t, n).depth) < n
+    }
+    n, s, t = smallest(gained, lambda *case: gained[case] <= 0)
+    count = every(gained.values(), lambda more: more >= 0)
+    deeper = sum(more > 0 for more in gained.values())
     return Finding(
         "corrected",
         {"count": count, "deeper": deeper, "deepest": 16 * effort},

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from functools import cache
 from itertools import product
@@ -10,6 +11,7 @@ from typing import Any
 from proofs_check.claims import Finding, claim, every, second
 from proofs_check.goose.budgets import (
     best_one_source_tree,
+    budgets,
     chain_trees,
     free_extensions,
     one_source,
@@ -19,7 +21,6 @@ from proofs_check.goose.budgets import (
     upgraded,
 )
 from proofs_check.goose.walks import TwoSourceTree, chain_tree, committed, pairs, rates, reached, shapes
-from spectheory import goose
 
 CLOSE = (11, Fraction(7, 15), Fraction(6, 13))
 """Budget, p_s, p_t: found by search; smaller budgets, and smaller denominators for this one, have no such case."""
@@ -44,8 +45,7 @@ def none_smaller(largest: int) -> int:
     That is its worst case: the best spine with chains grows with p_s by the argument of G-P3-GAP.
     """
     return every(
-        product(range(1, CLOSE[0]), rates(largest)),
-        lambda c: spine_with_chains(c[1], c[1], c[0])[c[0]] == one_source(c[1], c[0])[c[0]],
+        product(range(1, CLOSE[0]), rates(largest)), lambda n, t: spine_with_chains(t, t, n)[n] == one_source(t, n)[n]
     )
 
 
@@ -54,7 +54,7 @@ def again_by_trees(case: dict[str, Any]) -> int:
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["best_one_source"]
-    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.best(0, t, n)
     assert committed(found, t, t) == case["best_one_source"]
     return count
 
@@ -69,8 +69,8 @@ def best_by_trees(n: int, s: Fraction, t: Fraction) -> tuple[Fraction, int]:
 def recursion_is_exact(effort: int) -> int:
     """The recursions against every tree of two sources, outcome by outcome."""
     return every(
-        product(range(1, 4 + effort), [*pairs(3), (Fraction(3, 5), Fraction(2, 5))]),
-        lambda c: max(committed(shape, *c[1]) for shape in shapes(c[0])) == 1 + two_sources(*c[1], c[0])[c[0]],
+        budgets(4 + effort, [*pairs(3), (Fraction(3, 5), Fraction(2, 5))]),
+        lambda n, s, t: max(committed(shape, s, t) for shape in shapes(n)) == 1 + two_sources(s, t, n)[n],
     )
 
 
@@ -80,8 +80,8 @@ def special_cases(effort: int) -> Finding:
     small = none_smaller(8 + 8 * effort)
     recursion = recursion_is_exact(effort)
     both = every(
-        product(range(1, 11 + 10 * effort), pairs(5)),
-        lambda c: two_sources(*c[1], c[0])[c[0]] >= max(one_source(c[1][1], c[0])[c[0]], pld(c[1][0], c[0])),
+        budgets(11 + 10 * effort, pairs(5)),
+        lambda n, s, t: two_sources(s, t, n)[n] >= max(one_source(t, n)[n], pld(s, n)),
     )
     return Finding(
         "corrected",
@@ -93,8 +93,7 @@ def special_cases(effort: int) -> Finding:
 @second("G-P1-SPECIAL")
 def special_cases_again(finding: Finding) -> dict[str, Any]:
     """Every tree of the family, one by one."""
-    count = again_by_trees(finding.case)
-    return {"count": count}
+    return {"count": again_by_trees(finding.case)}
 
 
 @claim("G-P3-DOM")
@@ -107,10 +106,7 @@ def dominance(effort: int) -> Finding:
     small = none_smaller(8 + 8 * effort)
     recursion = recursion_is_exact(effort)
     most = 15 * effort
-    count = every(
-        product(range(1, most + 1), pairs(6)),
-        lambda c: two_sources(*c[1], c[0])[c[0]] > one_source(c[1][1], c[0])[c[0]],
-    )
+    count = every(budgets(most + 1, pairs(6)), lambda n, s, t: two_sources(s, t, n)[n] > one_source(t, n)[n])
     return Finding(
         "corrected",
         {
@@ -136,7 +132,7 @@ def dominance_again(finding: Finding) -> dict[str, Any]:
     case = finding.case
     count = again_by_trees(case)
     n, s, t = case["paper_budget"]["budget"], case["paper_budget"]["p_s"], case["paper_budget"]["p_t"]
-    both, one = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (float(s), 0.0))
+    both, one = TwoSourceTree.best(s, t, n), TwoSourceTree.best(0, t, n)
     assert reached(both, s, t) == 1 + two_sources(s, t, n)[n] > reached(one, t, t) == 1 + one_source(t, n)[n]
     depth = case["paper_budget"]["branch_depth"]
     ceiling = 1 + s / (1 - s) + sum(t**j for j in range(depth))
@@ -151,16 +147,12 @@ def step_3(effort: int) -> Finding:
     before, after = committed(tree, s, t), 1 + spine_with_chains(s, t, n)[n]
     if before <= after:
         raise ArithmeticError("reallocating does not lose")
-    count = every(
-        product(range(1, 11 + 10 * effort), pairs(5)),
-        lambda c: 1 + two_sources(*c[1], c[0])[c[0]] >= reached(upgraded(best_one_source_tree(c[1][1], c[0])), *c[1]),
-    )
-    fewer = every(
-        product(range(1, n), pairs(4 + 2 * effort)),
-        lambda c: (
-            1 + spine_with_chains(*c[1], c[0])[c[0]] >= reached(upgraded(best_one_source_tree(c[1][1], c[0])), *c[1])
-        ),
-    )
+
+    def no_better_than(best: Callable[[Fraction, Fraction, int], Sequence[Fraction]]) -> Callable[..., bool]:
+        return lambda n, s, t: reached(upgraded(best_one_source_tree(t, n)), s, t) <= 1 + best(s, t, n)[n]
+
+    count = every(budgets(11 + 10 * effort, pairs(5)), no_better_than(two_sources))
+    fewer = every(budgets(n, pairs(4 + 2 * effort)), no_better_than(spine_with_chains))
     return Finding(
         "corrected",
         {"fewer": fewer, "count": count, "budget": 10 + 10 * effort},
@@ -176,5 +168,5 @@ def step_3_again(finding: Finding) -> dict[str, Any]:
     tree = TwoSourceTree.of_case(case)
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["upgraded"] == reached(tree, s, t)
-    assert reached(TwoSourceTree.of_library(goose.optimal_tree(float(s), float(t), n)), s, t) >= case["upgraded"]
+    assert reached(TwoSourceTree.best(s, t, n), s, t) >= case["upgraded"]
     return {"spines": count}

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.budgets import one_source, spine_with_chains, two_sources
-from proofs_check.goose.dominance import CLOSE, again_by_trees, compared
+from proofs_check.goose.budgets import budgets, one_source, spine_with_chains, two_sources
+from proofs_check.goose.dominance import CLOSE, again_by_trees, compared, none_smaller
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, reached, shapes
-from spectheory import goose
 
 Rates = tuple[Fraction, Fraction]
 
@@ -24,24 +22,19 @@ def gap(n: int, s: Fraction, t: Fraction) -> Fraction:
     return two_sources(s, t, n)[n] - one_source(t, n)[n]
 
 
-def _cases() -> Iterator[tuple[int, Rates, Rates]]:
-    return ((n, low, high) for n in (2, 3) for low, high in product(pairs(4), repeat=2))
-
-
-def _falls(case: tuple[int, Rates, Rates]) -> bool:
-    n, (s, t), (more_s, more_t) = case
+def _falls(n: int, low: Rates, high: Rates) -> bool:
+    (s, t), (more_s, more_t) = low, high
     return more_s / more_t > s / t and gap(n, more_s, more_t) < gap(n, s, t)
 
 
-def _rising(case: tuple[int, Fraction]) -> bool:
-    n, t = case
+def _rising(n: int, t: Fraction) -> bool:
     spines = sorted(s for s in rates(6) if s >= t)
     return all(gap(n, a, t) < gap(n, b, t) for a, b in pairwise(spines))
 
 
 @claim("G-P3-GAP")
 def monotone(effort: int) -> Finding:
-    n, low, high = smallest(_cases(), _falls)
+    n, low, high = smallest(product((2, 3), pairs(4), pairs(4)), _falls)
     budget, s, nearer, farther = SAME_SPINE
     if not (nearer > farther and gap(budget, s, nearer) > gap(budget, s, farther)):
         raise ArithmeticError("the gap falls with p_t")
@@ -73,11 +66,11 @@ def monotone_again(finding: Finding) -> None:
     case = finding.case
 
     def by_trees(n: int, s: Fraction, t: Fraction) -> Fraction:
-        return max(committed(shape, s, t) for shape in shapes(n)) - max(committed(shape, t, t) for shape in shapes(n))
+        both, one = (max(committed(shape, rate, t) for shape in shapes(n)) for rate in (s, t))
+        return both - one
 
     def by_library(n: int, s: Fraction, t: Fraction) -> Fraction:
-        both, one = (goose.optimal_tree(rate, float(t), n) for rate in (float(s), 0.0))
-        return reached(TwoSourceTree.of_library(both), s, t) - reached(TwoSourceTree.of_library(one), t, t)
+        return reached(TwoSourceTree.best(s, t, n), s, t) - reached(TwoSourceTree.best(0, t, n), t, t)
 
     assert by_trees(case["budget"], *case["rates"]) == case["gap"]
     assert by_trees(case["budget"], *case["rates_of_larger_ratio"]) == case["smaller_gap"] < case["gap"]
@@ -89,18 +82,15 @@ def monotone_again(finding: Finding) -> None:
 
 @claim("G-P3-VANISH")
 def vanishing(effort: int) -> Finding:
-    n, cases = CLOSE[0], rates(8 + 8 * effort)
-    t = smallest(cases, lambda t: spine_with_chains(t, t, n)[n] < one_source(t, n)[n])
-    every(
-        product(range(1, n), cases), lambda c: spine_with_chains(c[1], c[1], c[0])[c[0]] == one_source(c[1], c[0])[c[0]]
-    )
+    n = CLOSE[0]
+    t = smallest(rates(8 + 8 * effort), lambda t: spine_with_chains(t, t, n)[n] < one_source(t, n)[n])
+    none_smaller(8 + 8 * effort)
 
-    def small(case: tuple[int, Rates]) -> bool:
-        n, (s, t) = case
+    def small(n: int, s: Fraction, t: Fraction) -> bool:
         return 0 < gap(n, s, t) <= n * n * (s - t) and gap(n, t, t) == 0
 
     most = 10 * effort
-    count = every(product(range(1, most + 1), pairs(6)), small)
+    count = every(budgets(most + 1, pairs(6)), small)
     return Finding(
         "corrected",
         {"n": n, "budget": 8 + 8 * effort, "count": count, "most": most},
@@ -115,6 +105,5 @@ def vanishing_again(finding: Finding) -> dict[str, Any]:
     count = again_by_trees(case)
     assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
     t, n = case["p_t"], case["budget"]
-    at_limit = goose.optimal_tree(float(t), float(t), n)
-    assert reached(TwoSourceTree.of_library(at_limit), t, t) == case["best_one_source"]
+    assert reached(TwoSourceTree.best(t, t, n), t, t) == case["best_one_source"]
     return {"spines": count}

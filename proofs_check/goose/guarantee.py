@@ -9,7 +9,7 @@ from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.bound import eq_1
-from proofs_check.goose.budgets import one_source, pld, two_sources
+from proofs_check.goose.budgets import budgets, one_source, pld, two_sources
 from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rates, reached, shapes, walked
 from spectheory import goose
 
@@ -34,11 +34,10 @@ def spine_of(shape: TwoSourceTree) -> int:
 
 @claim("G-P1-RATIO")
 def ratio(effort: int) -> Finding:
-    n, t = smallest(product((1, 2), rates(3)), lambda c: eq_1(c[1], c[1], (), 6) != 1 + one_source(c[1], c[0])[c[0]])
-    pure = every(product(range(1, 9), rates(5)), lambda c: eq_1(c[1], c[1], (0,) * c[0], 6) == 1 + pld(c[1], c[0]))
+    n, t = smallest(product((1, 2), rates(3)), lambda n, t: eq_1(t, t, (), 6) != 1 + one_source(t, n)[n])
+    pure = every(product(range(1, 9), rates(5)), lambda n, t: eq_1(t, t, (0,) * n, 6) == 1 + pld(t, n))
 
-    def limits(case: tuple[int, Fraction]) -> bool:
-        n, t = case
+    def limits(n: int, t: Fraction) -> bool:
         free = [shape for shape in shapes(n) if spine_of(shape) == 0]
         return max(reached(shape, t, t) for shape in free) == 1 + with_spine(t, t, n, 0) == 1 + one_source(t, n)[n]
 
@@ -56,19 +55,9 @@ def ratio_again(finding: Finding) -> None:
     case = finding.case
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
-    found = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
+    found = TwoSourceTree.best(0, t, n)
     assert found.parent == tuple(case["parent"])
     assert committed(found, t, t) == case["one_source"] > 1
-
-
-def _matches() -> Iterator[tuple[int, int, Fraction, Fraction]]:
-    """With rho = 1/2 and rho B whole, so that its rounding does not matter."""
-    return ((n, m, s, t) for n in range(2, 9, 2) for m in range(1, BYPASS) for s, t in pairs(4))
-
-
-def _loses(case: tuple[int, int, Fraction, Fraction]) -> bool:
-    n, m, s, t = case
-    return with_spine(s, t, n, min(m, n // 2)) < pld(s, min(m, n))
 
 
 def _spine_first(shape: TwoSourceTree) -> bool:
@@ -86,7 +75,9 @@ def _spine_first(shape: TwoSourceTree) -> bool:
 
 @claim("G-P4-PLD")
 def against_chain(effort: int) -> Finding:
-    n, m, s, t = smallest(_matches(), _loses)
+    # with rho = 1/2 and rho B whole, so that its rounding does not matter
+    matches = ((n, m, s, t) for n in range(2, 9, 2) for m in range(1, BYPASS) for s, t in pairs(4))
+    n, m, s, t = smallest(matches, lambda n, m, s, t: with_spine(s, t, n, min(m, n // 2)) < pld(s, min(m, n)))
     large = {"p_s": Fraction(9, 10), "p_t": Fraction(1, 100), "budget": 40, "match": 7, "spine_ratio": Fraction(3, 20)}
     if with_spine(large["p_s"], large["p_t"], 40, 6) >= pld(large["p_s"], 7):
         raise ArithmeticError("a spine of 6 does not lose")
@@ -119,10 +110,7 @@ def against_chain_again(finding: Finding) -> None:
 
 @claim("G-P4-TR")
 def against_transitions(effort: int) -> Finding:
-    def cases() -> Iterator[tuple[int, Fraction, Fraction]]:
-        return ((n, s, t) for n in range(1, 5) for s, t in pairs(6))
-
-    n, s, t = smallest(cases(), lambda c: pld(c[1], c[0]) < one_source(c[2], c[0])[c[0]])
+    n, s, t = smallest(budgets(5, pairs(6)), lambda n, s, t: pld(s, n) < one_source(t, n)[n])
     half, low, most = Fraction(1, 2), Fraction(3, 10), 60
     bypassed, alone = pld(half, most), one_source(low, most)[most]
     built = [
@@ -134,14 +122,12 @@ def against_transitions(effort: int) -> Finding:
     if not (bypassed < alone and harmonic < 1 + alone):
         raise ArithmeticError("the method does not lose at 60 nodes")
 
-    def repaired(case: tuple[int, tuple[Fraction, Fraction]]) -> bool:
-        n, (s, t) = case
+    def repaired(n: int, s: Fraction, t: Fraction) -> bool:
         best = two_sources(s, t, n)[n]
-        chain_is_best = pld(s, n) == best
-        return best > one_source(t, n)[n] and chain_is_best == (s**n >= (1 - s) * t)
+        return best > one_source(t, n)[n] and (pld(s, n) == best) == (s**n >= (1 - s) * t)
 
     size = 15 * effort
-    count = every(product(range(1, size + 1), pairs(6)), repaired)
+    count = every(budgets(size + 1, pairs(6)), repaired)
     return Finding(
         "corrected",
         {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic, "count": count, "size": size},
@@ -160,7 +146,7 @@ def against_transitions_again(finding: Finding) -> None:
     assert best == case["transitions"] > case["chain"]
     s, t, n = case["paper_budget"]["p_s"], case["paper_budget"]["p_t"], case["paper_budget"]["budget"]
     bypass = TwoSourceTree.of_library(goose.spine_tree(float(s), float(t), n, BYPASS))
-    one, both = (TwoSourceTree.of_library(goose.optimal_tree(rate, float(t), n)) for rate in (0.0, float(s)))
+    one, both = TwoSourceTree.best(0, t, n), TwoSourceTree.best(s, t, n)
     assert reached(bypass, s, t) < 2 < reached(one, t, t) == 1 + one_source(t, n)[n] < reached(both, s, t)
 
 
@@ -169,8 +155,8 @@ def _drafts(n: int) -> Iterator[tuple[TwoSourceTree, tuple[int, ...], tuple[int,
         yield from ((shape, tokens, text) for tokens, text in product(product((0, 1), repeat=n), repeat=2))
 
 
-def _lengths(case: tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]) -> tuple[int, int]:
-    shape, tokens, text = case
+def _lengths(shape: TwoSourceTree, tokens: tuple[int, ...], text: tuple[int, ...]) -> tuple[int, int]:
+    """Tokens of the text that the walk keeps, and tokens on the longest path of the tree that the text follows."""
     node = walked_to = 0
     while walked_to < len(text):
         fit = [child for child in shape.children[node] if tokens[child - 1] == text[walked_to]]
@@ -184,25 +170,23 @@ def _lengths(case: tuple[TwoSourceTree, tuple[int, ...], tuple[int, ...]]) -> tu
     return walked_to, max(depth.values())
 
 
-def _distinct(shape: TwoSourceTree, tokens: tuple[int, ...]) -> bool:
-    return all(len({tokens[child - 1] for child in below}) == len(below) for below in shape.children)
-
-
-def _has_spine(shape: TwoSourceTree) -> bool:
-    return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
-
-
 BROKEN = TwoSourceTree((-1, 0, 0, 2), (True, True, False, False)), (0, 0, 1), (0, 1)
 """A tree with the same token on the spine and on a branch, the tokens of its nodes, and the target's text."""
 
 
 @claim("G-WALK")
 def walk(effort: int) -> Finding:
-    legal = (one for n in range(1, 3 + effort) for one in _drafts(n) if _distinct(one[0], one[1]))
-    count = every(legal, lambda one: _lengths(one)[0] == _lengths(one)[1])
-    broken = (case for n in (1, 2, 3) for case in _drafts(n) if _has_spine(case[0]))
-    size = len(smallest(broken, lambda one: _lengths(one)[0] < _lengths(one)[1])[1])
-    walked_to, longest = _lengths((BROKEN[0], BROKEN[1], (*BROKEN[2], 0)))
+    def distinct(shape: TwoSourceTree, tokens: tuple[int, ...], text: tuple[int, ...]) -> bool:
+        return all(len({tokens[child - 1] for child in below}) == len(below) for below in shape.children)
+
+    def forks_off_spine(shape: TwoSourceTree) -> bool:
+        return any(shape.spine[below[0]] and len(below) > 1 for below in shape.children if below)
+
+    legal = (_lengths(*one) for n in range(1, 3 + effort) for one in _drafts(n) if distinct(*one))
+    count = every(legal, int.__eq__)
+    broken = (one for n in (1, 2, 3) for one in _drafts(n) if forks_off_spine(one[0]))
+    size = len(smallest(broken, lambda *one: int.__lt__(*_lengths(*one)))[1])
+    walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
     if not walked_to < longest or size != len(BROKEN[1]):
         raise ArithmeticError("the example with duplicates is none, or not the smallest")
     return Finding(

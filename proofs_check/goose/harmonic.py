@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
@@ -14,23 +13,20 @@ from spectheory import goose
 
 @claim("G-P2-HARM")
 def harmonic(effort: int) -> Finding:
-    def grid() -> Iterator[tuple[int, int, Fraction]]:
-        for total in range(2, 40):
-            yield from (
-                (length, total - length, t) for length in range(2, total) for t in (Fraction(1, 9), Fraction(1, 99))
-            )
+    rare = Fraction(1, 9), Fraction(1, 99)
+    grid = ((length, total - length, t) for total in range(2, 40) for length in range(2, total) for t in rare)
 
     def share(length: int, branches: int, t: Fraction) -> Fraction:
         """With p_s = 2 p_t."""
         found = goose.allocate(2 * t, t, length, branches)
         return found.synergy(goose.harmonic_widths(length, branches)) / found.synergy(found.widths)
 
-    length, branches, t = smallest(grid(), lambda case: share(*case) < Fraction(1, 2))
+    length, branches, t = smallest(grid, lambda *case: share(*case) < Fraction(1, 2))
     further = [share(n, n, Fraction(1, n**3)) for n in (10, 100, 400)]
 
-    def falling(case: tuple[int, int]) -> bool:
-        widths = goose.harmonic_widths(*case)
-        return list(widths) == sorted(widths, reverse=True) and sum(widths) == case[1]
+    def falling(length: int, branches: int) -> bool:
+        widths = goose.harmonic_widths(length, branches)
+        return list(widths) == sorted(widths, reverse=True) and sum(widths) == branches
 
     def dominated(case: SpineBudget) -> bool:
         return all(width * k <= case.branches for k, width in enumerate(best_widths(case), start=1))

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from fractions import Fraction
 from itertools import product
 
 from proofs_check.claims import Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_first, one_source
 from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, rates, reached
-from spectheory import goose
 
 
 def depths(shape: TwoSourceTree) -> list[int]:
@@ -34,26 +32,18 @@ def trees(n: int) -> list[TwoSourceTree]:
 
 @claim("G-SEQ-BAL")
 def sequoia(effort: int) -> Finding:
-    def cases() -> Iterator[tuple[int, Fraction]]:
-        return ((n, t) for n in range(1, 8) for t in rates(5))
-
     def best_balanced(n: int, t: Fraction) -> Fraction:
         return max(reached(shape, t, t) for shape in trees(n) if balanced(shape))
 
-    n, t = smallest(cases(), lambda c: best_balanced(*c) < 1 + one_source(c[1], c[0])[c[0]])
+    n, t = smallest(product(range(1, 8), rates(5)), lambda n, t: best_balanced(n, t) < 1 + one_source(t, n)[n])
     best = max(trees(n), key=lambda shape: reached(shape, t, t))
 
-    def greedy(case: tuple[int, Fraction]) -> bool:
-        n, t = case
-        return (
-            max(reached(shape, t, t) for shape in trees(n))
-            == 1 + best_first(t, t, n).accepted
-            == 1 + one_source(t, n)[n]
-        )
+    def greedy(n: int, t: Fraction) -> bool:
+        best = max(reached(shape, t, t) for shape in trees(n))
+        return best == 1 + best_first(t, t, n).accepted == 1 + one_source(t, n)[n]
 
-    def full(case: tuple[int, int, Fraction]) -> bool:
-        """Layers filled one after the other are best where siblings are worth the same, k at most."""
-        n, k, t = case
+    def full(n: int, k: int, t: Fraction) -> bool:
+        """Layers filled one after the other are best where siblings, at most k of them, are worth the same."""
         fits = [shape for shape in trees(n) if max(map(len, shape.children)) <= k]
         value = {shape: sum(t**depth for depth in depths(shape)) for shape in fits}
         filled = [shape for shape in fits if sum(depths(shape)) == min(sum(depths(one)) for one in fits)]
@@ -74,7 +64,7 @@ def sequoia_again(finding: Finding) -> None:
     """The library's best tree, and every outcome of it."""
     case = finding.case
     n, t = case["n"], case["p_t"]
-    tree = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), n))
+    tree = TwoSourceTree.best(0, t, n)
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]
     assert not balanced(tree)
     assert case["best_balanced"] == max(committed(shape, t, t) for shape in trees(n) if balanced(shape))

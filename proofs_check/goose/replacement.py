@@ -10,7 +10,7 @@ from math import prod
 import sympy
 
 from proofs_check.claims import Finding, claim, every, second, smallest
-from proofs_check.goose.budgets import best_one_source_tree, one_source, upgraded
+from proofs_check.goose.budgets import best_one_source_tree, budgets, one_source, upgraded
 from proofs_check.goose.isotropic import depths, trees
 from proofs_check.goose.walks import (
     TwoSourceTree,
@@ -49,34 +49,37 @@ def gain(effort: int) -> Finding:
     return Finding("holds")
 
 
-def _wrong(case: tuple[TwoSourceTree, Fraction]) -> bool:
-    shape, t = case
+def _wrong(shape: TwoSourceTree, t: Fraction) -> bool:
     values = (independent(shape, t, t), committed(shape, t, t), exclusive(shape, t, t))
     return as_printed(shape, t, t) not in values and values[-1] is not None
 
 
-def _exchanges() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
-    for n in range(1, 7):
-        for (s, t), shape in product(((s, t) for t in rates(4) for s in rates(5) if s > t), trees(n)):
-            yield from ((shape, better, s, t) for better in replaced(shape))
+def _falls(before: TwoSourceTree, after: TwoSourceTree, s: Fraction, t: Fraction) -> bool:
+    return reached(after, s, t) < reached(before, s, t)
 
 
-def _improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
-    before, (s, t) = case
-    return all(independent(after, s, t) > independent(before, s, t) for after in replaced(before))
+def _improves(before: TwoSourceTree, rates: tuple[Fraction, Fraction]) -> bool:
+    return all(independent(after, *rates) > independent(before, *rates) for after in replaced(before))
 
 
-def _first_improves(case: tuple[TwoSourceTree, tuple[Fraction, Fraction]]) -> bool:
-    before, (s, t) = case
+def _first_improves(before: TwoSourceTree, rates: tuple[Fraction, Fraction]) -> bool:
     first = [below[0] for below in before.children if below]
     exchanged = [after for after in replaced(before) if after.spine.index(True, 1) in first]
-    return all(reached(after, s, t) > reached(before, s, t) for after in exchanged)
+    return all(reached(after, *rates) > reached(before, *rates) for after in exchanged)
 
 
 @claim("G-P3-STEP1")
 def step_1(effort: int) -> Finding:
     shape, t = smallest(((shape, t) for n in range(1, 5) for t in rates(4) for shape in trees(n)), _wrong)
-    worse = smallest(_exchanges(), lambda c: reached(c[1], c[2], c[3]) < reached(c[0], c[2], c[3]))
+    higher = [(s, t) for t in rates(4) for s in rates(5) if s > t]
+    exchanges = (
+        (shape, better, s, t)
+        for n in range(1, 7)
+        for s, t in higher
+        for shape in trees(n)
+        for better in replaced(shape)
+    )
+    worse = smallest(exchanges, lambda before, after, s, t: reached(after, s, t) < reached(before, s, t))
     points = [(Fraction(a, 4), Fraction(b, 4)) for a, b in ((2, 1), (3, 1), (3, 2))]
 
     small = [shape for n in range(1, 5) for shape in trees(n)]
@@ -136,29 +139,24 @@ def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
             yield TwoSourceTree(shape.parent, tuple(spine))
 
 
-def has_forked_branch(shape: TwoSourceTree) -> bool:
-    """Whether a branch forks, which Eq. (1) has no term for."""
-    return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
-
-
 @claim("G-P3-STEP2")
 def step_2(effort: int) -> Finding:
-    def cases() -> Iterator[tuple[TwoSourceTree, TwoSourceTree, Fraction, Fraction]]:
-        for n in range(1, 7):
-            for s, t in pairs(4):
-                best = best_one_source_tree(t, n)
-                yield from ((best, after, s, t) for after in paths(best))
+    def has_forked_branch(n: int, t: Fraction) -> bool:
+        """Eq. (1) has no term for a branch that forks."""
+        shape = upgraded(best_one_source_tree(t, n))
+        return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
 
-    def improved(case: tuple[int, tuple[Fraction, Fraction]]) -> bool:
-        n, (s, t) = case
+    def improved(n: int, s: Fraction, t: Fraction) -> bool:
         return reached(upgraded(best_one_source_tree(t, n)), s, t) > 1 + one_source(t, n)[n]
 
-    before, after, s, t = smallest(cases(), lambda c: reached(c[1], *c[2:]) < reached(c[0], *c[2:]))
-    forks = smallest(
-        product(range(1, 16), rates(4)), lambda c: has_forked_branch(upgraded(best_one_source_tree(c[1], c[0])))
+    best = ((best_one_source_tree(t, n), s, t) for n, s, t in budgets(7, pairs(4)))
+    cases = ((before, after, s, t) for before, s, t in best for after in paths(before))
+    before, after, s, t = smallest(
+        cases, lambda before, after, *rates: reached(after, *rates) < reached(before, *rates)
     )
+    forks = smallest(product(range(1, 16), rates(4)), has_forked_branch)
     most = 20 * effort
-    count = every(product(range(1, most + 1), pairs(5)), improved)
+    count = every(budgets(most + 1, pairs(5)), improved)
     return Finding(
         "corrected",
         {"forks": forks, "count": count, "most": most},
@@ -173,6 +171,6 @@ def step_2_again(finding: Finding) -> None:
     case = finding.case
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
     after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
-    best = TwoSourceTree.of_library(goose.optimal_tree(0.0, float(t), size - 1))
+    best = TwoSourceTree.best(0, t, size - 1)
     assert committed(before, t, t) == committed(best, t, t) == case["before"]
     assert committed(after, s, t) == case["after"] < case["before"]

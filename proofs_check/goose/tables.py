@@ -59,12 +59,12 @@ def tables(effort: int) -> Finding:
     printed = [Fraction(loss) / 100 for name in TABLE_2.text for loss in TABLE_2.entries(*name, of="loss")]
     losses = [mean(1 - one / whole for one, whole in zip(row, full, strict=True)) for row in less]
     control = losses.pop()
-    every(zip(losses, printed[:4], strict=True), lambda case: rounds_to(*case, Fraction(1, 1000)))
+    every(zip(losses, printed[:4], strict=True), lambda loss, printed: rounds_to(loss, printed, Fraction(1, 1000)))
     each, by_model = synergy()
     every(each, lambda ratio: ratio > 1)
     every(
         ((min(by_model), "1.16"), (max(by_model), "1.45"), (mean(by_model), "1.24"), (max(each), "2.05")),
-        lambda case: rounds_to(case[0], Fraction(case[1]), slack=ROUNDED),
+        lambda ratio, printed: rounds_to(ratio, Fraction(printed), slack=ROUNDED),
     )
     found, four = affinity(), affinity(["Vicuna-33B"])
     whole, swapped = decimals(sum(full, Fraction(0))), decimals(sum(less[-1], Fraction(0)))

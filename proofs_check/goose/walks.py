@@ -13,7 +13,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from spectheory.goose import SpineTree
+from spectheory import goose
 
 Forest = tuple["Forest", ...]
 """A node is the forest below it."""
@@ -44,9 +44,14 @@ class TwoSourceTree:
         return cls(tuple(case["parent"]), tuple(node in (0, *spine_nodes) for node in range(len(case["parent"]))))
 
     @classmethod
-    def of_library(cls, found: SpineTree) -> TwoSourceTree:
+    def of_library(cls, found: goose.SpineTree) -> TwoSourceTree:
         """A tree of spectheory.goose."""
         return cls(tuple(found.tree.parent.tolist()), tuple(found.is_spine.tolist()))
+
+    @classmethod
+    def best(cls, s: Fraction | int, t: Fraction, n: int) -> TwoSourceTree:
+        """The best tree of n nodes by spectheory; without a spine where s is 0."""
+        return cls.of_library(goose.optimal_tree(float(s), float(t), n))
 
     def shown(self) -> dict[str, Any]:
         """The tree as data."""
