@@ -53,17 +53,13 @@ class Finding:
         if (self.status == "holds") != (self.counterexample is None):
             raise InputError(f"counterexample must be given unless the claim holds, got {self.status}")
 
-    @property
-    def case(self) -> dict[str, Any]:
-        """The counterexample of a claim that has one."""
-        assert self.counterexample is not None
-        return self.counterexample
-
 
 Check = Callable[[int], Finding]
 """Checks a claim; 1 is the effort of a test run, 2 looks at more cases."""
-Confirm = Callable[[Finding], Mapping[str, Any] | None]
-"""Goes through a finding again by other means; raises where it disagrees, else returns the numbers of its own words."""
+Case = Mapping[str, Any]
+"""The counterexample of a finding; empty where the claim holds."""
+Confirm = Callable[[Case], Mapping[str, Any] | None]
+"""Confirms a counterexample by other means; raises where it disagrees, else returns the numbers of its own words."""
 
 
 @dataclass(frozen=True)
@@ -247,7 +243,7 @@ def decide(name: str, effort: int = 1) -> Finding:
         raise RuntimeError("second checks are assertions: run Python without -O")
     found = CLAIMS[name].check(effort)
     if name in SECOND:
-        numbers = SECOND[name](found) or {}
+        numbers = SECOND[name](found.counterexample or {}) or {}
         if twice := set(numbers) & set(found.numbers):
             raise InputError(f"{name}: numbers of the check and of the second by one name: {', '.join(sorted(twice))}")
         found = replace(found, numbers={**found.numbers, **numbers})

@@ -23,7 +23,7 @@ from typer.testing import CliRunner
 import proofs_check
 from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
 from proofs_check.checked import AGAIN, check_claim, leaned_on
-from proofs_check.claims import LEANED_ON, RULE, claim, every, filled, in_order, named, papers, second, smallest
+from proofs_check.claims import LEANED_ON, RULE, Case, claim, every, filled, in_order, named, papers, second, smallest
 from proofs_check.drawing import tree_drawings
 from proofs_check.markdown import claims_markdown
 from proofs_check.page import claims_page
@@ -72,22 +72,21 @@ def test_second_checks_are_of_claims_and_written_apart() -> None:
 
 
 def test_a_second_check_that_disagrees_fails_the_claim(monkeypatch: pytest.MonkeyPatch) -> None:
-    def disagree(finding: Finding) -> None:
-        raise AssertionError(f"{finding.status} is not what I find")
+    def disagree(case: Case) -> None:
+        raise AssertionError(f"a tree of {case['drafted']} nodes is not what I find")
 
     monkeypatch.setitem(SECOND, "O-SIZE", disagree)
     with pytest.raises(AssertionError, match="not what I find"):
         decide("O-SIZE")
     assert check_claim("O-SIZE").status == "failed"
     assert CliRunner().invoke(app, ["check", "O-SIZE"]).exit_code == 1
-    assert "AssertionError: corrected is not" in claims_page([check_claim("O-SIZE")])
+    assert "AssertionError: a tree of" in claims_page([check_claim("O-SIZE")])
 
 
 def test_a_second_check_reads_the_counterexample_that_it_is_given() -> None:
-    found = CLAIMS["O-EA"].check(1)
-    spoilt = {**found.case, "any": {**found.case["any"], "better_accepted": Fraction(1, 2)}}
+    case: Any = CLAIMS["O-EA"].check(1).counterexample
     with pytest.raises(AssertionError):
-        SECOND["O-EA"](Finding("corrected", counterexample=spoilt))
+        SECOND["O-EA"]({**case, "any": {**case["any"], "better_accepted": Fraction(1, 2)}})
 
 
 def test_a_finding_has_a_counterexample_unless_the_claim_holds() -> None:

@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
 from proofs_check.delayed_trees.library import tokens_per_call
 from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, DraftedPaths, worlds
@@ -66,8 +66,7 @@ def gains(world: ContextTable, shape: DelayedShape, others: Sequence[DelayedShap
 
 
 @second("D-IMPROVES")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
     world, wins = (ContextTable(tuple(case[name].values())).library() for name in ("distributions", "delaying_wins"))
     for name, solver in solvers.items():

@@ -13,7 +13,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import played
 from proofs_check.delayed_trees.long_run import Pairs, cycle, roots, tokens_of
 from proofs_check.delayed_trees.verification import naive
@@ -155,8 +155,7 @@ def objective(effort: int) -> Finding:
 
 
 @second("D-EQ9")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
     speeds = {}
     for name in ("best_by_eq_9", "fastest"):
@@ -205,8 +204,7 @@ def equally_spaced_roots(effort: int) -> Finding:
 
 
 @second("D-ROOTS")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     pairs, cycles = list(zip(case["p_after_each_token"], case["q_after_each_token"], strict=True)), 80
     tokens, after_1 = played(pairs, (1, 1), cycles)
     plain, positions_1 = played(pairs, (0, 0), cycles)

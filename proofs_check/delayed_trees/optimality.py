@@ -10,7 +10,7 @@ import sympy
 from scipy.optimize import linprog
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import drafted_paths
 from proofs_check.delayed_trees.verification import (
     accepted,
@@ -122,8 +122,7 @@ def tree_verification(effort: int) -> Finding:
 
 
 @second("D-TV")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     world = ContextTable((case["pair_at_every_context"],))
     verifiers = (st.verify.TopDown(st.otlp.Naive()), st.verify.TreeMonteCarlo(), st.verify.Block())
     found = [st.expected_block_efficiency(one, world.library(), st.Paths(1, 2)).value - 1 for one in verifiers]

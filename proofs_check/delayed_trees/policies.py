@@ -10,7 +10,7 @@ from itertools import product
 import numpy as np
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, tokens_emitted
 from proofs_check.delayed_trees.library import tokens_per_call
 from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, all_laws
@@ -113,8 +113,7 @@ def latency(effort: int) -> Finding:
 
 
 @second("D-EQ11")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     draft, slope, shape = case["draft_seconds"], case["seconds_more_per_further_token"], tuple(case["picked"].values())
     tokens = np.arange(1, 18)
     rows = 1 + float(slope) * (tokens - 1)
@@ -166,8 +165,7 @@ def ratio_of_sums(effort: int) -> Finding:
 
 
 @second("D-EQ4")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     weights, actions = case["pi"], case["tokens_and_seconds_of_each_action"]
     cycles = range(9)
     picks = runs(lambda pick: tuple(pick(weights) for _ in cycles))

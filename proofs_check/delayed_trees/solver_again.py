@@ -12,15 +12,16 @@ from typing import Any
 import sympy as sp
 
 import spectheory as st
-from proofs_check.claims import Finding, second
+from proofs_check.claims import Case, second
 from proofs_check.delayed_trees.library import array, layered, tokens_per_call
+from proofs_check.delayed_trees.solver_order import ahead_at_a_node, ahead_in_a_tree
 from proofs_check.delayed_trees.solver_printed import THIRDS, TWO_LEVELS, acceptance, emission, output, parts
 from proofs_check.small_drafts import Law
 from spectheory.otlp import NSS, Khisti, Naive, SpecInfer, SpecTr
 
 
 @second("D-RHO")
-def gap_by_tries(finding: Finding) -> None:
+def gap_by_tries(case: Case) -> None:
     """p_acc and beta from tries that are played alone, and the gap of another setting, which overlaps."""
 
     def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
@@ -32,7 +33,6 @@ def gap_by_tries(finding: Finding) -> None:
         some = sum((chance for tried, chance in played if any(tried)), Fraction(0))
         return some - rho * sum((chance for tried, chance in played if tried[0]), Fraction(0))
 
-    case = finding.case
     assert [gap(case["p"], case["q"], case["k"], rho) for rho in case["rho"]] == case["gap"] == [0] * len(case["rho"])
     gaps = [gap(*THIRDS, 2, 1 + Fraction(i, 8)) for i in range(9)]
     assert gaps == sorted(set(gaps), reverse=True)
@@ -40,9 +40,8 @@ def gap_by_tries(finding: Finding) -> None:
 
 
 @second("D-RHO-BIN")
-def refused_factor(finding: Finding) -> None:
+def refused_factor(case: Case) -> None:
     """The emitted distribution in closed form; spectheory refuses that factor and is lossless with its own."""
-    case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     one = [min(a / rho, b) for a, b in zip(p, q, strict=True)]
     gamma = sum(((1 - sum(one)) ** i for i in range(k)), Fraction(0))
@@ -60,9 +59,8 @@ def refused_factor(finding: Finding) -> None:
 
 
 @second("D-RHO-OPT")
-def root_isolated(finding: Finding) -> None:
+def root_isolated(case: Case) -> None:
     """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's distributions."""
-    case = finding.case
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     x = sp.symbols("x")
     bends = sorted({Fraction(1), Fraction(k), *(a / b for a, b in zip(p, q, strict=True) if b and 1 < a / b < k)})
@@ -82,9 +80,9 @@ def root_isolated(finding: Finding) -> None:
 
 
 @second("D-KHISTI-EXACT")
-def khisti_for_two(finding: Finding) -> None:
+def khisti_for_two(case: Case) -> None:
     """Spectheory's closed form for two drafts, its bound, and its distributions over all drafts."""
-    case, solver = finding.case, Khisti(truncation=1)
+    solver = Khisti(truncation=1)
     p, q, k = array(case["p"]), array(case["q"]), case["k"]
     assert solver.acceptance(p, q, k) == acceptance(solver, case["p"], case["q"], k) == case["acceptance"]
     assert solver.acceptance_bounds(p, q, k)[0] == case["bound"] < case["acceptance"]
@@ -108,10 +106,10 @@ def khisti_for_two(finding: Finding) -> None:
 
 
 @second("D-L1-ALL")
-def nearer_and_less(finding: Finding) -> None:
+def nearer_and_less(case: Case) -> None:
     """Spectheory's formulas, and total variation for the distance."""
     solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer(), "SpecTr": SpecTr()}
-    near, far = finding.case["nearer"], finding.case["farther"]
+    near, far = case["nearer"], case["farther"]
     for case in (near, far):
         p, q = array(case["p"]), array(case["q"])
         assert 2 * sum(max(a - b, 0) for a, b in zip(p, q, strict=True)) == case["l1"]
@@ -125,18 +123,17 @@ def nearer_and_less(finding: Finding) -> None:
 
 
 @second("D-BR14")
-def spec_infer_law(finding: Finding) -> None:
+def spec_infer_law(case: Case) -> None:
     """Spectheory's distribution, which is lossless on average."""
-    case = finding.case
     found = emission(SpecInfer(), case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert output(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
 
 
 @second("D-BR15")
-def khisti_law(finding: Finding) -> None:
+def khisti_law(case: Case) -> None:
     """Spectheory's distribution, which is lossless on average."""
-    case, solver = finding.case, Khisti(truncation=1)
+    solver = Khisti(truncation=1)
     found = emission(solver, case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert output(solver, case["p"], case["q"], len(case["drafts"])) == case["p"]
@@ -150,9 +147,8 @@ def some_worlds() -> list[st.World]:
 
 
 @second("D-KMONO")
-def trees_of_more_paths(finding: Finding) -> dict[str, Any]:
+def trees_of_more_paths(case: Case) -> dict[str, Any]:
     """Spectheory over all trees: the counterexample, one without truncation, and the three that cannot fall."""
-    case = finding.case
     world = layered([(case["p"], case["q"])])
     found = [tokens_per_call(Khisti(truncation=1), world, paths, 0, case["L"]) for paths in case["K"]]
     assert found == case["block_efficiency"]
@@ -179,25 +175,24 @@ def trees_of_more_paths(finding: Finding) -> dict[str, Any]:
 
 
 @second("D-REGIMES")
-def ordered_trees(finding: Finding) -> None:
+def ordered_trees(case: Case) -> None:
     """Spectheory over all trees of some worlds, and each rule's loss."""
     solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer()}
     for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in solvers.values()]
         assert values == sorted(values)
     world, among = layered(TWO_LEVELS), solvers | {"SpecTr": SpecTr()}
-    assert {name: tokens_per_call(rule, world, 2, 0, 2) for name, rule in among.items()} == finding.numbers["in_tree"]
+    assert {name: tokens_per_call(rule, world, 2, 0, 2) for name, rule in among.items()} == ahead_in_a_tree()
     p, q = THIRDS
     at_node = [acceptance(rule, p, q, 2) for rule in (NSS(), Naive(), SpecInfer(), SpecTr(), Khisti())]
-    assert [f"{float(rate):.4f}" for rate in at_node] == list(finding.numbers["at_node"].values())
+    assert [f"{float(rate):.4f}" for rate in at_node] == [f"{float(rate):.4f}" for rate in ahead_at_a_node().values()]
     assert acceptance(Khisti(truncation=1), p, p, 2) < 1  # with p = q the other three accept always
     assert acceptance(SpecInfer(), p, p, 2) == acceptance(SpecTr(), p, p, 2) == 1
 
 
 @second("D-NSS")
-def delays_by_trees(finding: Finding) -> None:
+def delays_by_trees(case: Case) -> None:
     """Spectheory over all drafted trees."""
-    case = finding.case
     world = layered([(layer["p"], layer["q"]) for layer in case["layers"]])
     paths, depth = case["K"], case["depth"]
     found = [tokens_per_call(NSS(), world, paths, trunk, depth - trunk) for trunk in range(depth + 1)]

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.delayed_trees.library import array, layered, tokens_per_call
 from proofs_check.delayed_trees.solver_printed import (
     TWO_LEVELS,
@@ -82,7 +82,7 @@ def optimal_rate(effort: int) -> Finding:
 
 
 @second("D-OT-OPT")
-def every_set_of_tokens(finding: Finding) -> dict[str, Any]:
+def every_set_of_tokens(case: Case) -> dict[str, Any]:
     """Every set as a dual bound, the stored coupling summed by hand, and a tree where the node optimum is not best."""
     p, q, k = EXAMPLE
     sets = [tokens for size in range(len(p) + 1) for tokens in combinations(range(len(p)), size)]

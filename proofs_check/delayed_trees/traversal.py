@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import permutations, product
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.delayed_trees.walks import (
@@ -120,7 +120,7 @@ def traversal(effort: int) -> Finding:
 
 
 @second("D-TRAV")
-def _(finding: Finding) -> None:
+def _(case: Case) -> None:
     def program(pick: Pick) -> Path:
         draft = drawn(pick, world, (2, 0, 1))
         p, q = world.pair(())
@@ -189,8 +189,7 @@ def deterministic_trees(effort: int) -> Finding:
 
 
 @second("D-DET")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     p, q, child = case["p"], case["q"], "ABCD".index(case["drafted"])
     nss = list(st.otlp.NSS().distribution(array(p), array(q), [child]))
     for solver in (st.otlp.Naive(), st.otlp.SpecInfer(), st.otlp.RRS(), st.otlp.GreedyTopK()):

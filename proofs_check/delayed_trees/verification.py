@@ -13,7 +13,7 @@ from itertools import chain, product
 import numpy as np
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.library import drafted_paths, emitted
 from proofs_check.delayed_trees.walks import (
     ContextTable,
@@ -193,8 +193,7 @@ def described_block(effort: int) -> Finding:
 
 
 @second("D-BV-DESC")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     world = ContextTable((case["pair_at_every_context"],))
     target = world.library()
     drafts = drafted_paths(target, 2)

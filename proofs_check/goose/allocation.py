@@ -15,7 +15,7 @@ from math import floor
 
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.walks import rates
 from spectheory import goose
 
@@ -138,9 +138,8 @@ def linear(effort: int) -> Finding:
 
 
 @second("G-P2-LIN")
-def linear_again(finding: Finding) -> None:
+def linear_again(case: Case) -> None:
     """The library's two lines, and the derivative at the edge of what is allowed, by sympy."""
-    case = finding.case
     s, t, (first, last) = case["p_s"], case["p_t"], case["clipped"]
     found = goose.allocate(s, t, case["spine_length"], case["branches"])
     assert all(abs(x - float(y)) < 1e-12 for x, y in zip(found.linear, case["eq_2"], strict=True))
@@ -185,9 +184,8 @@ def integral(effort: int) -> Finding:
 
 
 @second("G-P2-INT")
-def integral_again(finding: Finding) -> None:
+def integral_again(case: Case) -> None:
     """The library's greedy allocation in Fractions."""
-    case = finding.case
     for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
         found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
         assert found.synergy(found.widths) == found.synergy(optimum)

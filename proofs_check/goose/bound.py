@@ -11,7 +11,7 @@ import numpy as np
 import sympy
 
 import spectheory as st
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import two_sources
 from proofs_check.goose.walks import (
     TwoSourceTree,
@@ -109,9 +109,8 @@ def lower_bound(effort: int) -> Finding:
 
 
 @second("G-P1-LB")
-def lower_bound_again(finding: Finding) -> dict[str, Any]:
+def lower_bound_again(case: Case) -> dict[str, Any]:
     """The library's bound and tree, and the recursion over budgets in place of an enumeration of trees."""
-    case = finding.case
     s, t, widths, depth = case["p_s"], case["p_t"], case["widths"], case["branch_depth"]
     printed = goose.spine_bound(s, t, len(widths), widths, depth)
     charged = goose.budget_of_bound(len(widths), widths, depth)
@@ -148,9 +147,8 @@ def tight(effort: int) -> Finding:
 
 
 @second("G-P1-TIGHT")
-def tight_again(finding: Finding) -> None:
+def tight_again(case: Case) -> None:
     """The distribution of the tree's height by products over children."""
-    case = finding.case
     tree = TwoSourceTree.of_case(case)
     s, t = case["p_s"], case["p_t"]
     bound = goose.spine_bound(s, t, len(case["widths"]), case["widths"], case["branch_depth"])
@@ -178,9 +176,8 @@ def siblings(effort: int) -> Finding:
 
 
 @second("G-P1-EXCL")
-def siblings_again(finding: Finding) -> None:
+def siblings_again(case: Case) -> None:
     """The library's greedy verifier over every target that emits one token."""
-    case = finding.case
     b, t = case["siblings"], case["p_t"]
     draft_law = np.array([[Fraction(1, b + 1)] * (b + 1)] * (b + 1))
     draft = st.Draft.in_order(st.Tree([-1] + [0] * b), [0, *range(b)], draft_law, st.DrawRule.TOP_K)

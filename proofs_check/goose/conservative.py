@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, product
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import spread
 from proofs_check.goose.correlation import SpineOutcomes, simulated, together
 from proofs_check.goose.walks import rates
@@ -106,9 +106,8 @@ def remark(effort: int) -> Finding:
 
 
 @second("G-P2-CORR")
-def remark_again(finding: Finding) -> None:
+def remark_again(case: Case) -> None:
     """Every allocation, evaluated by the walk over every outcome of a distribution of such tokens."""
-    case = finding.case
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (
         (case["chance_given_all_before"], case["best_widths"]),

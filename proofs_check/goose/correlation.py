@@ -9,7 +9,7 @@ from typing import Any
 
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.bound import Setting, eq_1
 from proofs_check.goose.walks import chains, coins, pairs, rates, walked
 
@@ -134,9 +134,8 @@ def correlation(effort: int) -> Finding:
 
 
 @second("G-P1-CORR")
-def correlation_again(finding: Finding) -> None:
+def correlation_again(case: Case) -> None:
     """Symbols: where each break of the spine leaves the walk, against the repaired statement."""
-    case = finding.case
     for length in (1, 2, 3, 4):
         s, c = sympy.symbols("s c")
         a = [sympy.Integer(1), *sympy.symbols(f"a1:{length + 1}")]

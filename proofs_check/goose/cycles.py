@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.walks import TwoSourceTree, coins, pairs, reached, shapes, walked
 
 Law = dict[int, Fraction]
@@ -93,9 +93,8 @@ def fewer_cycles(effort: int) -> Finding:
 
 
 @second("G-P4-CYCLES")
-def fewer_cycles_again(finding: Finding) -> None:
+def fewer_cycles_again(case: Case) -> None:
     """Positions as a graph whose edges are cycles; the drawn case from the probability to need a second cycle."""
-    case = finding.case
     for tokens, count in (
         (case["tokens_at_each_position"], case["cycles"]),
         (case["of_the_other"], case["cycles_of_the_other"]),

@@ -7,7 +7,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_first, two_sources
 from proofs_check.goose.isotropic import depths
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, reached, shapes
@@ -69,9 +69,8 @@ def deep_spine(effort: int) -> Finding:
 
 
 @second("G-SPINE-N")
-def deep_spine_again(finding: Finding) -> None:
+def deep_spine_again(case: Case) -> None:
     """The library's best trees at all settings shown, and the recursion over budgets at the first."""
-    case = finding.case
     for ratio in RATIOS:
         for s, tokens in case[f"spine_by_p_s_at_ratio_{ratio}"].items():
             assert sum(TwoSourceTree.best(s, s / ratio, BUDGET).spine) - 1 == tokens
@@ -105,9 +104,8 @@ def ceiling(effort: int) -> Finding:
 
 
 @second("G-DEPTH")
-def ceiling_again(finding: Finding) -> dict[str, Any]:
+def ceiling_again(case: Case) -> dict[str, Any]:
     """All trees, outcome by outcome."""
-    case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     deepest = []
     for rate in (s, t):

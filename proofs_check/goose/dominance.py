@@ -8,7 +8,7 @@ from functools import cache
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.goose.budgets import (
     best_one_source_tree,
     budgets,
@@ -91,9 +91,9 @@ def special_cases(effort: int) -> Finding:
 
 
 @second("G-P1-SPECIAL")
-def special_cases_again(finding: Finding) -> dict[str, Any]:
+def special_cases_again(case: Case) -> dict[str, Any]:
     """Every tree of the family, one by one."""
-    return {"count": again_by_trees(finding.case)}
+    return {"count": again_by_trees(case)}
 
 
 @claim("G-P3-DOM")
@@ -127,9 +127,8 @@ def dominance(effort: int) -> Finding:
 
 
 @second("G-P3-DOM")
-def dominance_again(finding: Finding) -> dict[str, Any]:
+def dominance_again(case: Case) -> dict[str, Any]:
     """Every spine with chains one by one; the library's search at the paper's budget."""
-    case = finding.case
     count = again_by_trees(case)
     n, s, t = case["paper_budget"]["budget"], case["paper_budget"]["p_s"], case["paper_budget"]["p_t"]
     both, one = TwoSourceTree.best(s, t, n), TwoSourceTree.best(0, t, n)
@@ -161,9 +160,8 @@ def step_3(effort: int) -> Finding:
 
 
 @second("G-P3-STEP3")
-def step_3_again(finding: Finding) -> dict[str, Any]:
+def step_3_again(case: Case) -> dict[str, Any]:
     """Every reallocation, one by one, and the library's best tree."""
-    case = finding.case
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     tree = TwoSourceTree.of_case(case)
     best, count = best_by_trees(n, s, t)

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import budgets, one_source, spine_with_chains, two_sources
 from proofs_check.goose.dominance import CLOSE, again_by_trees, compared, none_smaller
 from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, reached, shapes
@@ -61,9 +61,8 @@ def monotone(effort: int) -> Finding:
 
 
 @second("G-P3-GAP")
-def monotone_again(finding: Finding) -> None:
+def monotone_again(case: Case) -> None:
     """All trees outcome by outcome, and the library's best trees where there are too many."""
-    case = finding.case
 
     def by_trees(n: int, s: Fraction, t: Fraction) -> Fraction:
         both, one = (max(committed(shape, rate, t) for shape in shapes(n)) for rate in (s, t))
@@ -99,9 +98,8 @@ def vanishing(effort: int) -> Finding:
 
 
 @second("G-P3-VANISH")
-def vanishing_again(finding: Finding) -> dict[str, Any]:
+def vanishing_again(case: Case) -> dict[str, Any]:
     """Every spine with chains, one by one, at the limit."""
-    case = finding.case
     count = again_by_trees(case)
     assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
     t, n = case["p_t"], case["budget"]

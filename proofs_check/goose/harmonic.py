@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.allocation import SpineBudget, best_widths, cases
 from proofs_check.goose.walks import chains, reached
 from spectheory import goose
@@ -43,9 +43,8 @@ def harmonic(effort: int) -> Finding:
 
 
 @second("G-P2-HARM")
-def harmonic_again(finding: Finding) -> None:
+def harmonic_again(case: Case) -> None:
     """The tree with these widths, node by node, against the tree with all branches where the optimum has them."""
-    case = finding.case
     s, t, length = case["p_s"], case["p_t"], case["spine_length"]
     spine = reached(chains((0,) * length, 1), s, t)
     rule, best = (reached(chains(widths, 1), s, t) - spine for widths in (case["harmonic"], case["optimal"]))

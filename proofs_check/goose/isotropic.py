@@ -5,7 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from itertools import product
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_first, one_source
 from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, rates, reached
 
@@ -60,9 +60,8 @@ def sequoia(effort: int) -> Finding:
 
 
 @second("G-SEQ-BAL")
-def sequoia_again(finding: Finding) -> None:
+def sequoia_again(case: Case) -> None:
     """The library's best tree, and every outcome of it."""
-    case = finding.case
     n, t = case["n"], case["p_t"]
     tree = TwoSourceTree.best(0, t, n)
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]

@@ -9,7 +9,7 @@ from math import prod
 
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.goose.budgets import best_one_source_tree, budgets, one_source, upgraded
 from proofs_check.goose.isotropic import depths, trees
 from proofs_check.goose.walks import (
@@ -111,9 +111,8 @@ def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
 
 
 @second("G-P3-STEP1")
-def step_1_again(finding: Finding) -> None:
+def step_1_again(case: Case) -> None:
     """Products over children for (1), outcomes for the exchange, and the library for the full binary tree."""
-    case = finding.case
     t, other = case["p_t"], case["exchange"]
     shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
@@ -166,9 +165,8 @@ def step_2(effort: int) -> Finding:
 
 
 @second("G-P3-STEP2")
-def step_2_again(finding: Finding) -> None:
+def step_2_again(case: Case) -> None:
     """Outcome by outcome, and the library's best tree of one source."""
-    case = finding.case
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
     after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
     best = TwoSourceTree.best(0, t, size - 1)

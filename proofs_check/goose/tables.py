@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.printed import ROUNDED, are_ratios, decimals, is_mean, mean, rounds_to, table
 
 TABLE_2 = table("goose_2_components", 1)
@@ -102,7 +102,7 @@ def tables(effort: int) -> Finding:
 
 
 @second("G-TABLES")
-def _(finding: Finding) -> dict[str, Any]:
+def _(case: Case) -> dict[str, Any]:
     for name in TABLE_3.text:
         assert is_mean(TABLE_3.row(*name, of=" speedup")[:5], TABLE_3.row(*name)[-1])
     spine, three = (TOPOLOGY.columns[at] for at in (0, 1))

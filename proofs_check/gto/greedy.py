@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.gto.exponentials import sign, times
 from proofs_check.gto.reward import library_tree
 from proofs_check.gto.sampled import Change, shown
@@ -80,9 +80,9 @@ def theorem_1b(effort: int) -> Finding:
 
 
 @second("T-1B")
-def _(finding: Finding) -> dict[str, Any]:
+def _(cases: Case) -> dict[str, Any]:
     told = []
-    for name, case in finding.case.items():
+    for name, case in cases.items():
         text, kept, rewards = "A" * 9, [], []
         for tree in (case["old"], case["new"]):
             kept.append(max(len(node) for node in tree["node"] if text.startswith(node)))

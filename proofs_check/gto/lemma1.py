@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
 from proofs_check.gto.trees import drawn, leaves, lengths
 from proofs_check.small_drafts import Hat, Nodes, kept, texts, worth
@@ -74,8 +74,8 @@ def shown(target: Hat) -> dict[str, Any]:
 
 
 @second("T-L1")
-def _(finding: Finding) -> dict[str, Any]:
-    old, new = finding.case["old"], finding.case["new"]
+def _(case: Case) -> dict[str, Any]:
+    old, new = case["old"], case["new"]
     found = []
     for case in (old, new):
         p = dict(zip(case["node"], case["p"], strict=True))

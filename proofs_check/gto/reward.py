@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.gto.exponentials import sign, times
 from proofs_check.gto.trees import ETAS, drawn, leaves, length, lengths
 from proofs_check.small_drafts import Hat, Nodes, accepted, drafts, texts, trees, worth
@@ -147,8 +147,7 @@ def temperature(effort: int) -> Finding:
 
 
 @second("T-EQ5-ETA")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     eta, a, b = sympy.symbols("eta a b", positive=True)
     centred = sympy.series(sympy.log((sympy.exp(eta * a) + sympy.exp(eta * b)) / 2), eta, 0, 2).removeO()
     assert sympy.simplify(centred / eta - (a + b) / 2) == 0
@@ -184,9 +183,9 @@ def equality(effort: int) -> Finding:
 
 
 @second("T-REWARD")
-def _(finding: Finding) -> dict[str, Any]:
+def _(cases: Case) -> dict[str, Any]:
     found = []
-    for case in (finding.case, finding.case["never_accepted"]):
+    for case in (cases, cases["never_accepted"]):
         each = [sympy.Rational(one.numerator, one.denominator) for one in case["branch_lengths"]]
         reward = sympy.log(sum(sympy.exp(one) for one in each))
         kept = sum(case["p"][1:], Fraction(0))

@@ -10,7 +10,7 @@ from typing import Any
 
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.gto.reward import library_tree, supported, words
 from proofs_check.gto.trees import ETAS, drawn, lengths, rises
 from proofs_check.small_drafts import Hat, Nodes, Path, positive_laws, same_law, trees, worth
@@ -80,11 +80,11 @@ def theorem_1a(effort: int) -> Finding:
 
 
 @second("T-1A")
-def _(finding: Finding) -> dict[str, Any]:
+def _(cases: Case) -> dict[str, Any]:
     z = sympy.symbols("z", positive=True)
     assert sympy.factor(z**4 + z - 2 * z**3 - z * (z - 1) * (z**2 - z - 1)) == 0  # `any_eta`: 4 and 1, then 3 and 3
     told = []
-    for case in finding.case.values():
+    for case in cases.values():
         trees = [library_tree(case[name]) for name in ("old", "new")]
         before, after = (gto.draft_tree_reward(*tree, float(case["eta"])) for tree in trees)
         fell = [gto.expected_accepted(*tree) for tree in trees]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 
 Accepted = tuple[int, ...]
 """Drafted tokens accepted from each place of a text that a greedy target repeats for ever."""
@@ -63,9 +63,8 @@ def speed(effort: int) -> Finding:
 
 
 @second("T-SPEED")
-def counted(finding: Finding) -> dict[str, Any]:
+def counted(case: Case) -> dict[str, Any]:
     """Cycles counted over a long text, from every start."""
-    case = finding.case
     more, less = case["accepted_at_each_place"], case["of_the_other"]
     assert all(a >= b for a, b in zip(more, less, strict=True))
     assert sum(more) > sum(less)

@@ -9,7 +9,7 @@ from typing import Any
 
 import sympy
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from spectheory import Tree, gto
 
 DraftChances = tuple[Fraction, ...]
@@ -111,8 +111,7 @@ def group_advantage(effort: int) -> Finding:
 
 
 @second("T-ADV")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     start = list(case["policy"])
     policy, rate, steps = list(start), Fraction(1, 100), 0
 
@@ -178,8 +177,7 @@ def debiasing(effort: int) -> Finding:
 
 
 @second("T-DEBIAS")
-def _(finding: Finding) -> None:
-    case = finding.case
+def _(case: Case) -> None:
     fork = {Fraction(1): [1, 1], Fraction(0): [1, 0]}
     ours, theirs = (
         [gto.draft_tree_reward(Tree.chain(1), fork[one], 1.0) for one in case[key]]

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import product
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.printed import decimals, is_mean, is_ratio, mean, rounds_to, table
 
 TABLE_1 = table("gto_1", 2)
@@ -84,7 +84,7 @@ def tables(effort: int) -> Finding:
 
 
 @second("T-TABLES")
-def _(finding: Finding) -> dict[str, Any]:
+def _(case: Case) -> dict[str, Any]:
     rows = [
         ((model, name, of, t), row)
         for model, name in TABLE_1.text

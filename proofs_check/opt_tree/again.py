@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import combinations
-from typing import Any
 
 import numpy as np
 
 import spectheory as st
-from proofs_check.claims import Finding, second
+from proofs_check.claims import Case, second
 
 
 def is_tree(nodes: Sequence[str]) -> bool:
@@ -80,8 +79,7 @@ def algorithm_1(law: Sequence[Fraction], n: int, delta: Fraction) -> tuple[list[
 
 
 @second("O-3.1")
-def not_strict(finding: Finding) -> None:
-    case = finding.case
+def not_strict(case: Case) -> None:
     assert_is_a_draft(case["p_hat"])
     assert case["v_i"] != case["v_j"]
     assert case["v_i"].startswith(case["v_j"])
@@ -89,8 +87,7 @@ def not_strict(finding: Finding) -> None:
 
 
 @second("O-SUB")
-def orphaned(finding: Finding) -> None:
-    case = finding.case
+def orphaned(case: Case) -> None:
     assert_is_a_draft(case["p_hat"])
     assert_largest(case["p_hat"], case["chosen"])
     assert len(case["chosen"]) == case["n"]
@@ -99,8 +96,7 @@ def orphaned(finding: Finding) -> None:
 
 
 @second("O-SIZE")
-def short_layer(finding: Finding) -> None:
-    case = finding.case
+def short_layer(case: Case) -> None:
     letters = {name[-1] for name in case["p_hat"]}
     words = [""]
     for _ in range(case["d"]):
@@ -110,8 +106,8 @@ def short_layer(finding: Finding) -> None:
 
 
 @second("O-ALG1")
-def ties_and_delta(finding: Finding) -> None:
-    ties, early = finding.case["ties"], finding.case["delta"]
+def ties_and_delta(case: Case) -> None:
+    ties, early = case["ties"], case["delta"]
     for case in (ties, early):
         assert_is_a_draft(case["p_hat"])
         assert len(case["chosen"]) == case["n"] == max(map(len, case["p_hat"])) == 2
@@ -133,8 +129,7 @@ def ties_and_delta(finding: Finding) -> None:
 
 
 @second("O-DELTA")
-def below_mu(finding: Finding) -> None:
-    case = finding.case
+def below_mu(case: Case) -> None:
     n, mu, law = case["n"], case["mu"], case["law"]
 
     def decode(delta: Fraction) -> Fraction:
@@ -148,8 +143,7 @@ def below_mu(finding: Finding) -> None:
 
 
 @second("O-DEPTH")
-def deeper_and_less(finding: Finding) -> None:
-    case = finding.case
+def deeper_and_less(case: Case) -> None:
     counts = []
     for delta in case["thresholds"]:
         chosen, _ = algorithm_1(case["draft"], case["n"], delta)
@@ -160,8 +154,7 @@ def deeper_and_less(finding: Finding) -> None:
 
 
 @second("O-MU")
-def a_small_gain_pays(finding: Finding) -> None:
-    case = finding.case
+def a_small_gain_pays(case: Case) -> None:
     n, mu, law = case["n"], case["mu"], case["law"]
     p_hat = p_hat_of(law, n)
     drafts = [algorithm_1(law, n, delta)[0] for delta in (Fraction(1), Fraction(-1))]
@@ -176,8 +169,8 @@ def a_small_gain_pays(finding: Finding) -> None:
 
 
 @second("O-EA")
-def misled(finding: Finding) -> None:
-    for case in (finding.case["any"], finding.case["greedy"]):
+def misled(cases: Case) -> None:
+    for case in (cases["any"], cases["greedy"]):
         p_hat, emitted = p_hat_of(case["draft"], case["n"]), "AB"[case["target"].index(1)]
         assert total(p_hat, case["chosen"]) == best(p_hat, case["n"]) > total(p_hat, case["better"])
         assert greedy_accepted(case["chosen"], emitted, 2) == case["chosen_accepted"]
@@ -185,8 +178,7 @@ def misled(finding: Finding) -> None:
 
 
 @second("O-OFF1")
-def one_more(finding: Finding) -> None:
-    case: dict[str, Any] = finding.case
+def one_more(case: Case) -> None:
     assert set(case["p_hat"].values()) == {0, 1}  # target = draft is greedy here
     assert case["eq_3"] == total(case["p_hat"], case["chosen"])
     assert case["expected_a"] == 1 + greedy_accepted(case["chosen"], "A", 2) == 1 + case["eq_3"]

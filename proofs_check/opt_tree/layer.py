@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from proofs_check.claims import Finding, claim, second
+from proofs_check.claims import Case, Finding, claim, second
 from proofs_check.small_drafts import same_law, shown
 
 
@@ -19,12 +19,12 @@ def layer(effort: int) -> Finding:
 
 
 @second("O-LAYER")
-def layer_again(finding: Finding) -> None:
+def layer_again(case: Case) -> None:
     """The names of the nodes."""
-    names = finding.case["node"][1:]
+    names = case["node"][1:]
     last = [(len(name), name[-1]) for name in names]
     assert len(set(names)) == len(names)
     assert len(set(last)) < len(last)
-    worth, law = finding.case["p_hat"], dict(zip("AB", finding.case["law"], strict=True))
+    worth, law = case["p_hat"], dict(zip("AB", case["law"], strict=True))
     below = {name + token: worth[name] * p for name in names for token, p in law.items() if name + token not in names}
     assert min(worth.values()) >= max(below.values())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from proofs_check.claims import Finding, claim, second
+from proofs_check.claims import Case, Finding, claim, second
 from proofs_check.printed import are_ratios, decimals, mean, table
 
 TABLE = table("opt_tree_1_and_3", 3)
@@ -67,5 +67,5 @@ def tables(effort: int) -> Finding:
 
 
 @second("O-TABLES")
-def _(finding: Finding) -> None:
+def _(case: Case) -> None:
     assert all(is_speedup("0", *pair) for pair in PAIRS)

@@ -8,7 +8,7 @@ from itertools import chain, pairwise, permutations, product
 from random import Random
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ByDepth,
     Iteration,
@@ -76,8 +76,7 @@ def theorem_1(effort: int) -> Finding:
 
 
 @second("S-T1")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     sums = replayed(Markov(case["law"]), case["n"], case["batch"], len(case["sums"]))
     assert sums == case["sums"], "the flat replay gives other sums"
     assert sums[case["i"] - 1] == sums[case["i"]] > 0 < min(case["law"])
@@ -151,12 +150,11 @@ def condition(effort: int) -> Finding:
 
 
 @second("S-T1-B")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case["not_sufficient"]
+def _(cases: Case) -> dict[str, Any]:
+    case, weaker = cases["not_sufficient"], cases["not_to_be_weakened"]
     first = (Markov(case["law"]), case["n"], case["batch"], case["sums"])
     assert case["batch"] < len(case["law"])
     assert sum(p > 0 for p in case["law"]) <= case["batch"]
-    weaker = finding.case["not_to_be_weakened"]
     others = [(ByDepth(tuple(e["laws_by_depth"])), e["n"], e["batch"], e["sums"]) for e in weaker]
     for draft, n, batch, sums in (first, *others):
         assert replayed(draft, n, batch, len(sums)) == sums, "the flat replay gives other sums"

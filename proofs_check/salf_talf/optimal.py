@@ -8,7 +8,7 @@ from itertools import islice, pairwise
 from math import isclose
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     ROOT,
     Iteration,
@@ -99,8 +99,7 @@ def termination(effort: int) -> Finding:
 
 
 @second("S-T3")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     draft, n = Markov(case["law"]), case["n"]
     found = flat(draft, n, case["batch"], 200)
     assert all(tree == found[-1][1] for _, tree in found[case["same_state_from_iteration"] - 1 :])
@@ -158,12 +157,12 @@ def ensures(effort: int) -> Finding:
 
 
 @second("S-A2-ENS")
-def _(finding: Finding) -> None:
-    case = finding.case["root_twice"]
+def _(cases: Case) -> None:
+    case = cases["root_twice"]
     entries = [Fraction(1), Fraction(1)]  # line 1, line 8
     assert len(entries) == case["n"]
     assert sum(p for p in entries[1:] if p > min(entries)) < case["threshold"]
-    case = finding.case["stopped"]
+    case = cases["stopped"]
     draft = library_draft(Markov(case["law"]))
     bare, full = (Salf(case["n"] - 1, 0.6, case["batch"], fill=fill).grow(draft) for fill in (False, True))
     assert len(case["tree"]) == bare.tree.budget + 1 < full.tree.budget + 1 == len(case["parent"])

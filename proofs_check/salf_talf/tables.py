@@ -8,7 +8,7 @@ from itertools import product
 from math import prod
 from typing import Any
 
-from proofs_check.claims import Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.printed import ROUNDED, is_mean, is_ratio, mean, table
 
 TABLE_1 = table("salf_talf_1", 3)
@@ -64,7 +64,7 @@ def tables(effort: int) -> Finding:
 
 
 @second("S-TABLES")
-def _(finding: Finding) -> dict[str, Any]:
+def _(case: Case) -> dict[str, Any]:
     taus = [TABLE_2.row(*name, of="tau") for name in TABLE_2.text]
     faster = [TABLE_2.row(*name, of="speedup") for name in TABLE_2.text] + [TABLE_1.row(*name) for name in TABLE_1.text]
     assert all(is_mean(row[:5], row[5]) for row in taus)

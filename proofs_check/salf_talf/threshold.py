@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from proofs_check.claims import Finding, claim, every, second, smallest
+from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.salf_talf.algorithm2 import (
     Iteration,
     Markov,
@@ -101,8 +101,8 @@ def meaning(effort: int) -> Finding:
 
 
 @second("S-T1-USE")
-def _(finding: Finding) -> None:
-    for name, case in finding.case.items():
+def _(cases: Case) -> None:
+    for name, case in cases.items():
         draft, n, place = Markov(case["law"]), case["n"], case["iteration"] - 1
         found = flat(draft, n, case["batch"], place + 1)
         assert worth(found[place][0]) == case["sum"]
@@ -167,8 +167,7 @@ def lower_threshold(effort: int) -> Finding:
 
 
 @second("S-TH")
-def _(finding: Finding) -> dict[str, Any]:
-    case = finding.case
+def _(case: Case) -> dict[str, Any]:
     counts = []
     for kind in ("high", "low"):
         grown = Salf(case["n"] - 1, float(case[f"threshold_{kind}"]), case["batch"])
