@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
-from machine import machine
+from beside import Beside
+from cpuinfo import get_cpu_info
+
+from spectheory import Provenance
 
 LINES = pytest.StashKey[dict[str, list[str]]]()
 
@@ -18,9 +23,19 @@ def report(request: pytest.FixtureRequest) -> list[str]:
     return request.config.stash[LINES].setdefault(request.path.stem, [])
 
 
+@pytest.fixture(scope="module")
+def beside(report: list[str]) -> Beside:
+    return Beside(report)
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    stamp = Provenance.now("make bench", packages=("numpy", "scipy", "numba", "torch"))
+    load = "load unknown" if not hasattr(os, "getloadavg") else "load {:.2f} {:.2f} {:.2f}".format(*os.getloadavg())
     terminalreporter.section("machine")
-    terminalreporter.write_line("\n".join(machine()))
+    terminalreporter.write_line(f"{stamp.machine}, {get_cpu_info().get('brand_raw', 'processor unknown')}")
+    terminalreporter.write_line(", ".join(f"{name} {version}" for name, version in stamp.versions.items()))
+    threads = os.environ.get("OMP_NUM_THREADS", "not set")
+    terminalreporter.write_line(f"OMP_NUM_THREADS {threads}, {load} of the last 1, 5 and 15 minutes")
     for name, lines in config.stash[LINES].items():
         terminalreporter.section(name)
         terminalreporter.write_line("\n".join(lines))

@@ -8,15 +8,16 @@ costs no page faults; in a process that never had one, each second vector of 1 M
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from beside import Beside
 
 from spectheory.otlp import ALL, Solver
 
 VOCABULARY, NODES, DRAFTS = 128_256, 16, 4
+PASS = "np.minimum(p, q).sum()"
 SOLVERS = [one for solver in ALL if not solver.small_vocabulary_only for one in (solver, *solver.variants())]
 
 
@@ -25,50 +26,29 @@ def softmax(logits: np.ndarray) -> np.ndarray:
     return weights / weights.sum(1, keepdims=True)
 
 
-class Pass:
-    """The distributions, the least seconds of one pass over them, and the lines that relate other least seconds to
-    it.
-    """
-
-    def __init__(self, report: list[str]) -> None:
-        rng = np.random.default_rng(0)
-        logits = 3 * rng.standard_normal((NODES, VOCABULARY))
-        self.p, self.q = softmax(logits)[0], softmax(logits + rng.standard_normal(logits.shape))[0]
-        self.seconds, self.lines = min(self._seconds() for _ in range(300)), report
-        report.append(f"{'np.minimum(p, q).sum()':55} {self.seconds * 1e3:10.3f} ms")
-
-    def _seconds(self) -> float:
-        start = perf_counter()
-        np.minimum(self.p, self.q).sum()
-        return perf_counter() - start
-
-    def report(self, benchmark: Any, name: str) -> None:
-        if benchmark.stats is not None:
-            least = benchmark.stats.stats.min
-            benchmark.extra_info["passes"] = least / self.seconds
-            self.lines.append(f"{name:55} {least * 1e3:10.3f} ms {least / self.seconds:10.2f} passes")
-
-
 @pytest.fixture(scope="module")
-def one_pass(report: list[str]) -> Pass:
-    return Pass(report)
+def distributions(beside: Beside) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    logits = 3 * rng.standard_normal((NODES, VOCABULARY))
+    p, q = softmax(logits)[0], softmax(logits + rng.standard_normal(logits.shape))[0]
+    beside.baseline(PASS, lambda: np.minimum(p, q).sum(), 300)
+    return p, q
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_acceptance(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
+def test_acceptance(benchmark: Any, beside: Beside, distributions: Any, solver: Solver) -> None:
     k = min(DRAFTS, solver.drafts_in_reach(VOCABULARY) or DRAFTS)
-    accepted = benchmark(solver._acceptance, one_pass.p, one_pass.q, k)
-    one_pass.report(benchmark, f"{solver}.acceptance, k = {k}")
+    name = f"{solver}.acceptance, k = {k}"
+    accepted = beside.time(benchmark, name, lambda: solver._acceptance(*distributions, k), PASS)
     assert 0 < accepted <= 1
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_distribution(benchmark: Any, one_pass: Pass, solver: Solver) -> None:
+def test_distribution(benchmark: Any, beside: Beside, distributions: Any, solver: Solver) -> None:
     k = min(DRAFTS, solver.most_drafts or DRAFTS)
-    drafts = np.argsort(-one_pass.q)[:k].tolist()
-    distribution = benchmark(solver._distribution, one_pass.p, one_pass.q, drafts)
-    one_pass.report(benchmark, f"{solver}.distribution, k = {k}")
-    assert distribution.sum() == pytest.approx(1)
+    name, drafts = f"{solver}.distribution, k = {k}", np.argsort(-distributions[1])[:k].tolist()
+    emitted = beside.time(benchmark, name, lambda: solver._distribution(*distributions, drafts), PASS)
+    assert emitted.sum() == pytest.approx(1)

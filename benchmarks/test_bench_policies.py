@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from heapq import nsmallest
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from beside import Beside
 
 from spectheory.search import DraftModel, Eagle2, MarkovDraft, OptTree, Salf, SpecExec
 
@@ -73,55 +73,44 @@ def salf(draft: DraftModel, n: int, threshold: float, batch: int) -> list[Node]:
         queue = nsmallest(n + 1, queue + children(draft, chosen, n))
 
 
-class Plain:
-    """The draft, least seconds of the renderings, and the lines that relate other least seconds to them."""
-
-    def __init__(self, report: list[str]) -> None:
-        self.draft = measured_like()
-        self.draft.expand([()])
-        self.lines = report
-
-    def time(self, benchmark: Any, policy: Any, plain: Callable[[], list[Node]]) -> None:
-        found = benchmark(policy.grow, self.draft)
-        assert found.probability[1:].tolist() == [-node[0] for node in plain()]
-        if benchmark.stats is not None:
-            least, median = benchmark.stats.stats.min, benchmark.stats.stats.median
-            seconds = min(_seconds(plain) for _ in range(20))
-            benchmark.extra_info["ratio_to_plain"] = least / seconds
-            calls = f"{found.draft_calls} calls, {found.draft_tokens} tokens"
-            times = f"{least * 1e3:7.3f} ms, median {median * 1e3:7.3f} ms"
-            ratio = f"{least / seconds:6.3f} x plain {seconds * 1e3:8.3f} ms"
-            self.lines.append(f"{policy!r:58} {calls:22} {times} {ratio}")
-
-
-def _seconds(call: Callable[[], object]) -> float:
-    start = perf_counter()
-    call()
-    return perf_counter() - start
-
-
 @pytest.fixture(scope="module")
-def plain(report: list[str]) -> Plain:
-    return Plain(report)
+def draft() -> MarkovDraft:
+    found = measured_like()
+    found.expand([()])
+    return found
+
+
+@pytest.fixture
+def compared(benchmark: Any, beside: Beside, draft: MarkovDraft) -> Callable[..., None]:
+    """Times a policy beside its plain rendering, and compares what they draft."""
+
+    def compare(policy: Any, plain: Callable[..., list[Node]], *settings: Any) -> None:
+        baseline = f"plain {policy!r}"
+        nodes = beside.baseline(baseline, lambda: plain(draft, *settings), 20)
+        found = beside.time(benchmark, repr(policy), lambda: policy.grow(draft), baseline)
+        beside.lines.append(f"    {found.draft_calls} draft calls, {found.draft_tokens} tokens")
+        assert found.probability[1:].tolist() == [-node[0] for node in nodes]
+
+    return compare
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 
 
-def test_opt_tree(benchmark: Any, plain: Plain) -> None:
-    plain.time(benchmark, OptTree(BUDGET), lambda: opt_tree(plain.draft, BUDGET))
+def test_opt_tree(compared: Callable[..., None]) -> None:
+    compared(OptTree(BUDGET), opt_tree, BUDGET)
 
 
-def test_eagle2(benchmark: Any, plain: Plain) -> None:
-    plain.time(benchmark, Eagle2(TOP_K, LAYERS, BUDGET), lambda: eagle2(plain.draft, TOP_K, LAYERS, BUDGET))
+def test_eagle2(compared: Callable[..., None]) -> None:
+    compared(Eagle2(TOP_K, LAYERS, BUDGET), eagle2, TOP_K, LAYERS, BUDGET)
 
 
 @pytest.mark.parametrize("threshold", [0, THRESHOLD])
-def test_salf(benchmark: Any, plain: Plain, threshold: float) -> None:
-    plain.time(benchmark, Salf(BUDGET, threshold, BATCH), lambda: salf(plain.draft, BUDGET, threshold, BATCH))
+def test_salf(compared: Callable[..., None], threshold: float) -> None:
+    compared(Salf(BUDGET, threshold, BATCH), salf, BUDGET, threshold, BATCH)
 
 
 @pytest.mark.parametrize(("budget", "batch"), [(BUDGET, 1), (BUDGET, BATCH), (BUDGET, BUDGET), (1024, 32)])
-def test_spec_exec(benchmark: Any, plain: Plain, budget: int, batch: int) -> None:
+def test_spec_exec(compared: Callable[..., None], budget: int, batch: int) -> None:
     """Beside Algorithm 2 of SALF & TALF without its stop."""
-    plain.time(benchmark, SpecExec(budget, batch), lambda: salf(plain.draft, budget, 0, batch))
+    compared(SpecExec(budget, batch), salf, budget, 0, batch)

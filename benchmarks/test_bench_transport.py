@@ -7,14 +7,13 @@ decoder would have to; the values are checked against it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import cvxpy as cp
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from beside import Beside
 
 from spectheory import DrawRule, optimal_acceptance
 from spectheory.otlp import Khisti, OptimalTransport
@@ -23,6 +22,7 @@ from spectheory.otlp.optimal import _coupling
 
 VOCABULARY = 128_256
 SMALL = 20
+SORT = "argsort and overlap"
 RULES = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 
 
@@ -53,78 +53,55 @@ def linear_program(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> floa
     return value
 
 
-class Baselines:
-    """Least seconds of the baselines, and the lines that relate other least seconds to them: a busy machine adds."""
-
-    def __init__(self, report: list[str]) -> None:
-        self.large, self.small = distributions(VOCABULARY), distributions(SMALL)
-        self.seconds, self.lines = {}, report
-        self.seconds["argsort and overlap"] = min(_seconds(lambda: sort_and_overlap(*self.large)) for _ in range(20))
-        self.optimum = {}
-        for rule in RULES:
-            solve = lambda rule=rule: linear_program(*self.small, 2, rule)  # noqa: E731
-            self.optimum[rule] = solve()
-            self.seconds[f"cvxpy, {rule.name}"] = min(_seconds(solve) for _ in range(5))
-        report += [f"{name:50} {seconds * 1e3:10.3f} ms" for name, seconds in self.seconds.items()]
-
-    def time(self, benchmark: Any, name: str, call: Callable[[], Any], baseline: str) -> Any:
-        result = benchmark(call)
-        if benchmark.stats is not None:
-            least = benchmark.stats.stats.min
-            ratio = least / self.seconds[baseline]
-            benchmark.extra_info[f"ratio_to_{baseline}"] = ratio
-            self.lines.append(f"{name:50} {least * 1e3:10.3f} ms {ratio:10.4f} x {baseline}")
-        return result
-
-
-def _seconds(call: Callable[[], Any]) -> float:
-    start = perf_counter()
-    call()
-    return perf_counter() - start
-
-
 @pytest.fixture(scope="module")
-def baselines(report: list[str]) -> Baselines:
-    return Baselines(report)
+def large(beside: Beside) -> tuple[np.ndarray, np.ndarray]:
+    found = distributions(VOCABULARY)
+    beside.baseline(SORT, lambda: sort_and_overlap(*found), 20)
+    return found
+
+
+@pytest.fixture
+def solved(beside: Beside, rule: DrawRule) -> str:
+    """The name of the linear program's time under this rule."""
+    name = f"cvxpy, {rule.name}"
+    beside.baseline(name, lambda: linear_program(*distributions(SMALL), 2, rule), 5)
+    return name
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
 
 
 @pytest.mark.parametrize("rule", DrawRule)
-def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, baselines: Baselines, rule: DrawRule) -> None:
-    p, q = baselines.large
+def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, beside: Beside, large: Any, rule: DrawRule) -> None:
     k = 2 if rule is DrawRule.HUB else 4
     name = f"optimal_acceptance, {VOCABULARY:,}, k={k}, {rule.name}"
-    value = baselines.time(benchmark, name, lambda: optimal_acceptance(p, q, k, rule), "argsort and overlap")
-    assert 0 < value <= 1
+    assert 0 < beside.time(benchmark, name, lambda: optimal_acceptance(*large, k, rule), SORT) <= 1
 
 
-def test_selection_on_a_vocabulary(benchmark: Any, baselines: Baselines) -> None:
-    p, q = baselines.large
+def test_selection_on_a_vocabulary(benchmark: Any, beside: Beside, large: Any) -> None:
     name = f"Khisti().distribution, {VOCABULARY:,}, k=4"
-    distribution = baselines.time(
-        benchmark, name, lambda: Khisti()._distribution(p, q, [5, 6, 7, 5]), "argsort and overlap"
-    )
-    assert distribution.sum() == pytest.approx(1)
+    emitted = beside.time(benchmark, name, lambda: Khisti()._distribution(*large, [5, 6, 7, 5]), SORT)
+    assert emitted.sum() == pytest.approx(1)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_optimal_acceptance_beside_a_linear_program(benchmark: Any, baselines: Baselines, rule: DrawRule) -> None:
-    p, q = baselines.small
+def test_optimal_acceptance_beside_a_linear_program(
+    benchmark: Any, beside: Beside, solved: str, rule: DrawRule
+) -> None:
+    p, q = distributions(SMALL)
     name = f"optimal_acceptance, {SMALL}, k=2, {rule.name}"
-    value = baselines.time(benchmark, name, lambda: optimal_acceptance(p, q, 2, rule), f"cvxpy, {rule.name}")
-    assert value == pytest.approx(baselines.optimum[rule], abs=1e-9)
+    value = beside.time(benchmark, name, lambda: optimal_acceptance(p, q, 2, rule), solved)
+    assert value == pytest.approx(beside.results[solved], abs=1e-9)
 
 
 @pytest.mark.parametrize("rule", RULES)
-def test_optimal_transport_beside_a_linear_program(benchmark: Any, baselines: Baselines, rule: DrawRule) -> None:
-    p, q = baselines.small
+def test_optimal_transport_beside_a_linear_program(benchmark: Any, beside: Beside, solved: str, rule: DrawRule) -> None:
+    p, q = distributions(SMALL)
     solver, sets = OptimalTransport(rule), draft_sets(q, 2, rule)
 
     def solve() -> float:
         _coupling.cache_clear()
         return sum(c * solver._distribution(p, q, sorted(x) * (3 - len(x)))[sorted(x)].sum() for x, c in sets.items())
 
-    value = baselines.time(benchmark, f"OptimalTransport, {SMALL}, k=2, {rule.name}", solve, f"cvxpy, {rule.name}")
-    assert value == pytest.approx(baselines.optimum[rule], abs=1e-9)
+    value = beside.time(benchmark, f"OptimalTransport, {SMALL}, k=2, {rule.name}", solve, solved)
+    assert value == pytest.approx(beside.results[solved], abs=1e-9)

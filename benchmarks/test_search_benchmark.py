@@ -15,12 +15,11 @@ best-first search in 20 ms.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 import pytest
+from beside import Beside
 from rates import FALLING, NOISY, SHUFFLED, measured_like
 
 from spectheory.core.acceptance import Acceptance
@@ -28,6 +27,7 @@ from spectheory.search import best_first, best_tree, best_trees, exact, yield_ta
 from spectheory.yields import block_efficiency
 
 MAX_DEPTH = 9
+FOUR, HEAP = "four loops, falling, 511 x 9 x 32", "heap in plain Python, falling, 100,000"
 BUDGETS = [1_000, 10_000, 100_000]
 TABLE = {"budget": 511, "max_depth": MAX_DEPTH, "max_fanout": 32}
 BY_RANK = {"falling": measured_like(1, 32, 0), "noisy": measured_like(1, 32, 0.3)}
@@ -72,46 +72,14 @@ def three_loops(rates: list[float], budget: int, max_depth: int) -> np.ndarray:
     return any_width[1:, 1:]
 
 
-def timed(call: Callable[[], Any]) -> tuple[float, Any]:
-    start = perf_counter()
-    result = call()
-    return perf_counter() - start, result
-
-
-class Baselines:
-    """Least seconds and results of the baselines by name, and the lines that relate other times to them."""
-
-    def __init__(self, report: list[str]) -> None:
-        self.seconds, self.results, self.lines = {}, {}, report
-        for name, acceptance in BY_RANK.items():
-            rates = acceptance.table[0].tolist()
-            self._run(f"four loops, {name}, 511 x 9 x 32", lambda rates=rates: four_loops(rates, 511, MAX_DEPTH), 2)
-            self._run(f"three loops, {name}, 511 x 9 x 32", lambda rates=rates: three_loops(rates, 511, MAX_DEPTH), 3)
-        heap = lambda: best_first.grow(np.array(FALLING.table), 100_000, 100_000)  # noqa: E731
-        self._run("heap in plain Python, falling, 100,000", heap, 3)
-
-    def _run(self, name: str, call: Callable[[], Any], rounds: int) -> None:
-        runs = [timed(call) for _ in range(rounds)]
-        self.seconds[name], self.results[name] = min(seconds for seconds, _ in runs), runs[0][1]
-        self.lines.append(f"{name:45} {self.seconds[name] * 1e3:10.3f} ms")
-
-    def time(
-        self, benchmark: Any, name: str, search: Callable[[], Any], baseline: str = "four loops, falling, 511 x 9 x 32"
-    ) -> Any:
-        search()  # compiles, or reads what was compiled
-        result = benchmark(search)
-        if benchmark.stats is not None:
-            least, median = benchmark.stats.stats.min, benchmark.stats.stats.median
-            ratio = least / self.seconds[baseline]
-            benchmark.extra_info[f"ratio to {baseline}"] = ratio
-            times = f"{least * 1e3:10.3f} ms, median {median * 1e3:10.3f} ms"
-            self.lines.append(f"{name:45} {times} {ratio:10.6f} x {baseline}")
-        return result
-
-
 @pytest.fixture(scope="module")
-def baselines(report: list[str]) -> Baselines:
-    return Baselines(report)
+def baselines(beside: Beside) -> Beside:
+    for name, acceptance in BY_RANK.items():
+        rates = acceptance.table[0].tolist()
+        beside.baseline(f"four loops, {name}, 511 x 9 x 32", lambda rates=rates: four_loops(rates, 511, MAX_DEPTH), 2)
+        beside.baseline(f"three loops, {name}, 511 x 9 x 32", lambda rates=rates: three_loops(rates, 511, MAX_DEPTH), 3)
+    beside.baseline(HEAP, lambda: best_first.grow(np.array(FALLING.table), 100_000, 100_000), 3)
+    return beside
 
 
 pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
@@ -119,7 +87,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
 
 @pytest.mark.parametrize("loops", ["four", "three"])
 @pytest.mark.parametrize("name", BY_RANK)
-def test_whole_yield_table(benchmark: Any, baselines: Baselines, name: str, loops: str) -> None:
+def test_whole_yield_table(benchmark: Any, baselines: Beside, name: str, loops: str) -> None:
     baseline = f"{loops} loops, {name}, 511 x 9 x 32"
     search = lambda: yield_table(BY_RANK[name], **TABLE)  # noqa: E731
     table = baselines.time(benchmark, f"same problem, yield_table, {name}", search, baseline)
@@ -129,44 +97,43 @@ def test_whole_yield_table(benchmark: Any, baselines: Baselines, name: str, loop
 
 
 @pytest.mark.parametrize("name", BY_DEPTH)
-def test_whole_yield_table_of_rates_by_depth(benchmark: Any, baselines: Baselines, name: str) -> None:
+def test_whole_yield_table_of_rates_by_depth(benchmark: Any, baselines: Beside, name: str) -> None:
     """9 depths x 32 ranks, for which Sequoia's program would need one more index."""
     search = lambda: yield_table(BY_DEPTH[name], **TABLE)  # noqa: E731
-    table = baselines.time(benchmark, f"yield_table, {name} by depth, 511 x 9 x 32", search)
+    table = baselines.time(benchmark, f"yield_table, {name} by depth, 511 x 9 x 32", search, FOUR)
     assert table.shape == (10, 512)
 
 
 @pytest.mark.parametrize("name", BY_RANK)
-def test_tree_by_the_exact_program(benchmark: Any, baselines: Baselines, name: str) -> None:
+def test_tree_by_the_exact_program(benchmark: Any, baselines: Beside, name: str) -> None:
     baseline, table = f"four loops, {name}, 511 x 9 x 32", np.array(BY_RANK[name].table)
     search = lambda: exact.trees(table, [511], MAX_DEPTH)  # noqa: E731
     (tree,) = baselines.time(benchmark, f"same problem, exact tree, {name}", search, baseline)
     assert block_efficiency(tree, BY_RANK[name]) == pytest.approx(baselines.results[baseline].max(), rel=1e-12)
 
 
-def test_tree_of_100_000_nodes(benchmark: Any, baselines: Baselines) -> None:
-    baseline = "heap in plain Python, falling, 100,000"
+def test_tree_of_100_000_nodes(benchmark: Any, baselines: Beside) -> None:
     search = lambda: best_tree(FALLING, 100_000)  # noqa: E731
-    tree = baselines.time(benchmark, "same problem, best_tree, falling, 100,000", search, baseline)
-    np.testing.assert_array_equal(tree.parent, baselines.results[baseline][0])
+    tree = baselines.time(benchmark, "same problem, best_tree, falling, 100,000", search, HEAP)
+    np.testing.assert_array_equal(tree.parent, baselines.results[HEAP][0])
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY), ("shuffled", SHUFFLED)])
-def test_best_tree(benchmark: Any, baselines: Baselines, name: str, acceptance: Acceptance, budget: int) -> None:
-    tree = baselines.time(benchmark, f"best_tree, {name}, {budget:,}", lambda: best_tree(acceptance, budget))
+def test_best_tree(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance, budget: int) -> None:
+    tree = baselines.time(benchmark, f"best_tree, {name}, {budget:,}", lambda: best_tree(acceptance, budget), FOUR)
     assert tree.budget == budget
 
 
 @pytest.mark.parametrize("budget", BUDGETS)
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY)])
-def test_yield_table(benchmark: Any, baselines: Baselines, name: str, acceptance: Acceptance, budget: int) -> None:
+def test_yield_table(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance, budget: int) -> None:
     search = lambda: yield_table(acceptance, budget, max_depth=MAX_DEPTH)  # noqa: E731
-    table = baselines.time(benchmark, f"yield_table, {name}, {budget:,} x 9 x 16", search)
+    table = baselines.time(benchmark, f"yield_table, {name}, {budget:,} x 9 x 16", search, FOUR)
     assert table.shape == (MAX_DEPTH + 1, budget + 1)
 
 
 @pytest.mark.parametrize(("name", "acceptance"), [("falling", FALLING), ("noisy", NOISY)])
-def test_best_trees_for_the_planner(benchmark: Any, baselines: Baselines, name: str, acceptance: Acceptance) -> None:
-    trees = baselines.time(benchmark, f"best_trees, {name}, 0..256", lambda: best_trees(acceptance, 256))
+def test_best_trees_for_the_planner(benchmark: Any, baselines: Beside, name: str, acceptance: Acceptance) -> None:
+    trees = baselines.time(benchmark, f"best_trees, {name}, 0..256", lambda: best_trees(acceptance, 256), FOUR)
     assert len(trees) == 257

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from typing import Any
 
+from spectheory import Tree
+
 ACROSS, DOWN, RADIUS = 132, 46, 6
 """Pixels from a parent to its children, from a leaf to the next, and of a node."""
 NAMES = ("node", "nodes", "name", "names", "token", "tokens")
@@ -57,7 +59,8 @@ def _labels(case: Mapping[str, Any], names: Sequence[str]) -> list[str]:
 
 
 def _svg(parent: Sequence[int], labels: Sequence[str], filled: set[int]) -> str:
-    x, y = _places(parent)
+    tree = Tree(parent)
+    x, y = tree.depth.tolist(), tree.rows.tolist()
     width, height = ACROSS * (max(x) + 1) + RADIUS, DOWN * (max(y) + 1)
     parts = [f'<svg class="tree" viewBox="0 0 {width} {height:g}" style="width:{width}px;max-width:100%" role="img">']
     parts[0] += f"<title>tree of {len(parent) - 1} nodes, {max(x)} deep</title>"
@@ -72,23 +75,3 @@ def _svg(parent: Sequence[int], labels: Sequence[str], filled: set[int]) -> str:
         parts.append(f'<circle class="{kind}" cx="{a:g}" cy="{b:g}" r="{RADIUS}"/>')
         parts.append(f'<text x="{a - 2:g}" y="{b - 11:g}">{escape(labels[node])}</text>')
     return "".join([*parts, "</svg>"])
-
-
-def _places(parent: Sequence[int]) -> tuple[list[int], list[float]]:
-    """Depth, and a row for each leaf with its ancestors half-way between their outer children."""
-    below: list[list[int]] = [[] for _ in parent]
-    depth = [0] * len(parent)
-    for node, above in enumerate(parent):
-        if node:
-            below[above].append(node)
-            depth[node] = depth[above] + 1
-    row, waiting, leaves = [0.0] * len(parent), [0], 0
-    while waiting:
-        node = waiting.pop()
-        waiting += reversed(below[node])
-        if not below[node]:
-            row[node], leaves = leaves, leaves + 1
-    for node in reversed(range(len(parent))):
-        if below[node]:
-            row[node] = (row[below[node][0]] + row[below[node][-1]]) / 2
-    return depth, row
