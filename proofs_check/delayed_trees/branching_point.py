@@ -7,10 +7,9 @@ from fractions import Fraction
 from itertools import product
 from math import prod
 
-import spectheory as st
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
 from proofs_check.delayed_trees.expansion import NAIVE, NSS, SPECINFER, tokens_emitted, trees
-from proofs_check.delayed_trees.library import tokens_per_call
+from proofs_check.delayed_trees.library import SOLVERS, tokens_per_call
 from proofs_check.delayed_trees.walks import ContextTable, DelayedShape, DraftedPaths, worlds
 from proofs_check.plays import ONE
 
@@ -67,14 +66,13 @@ def gains(world: ContextTable, shape: DelayedShape, others: Sequence[DelayedShap
 
 @second("D-IMPROVES")
 def _(case: Case) -> None:
-    solvers = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
     world, wins = (ContextTable(tuple(case[name].values())).library() for name in ("distributions", "delaying_wins"))
-    for name, solver in solvers.items():
+    for name, solver in SOLVERS.items():
         found = {s: tokens_per_call(solver, world, *s) for s in ((2, 1, 1), (2, 0, 2), (2, 0, 1), (3, 0, 1))}
         assert {str(shape): value for shape, value in found.items()} == case["tokens_per_call"][name]
         delayed = found.pop((2, 1, 1))
         assert delayed < found[2, 0, 2]
         assert delayed < max(found[2, 0, 1], found[3, 0, 1])
-    for solver in list(solvers.values())[1:]:
+    for solver in list(SOLVERS.values())[1:]:
         others = [tokens_per_call(solver, wins, *shape) for shape in [*rollouts(3), (2, 0, 2)]]
         assert tokens_per_call(solver, wins, 2, 1, 1) > max(others)

@@ -13,6 +13,8 @@ from proofs_check.plays import ONE, ZERO, gathered
 from proofs_check.small_drafts import Law, Path
 from spectheory.core.chance import branches
 
+SOLVERS = {"NSS": st.otlp.NSS(), "NaiveTree": st.otlp.Naive(), "SpecInfer": st.otlp.SpecInfer()}
+SPECTR = {"SpecTr": st.otlp.SpecTr()}
 NAIVE = st.verify.TopDown(st.otlp.Naive())
 Drafts = Iterable[tuple[st.Draft, Fraction]]
 

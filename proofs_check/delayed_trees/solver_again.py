@@ -13,7 +13,7 @@ import sympy as sp
 
 import spectheory as st
 from proofs_check.claims import Case, second
-from proofs_check.delayed_trees.library import array, layered, tokens_per_call
+from proofs_check.delayed_trees.library import SOLVERS, SPECTR, array, layered, tokens_per_call
 from proofs_check.delayed_trees.solver_order import ahead_at_a_node, ahead_in_a_tree
 from proofs_check.delayed_trees.solver_printed import THIRDS, TWO_LEVELS, acceptance, emission, output, parts
 from proofs_check.small_drafts import Law
@@ -108,7 +108,7 @@ def khisti_for_two(case: Case) -> None:
 @second("D-L1-ALL")
 def nearer_and_less(case: Case) -> None:
     """Spectheory's formulas, and total variation for the distance."""
-    solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer(), "SpecTr": SpecTr()}
+    solvers = SOLVERS | SPECTR
     near, far = case["nearer"], case["farther"]
     for case in (near, far):
         p, q = array(case["p"]), array(case["q"])
@@ -166,7 +166,7 @@ def trees_of_more_paths(case: Case) -> dict[str, Any]:
     assert [value < whole[0] for value in choice["two_paths_by_beta"].values()] == [False, False, True]
     spectr = [tokens_per_call(SpecTr(), one, paths, 0, 2) for one in some_worlds() for paths in (1, 2)]
     assert all(few <= many + Fraction(1, 2**30) for few, many in zip(spectr[::2], spectr[1::2], strict=True))
-    for solver, trunk in product((NSS(), Naive(), SpecInfer()), (0, 1)):
+    for solver, trunk in product(SOLVERS.values(), (0, 1)):
         world = some_worlds()[trunk]
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for paths in (1, 2, 3)]
         assert values == sorted(values)
@@ -177,11 +177,10 @@ def trees_of_more_paths(case: Case) -> dict[str, Any]:
 @second("D-REGIMES")
 def ordered_trees(case: Case) -> None:
     """Spectheory over all trees of some worlds, and each rule's loss."""
-    solvers = {"NSS": NSS(), "NaiveTree": Naive(), "SpecInfer": SpecInfer()}
     for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
-        values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in solvers.values()]
+        values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in SOLVERS.values()]
         assert values == sorted(values)
-    world, among = layered(TWO_LEVELS), solvers | {"SpecTr": SpecTr()}
+    world, among = layered(TWO_LEVELS), SOLVERS | SPECTR
     assert {name: tokens_per_call(rule, world, 2, 0, 2) for name, rule in among.items()} == ahead_in_a_tree()
     p, q = THIRDS
     at_node = [acceptance(rule, p, q, 2) for rule in (NSS(), Naive(), SpecInfer(), SpecTr(), Khisti())]

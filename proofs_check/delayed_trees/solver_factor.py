@@ -11,7 +11,7 @@ import sympy as sp
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_formulas import spectr_acceptance
-from proofs_check.delayed_trees.solver_printed import KSeq, Setting, factors, output, over, settings, smaller
+from proofs_check.delayed_trees.solver_printed import KSeq, Setting, counted, factors, output, over, settings, smaller
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
 
@@ -35,11 +35,6 @@ def bracket(p: Law, q: Law, k: int, halvings: int) -> tuple[Fraction, Fraction]:
         middle = (low + high) / 2
         low, high = (middle, high) if gap(p, q, k, middle) > 0 else (low, middle)
     return low, high
-
-
-def overlap(p: Law, q: Law) -> bool:
-    """Whether some token has p > 0 and q > 0."""
-    return any(a and b for a, b in zip(p, q, strict=True))
 
 
 def valid(effort: int) -> Iterator[tuple[Setting, Fraction]]:
@@ -67,15 +62,15 @@ def root(effort: int) -> Finding:
 
     def repaired(p: Law, q: Law, k: int) -> bool:
         gaps = [gap(p, q, k, rho) for rho in factors(p, q, k)]
-        return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap(p, q) else not any(gaps))
+        overlap = any(a and b for a, b in zip(p, q, strict=True))
+        return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap else not any(gaps))
 
     if not derivative_is_as_said():
         raise ArithmeticError("the derivative of the gap is another one")
     p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
-    count = every(settings(effort), repaired)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        counted(effort, repaired),
         {"p": p, "q": q, "k": k, "rho": factors(p, q, k), "gap": [gap(p, q, k, rho) for rho in factors(p, q, k)]},
     )
 
@@ -103,11 +98,10 @@ def binary_search(effort: int) -> Finding:
         return all(output(KSeq(bracket(p, q, k, n)[1]), p, q, k) == p for n in (0, 2, halvings))
 
     p, q, k = smallest(settings(effort), lower_is_lossy)
-    count = every(settings(effort), upper_is_lossless)
     low, _ = bracket(p, q, k, halvings)
     return Finding(
         "corrected",
-        {"halvings": halvings, "count": count, "over": over(effort)},
+        {"halvings": halvings} | counted(effort, upper_is_lossless),
         {"p": p, "q": q, "k": k, "halvings": halvings, "rho": low, "emitted": output(KSeq(low), p, q, k)},
     )
 

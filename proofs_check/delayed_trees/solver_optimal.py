@@ -8,20 +8,17 @@ from math import prod
 from typing import Any
 
 import spectheory as st
-from proofs_check.claims import Case, Finding, claim, every, second
+from proofs_check.claims import Case, Finding, claim, second
 from proofs_check.delayed_trees.library import array, layered, tokens_per_call
 from proofs_check.delayed_trees.solver_printed import (
+    RULES,
     TWO_LEVELS,
     Setting,
     Tokens,
     acceptance,
+    counted,
     drafted,
     emission,
-    naive,
-    nss,
-    over,
-    settings,
-    spec_infer,
 )
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
@@ -74,11 +71,10 @@ def optimal_rate(effort: int) -> Finding:
         return attained(p, q, k, coupling(p, q, k)) == least(p, q, k)
 
     p, q, k = EXAMPLE
-    rates = [least(p, q, k), *(acceptance(rule, p, q, k) for rule in (spec_infer, naive, nss))]
+    rates = [least(p, q, k), *(acceptance(rule, p, q, k) for rule in RULES.values())]
     if rates[0] != attained(p, q, k, STORED) or rates[0] <= max(rates[1:]):
         raise ArithmeticError("the example is none")
-    count = every(settings(effort), certified)
-    return Finding("holds", {"count": count, "over": over(effort), "rates": rates})
+    return Finding("holds", {"rates": rates} | counted(effort, certified))
 
 
 @second("D-OT-OPT")

@@ -12,7 +12,9 @@ from fractions import Fraction
 from functools import cache
 from itertools import pairwise, permutations, product
 from math import prod
+from typing import Any
 
+from proofs_check.claims import every
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO, Pick, flip, runs
@@ -57,6 +59,11 @@ def settings(effort: int) -> Iterator[Setting]:
     """(p, q, k), small ones first."""
     for tokens, largest, most in GRIDS[effort - 1]:
         yield from ((p, q, k) for k in range(1, most + 1) for p, q in pairs(tokens, largest))
+
+
+def counted(effort: int, holds: Callable[..., bool]) -> dict[str, Any]:
+    """The number of `settings`, all of which satisfy a statement, and `over`, for the texts of a claim."""
+    return {"count": every(settings(effort), holds), "over": over(effort)}
 
 
 def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:
@@ -146,16 +153,14 @@ class Tournament:
         return tuple(winner)
 
 
+RULES = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
+"""The printed algorithms that have no parameter."""
+
+
 def by_order(order: Sequence[int]) -> Tournament:
     """The tournament in which the token that comes first in `order` wins."""
     place = {token: at for at, token in enumerate(order)}
     return Tournament(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
-
-
-def by_coin(tokens: int) -> Tournament:
-    """The tournament that two different tokens win alike."""
-    half = Fraction(1, 2)
-    return Tournament(tuple(tuple(ONE if i == j else half for j in range(tokens)) for i in range(tokens)))
 
 
 def untuned(p: Law, q: Law) -> Tournament:
@@ -168,7 +173,8 @@ def untuned(p: Law, q: Law) -> Tournament:
 
 def tournaments(tokens: int) -> list[Tournament]:
     """One in which each order decides, and one in which coins do."""
-    return [*map(by_order, permutations(range(tokens))), by_coin(tokens)]
+    coins = tuple(tuple(ONE if i == j else Fraction(1, 2) for j in range(tokens)) for i in range(tokens))
+    return [*map(by_order, permutations(range(tokens))), Tournament(coins)]
 
 
 @cache

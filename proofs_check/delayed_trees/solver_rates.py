@@ -13,10 +13,12 @@ from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees import solver_formulas as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_printed import (
+    RULES,
     KSeq,
     Tournament,
     acceptance,
     by_order,
+    counted,
     factors,
     naive,
     nss,
@@ -45,7 +47,7 @@ def acceptance_rates(effort: int) -> Finding:
             and all(bound <= found for bound, found in bounds)
         )
 
-    return Finding("holds", {"count": every(settings(effort), right), "over": over(effort)})
+    return Finding("holds", counted(effort, right))
 
 
 def exact_acceptance(rule: Tournament, p: Law, q: Law, k: int) -> Fraction:
@@ -110,11 +112,10 @@ def khisti_acceptance(effort: int) -> Finding:
         return k == 2 and acceptance(rule, p, q, k) > sum(smaller(p, rule.winner_law(q, k)), ZERO)
 
     p, q, k = smallest(settings(effort), loose)
-    count = every(settings(effort), agrees)
     rule = untuned(p, q)
     return Finding(
         "false",
-        {"count": count, "over": over(effort)},
+        counted(effort, agrees),
         {
             "example": "the exact rate, and the bound of Algorithm 10",
             "p": p,
@@ -134,10 +135,8 @@ def l1(p: Law, q: Law) -> Fraction:
 
 @claim("D-L1-ALL")
 def rates_and_l1(effort: int) -> Finding:
-    rules = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
-
     def found(p: Law, q: Law, k: int) -> dict[str, Fraction]:
-        rates = {name: acceptance(rule, p, q, k) for name, rule in rules.items()}
+        rates = {name: acceptance(rule, p, q, k) for name, rule in RULES.items()}
         return rates | {"SpecTr": acceptance(KSeq(bracket(p, q, k, 10)[1]), p, q, k)}
 
     two = [(p, q) for p, q, k in settings(effort) if k == 2]
@@ -154,10 +153,9 @@ def rates_and_l1(effort: int) -> Finding:
         return all(held[name] >= least - Fraction(k, 2**10) * (name == "SpecTr") for name in held if name != "NSS")
 
     near, far = smallest(product(two, repeat=2), rises)
-    count = every(settings(effort), bounded)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        counted(effort, bounded),
         {
             name: {"p": p, "q": q, "k": 2, "l1": l1(p, q), "acceptance": found(p, q, 2)}
             for name, (p, q) in (("nearer", near), ("farther", far))

@@ -13,6 +13,7 @@ from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_optimal import cut
 from proofs_check.delayed_trees.solver_printed import (
+    RULES,
     KSeq,
     Pair,
     Procedure,
@@ -27,7 +28,6 @@ from proofs_check.delayed_trees.solver_printed import (
     profile,
     settings,
     smaller,
-    spec_infer,
     untuned,
 )
 from proofs_check.delayed_trees.walks import words
@@ -78,7 +78,7 @@ def more_nodes(effort: int) -> Finding:
         return k == 1 and acceptance(untuned(p, q), p, q, 2) < acceptance(untuned(p, q), p, q, 1)
 
     def grows(p: Law, q: Law, k: int) -> bool:
-        return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in (nss, naive, spec_infer))
+        return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in RULES.values())
 
     def spectr_holds(p: Law, q: Law, k: int) -> bool:
         few, many = (profile(KSeq(bracket(p, q, n, 30)[1]), p, q, n, k + 1) for n in (k, k + 1))

@@ -12,6 +12,7 @@ from proofs_check.delayed_trees.solver_printed import (
     KSeq,
     Pair,
     Tokens,
+    counted,
     drafted,
     emission,
     naive,
@@ -39,8 +40,7 @@ def otlp_solvers(effort: int) -> Finding:
         rules = [nss, naive, spec_infer, KSeq(bracket(p, q, k, 4)[1]), *tournaments(len(p))]
         return all(output(rule, p, q, k) == p for rule in rules)
 
-    count = every(settings(effort), lossless)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding("holds", counted(effort, lossless))
 
 
 @claim("D-K1")
@@ -75,8 +75,7 @@ def what_is_looked_at(effort: int) -> Finding:
             for drafts, _ in drafted(q, k)
         )
 
-    count = every(settings(effort), same)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    return Finding("holds", counted(effort, same))
 
 
 def independent_coins(pick: Pick, path: Path, end: Law) -> Stop:

@@ -84,11 +84,9 @@ def worlds(size: int, largest: int, contexts: int = 1) -> list[ContextTable]:
     The simplest, by the sum of the common denominators of its distributions, comes first.
     """
     tables = product(product(all_laws(size, largest), repeat=2), repeat=contexts)
-    return [ContextTable(tuple((p, q) for p, q in table)) for table in sorted(tables, key=_complexity)]
-
-
-def _complexity(table: Sequence[Sequence[Law]]) -> int:
-    return sum(lcm(*(weight.denominator for weight in law)) for pair in table for law in pair)
+    denominators = {law: lcm(*(weight.denominator for weight in law)) for law in all_laws(size, largest)}
+    ordered = sorted(tables, key=lambda table: sum(denominators[law] for pair in table for law in pair))
+    return [ContextTable(tuple((p, q) for p, q in table)) for table in ordered]
 
 
 def drawn(pick: Pick, world: ContextTable, shape: DelayedShape) -> DraftedPaths:
