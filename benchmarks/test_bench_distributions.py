@@ -17,6 +17,7 @@ from beside import Beside
 from spectheory.otlp import ALL, Solver
 
 VOCABULARY, NODES, DRAFTS = 128_256, 16, 4
+Pair = tuple[np.ndarray, np.ndarray]
 PASS = "np.minimum(p, q).sum()"
 SOLVERS = [one for solver in ALL if not solver.small_vocabulary_only for one in (solver, *solver.variants())]
 
@@ -27,7 +28,7 @@ def softmax(logits: np.ndarray) -> np.ndarray:
 
 
 @pytest.fixture(scope="module")
-def distributions(beside: Beside) -> tuple[np.ndarray, np.ndarray]:
+def distributions(beside: Beside) -> Pair:
     rng = np.random.default_rng(0)
     logits = 3 * rng.standard_normal((NODES, VOCABULARY))
     p, q = softmax(logits)[0], softmax(logits + rng.standard_normal(logits.shape))[0]
@@ -39,7 +40,7 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=20)
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_acceptance(benchmark: Any, beside: Beside, distributions: Any, solver: Solver) -> None:
+def test_acceptance(benchmark: Any, beside: Beside, distributions: Pair, solver: Solver) -> None:
     k = min(DRAFTS, solver.drafts_in_reach(VOCABULARY) or DRAFTS)
     name = f"{solver}.acceptance, k = {k}"
     accepted = beside.time(benchmark, name, lambda: solver._acceptance(*distributions, k), PASS)
@@ -47,7 +48,7 @@ def test_acceptance(benchmark: Any, beside: Beside, distributions: Any, solver: 
 
 
 @pytest.mark.parametrize("solver", SOLVERS, ids=repr)
-def test_distribution(benchmark: Any, beside: Beside, distributions: Any, solver: Solver) -> None:
+def test_distribution(benchmark: Any, beside: Beside, distributions: Pair, solver: Solver) -> None:
     k = min(DRAFTS, solver.most_drafts or DRAFTS)
     name, drafts = f"{solver}.distribution, k = {k}", np.argsort(-distributions[1])[:k].tolist()
     emitted = beside.time(benchmark, name, lambda: solver._distribution(*distributions, drafts), PASS)

@@ -1,4 +1,4 @@
-"""How long the best tree of two sources takes, beside the textbook's heap in plain Python in the same run.
+"""Times of the best tree of two sources beside the textbook's heap in plain Python in the same run.
 
 Both take 500 drafted nodes, and are checked against each other. Least times are compared, since a busy machine only
 adds. `optimal_tree` is the whole call: arguments checked, search, `Tree` made. The target is 50 microseconds.

@@ -1,4 +1,4 @@
-"""What a policy costs beside its draft forwards, as ratios to its published algorithm in plain Python in the same run.
+"""Times of drafting policies without draft forwards, as ratios to the published algorithms in plain Python.
 
 Both ask the same draft, whose answers lie ready in a table, so that little but the policy is timed; both give the same
 probabilities. 60 nodes, and for EAGLE-2 10 of a layer in 7 layers, as published. The plain renderings, too, look only
@@ -82,7 +82,7 @@ def draft() -> MarkovDraft:
 
 @pytest.fixture
 def compared(benchmark: Any, beside: Beside, draft: MarkovDraft) -> Callable[..., None]:
-    """Times a policy beside its plain rendering, and compares what they draft."""
+    """A function that times a policy beside its plain rendering and compares the drafted trees."""
 
     def compare(policy: Any, plain: Callable[..., list[Node]], *settings: Any) -> None:
         baseline = f"plain {policy!r}"
@@ -112,5 +112,5 @@ def test_salf(compared: Callable[..., None], threshold: float) -> None:
 
 @pytest.mark.parametrize(("budget", "batch"), [(BUDGET, 1), (BUDGET, BATCH), (BUDGET, BUDGET), (1024, 32)])
 def test_spec_exec(compared: Callable[..., None], budget: int, batch: int) -> None:
-    """Beside Algorithm 2 of SALF & TALF without its stop."""
+    """The baseline is Algorithm 2 of SALF & TALF without its stop."""
     compared(SpecExec(budget, batch), salf, budget, 0, batch)

@@ -1,4 +1,4 @@
-"""How long the optimal acceptance takes, as ratios in one run.
+"""Times of the optimal acceptance, as ratios to baselines of the same run.
 
 On a whole vocabulary the baseline is one np.argsort of q / p and one np.minimum(p, q).sum(): the least a scan needs.
 On 20 tokens it is cvxpy (HiGHS) on the linear program from sets of drafts to tokens, built anew for each pair as a
@@ -23,11 +23,12 @@ from spectheory.otlp.optimal import _coupling
 VOCABULARY = 128_256
 SMALL = 20
 SORT = "argsort and overlap"
+Pair = tuple[np.ndarray, np.ndarray]
 RULES = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
 
 
-def distributions(size: int) -> tuple[np.ndarray, np.ndarray]:
-    """A peaked target and a draft that is it with noise, as softmax of logits."""
+def distributions(size: int) -> Pair:
+    """A peaked target, and a draft that is the target with noise on its logits."""
     rng = np.random.default_rng(0)
     logits = 3 * rng.standard_normal(size)
     p, q = np.exp(logits), np.exp(logits + rng.standard_normal(size))
@@ -40,7 +41,7 @@ def sort_and_overlap(p: np.ndarray, q: np.ndarray) -> float:
 
 
 def linear_program(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> float:
-    """The most mass that moves from sets of drafts to their own tokens."""
+    """The maximum mass that can move from sets of drafts to tokens of the same set."""
     sets = draft_sets(q, k, rule)
     pairs = [(row, token) for row, drafts in enumerate(sets) for token in drafts]
     rows, tokens = np.array(pairs).T
@@ -54,7 +55,7 @@ def linear_program(p: np.ndarray, q: np.ndarray, k: int, rule: DrawRule) -> floa
 
 
 @pytest.fixture(scope="module")
-def large(beside: Beside) -> tuple[np.ndarray, np.ndarray]:
+def large(beside: Beside) -> Pair:
     found = distributions(VOCABULARY)
     beside.baseline(SORT, lambda: sort_and_overlap(*found), 20)
     return found
@@ -72,13 +73,13 @@ pytestmark = pytest.mark.benchmark(max_time=0.5, min_rounds=3)
 
 
 @pytest.mark.parametrize("rule", DrawRule)
-def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, beside: Beside, large: Any, rule: DrawRule) -> None:
+def test_optimal_acceptance_on_a_vocabulary(benchmark: Any, beside: Beside, large: Pair, rule: DrawRule) -> None:
     k = 2 if rule is DrawRule.HUB else 4
     name = f"optimal_acceptance, {VOCABULARY:,}, k={k}, {rule.name}"
     assert 0 < beside.time(benchmark, name, lambda: optimal_acceptance(*large, k, rule), SORT) <= 1
 
 
-def test_selection_on_a_vocabulary(benchmark: Any, beside: Beside, large: Any) -> None:
+def test_selection_on_a_vocabulary(benchmark: Any, beside: Beside, large: Pair) -> None:
     name = f"Khisti().distribution, {VOCABULARY:,}, k=4"
     emitted = beside.time(benchmark, name, lambda: Khisti()._distribution(*large, [5, 6, 7, 5]), SORT)
     assert emitted.sum() == pytest.approx(1)

@@ -95,7 +95,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
 """Functions whose time is added up: each function's own time, without that of other functions of the table."""
 
 CYCLES = 20
-"""Of each text."""
+"""Number of cycles measured in each text."""
 
 DECODERS: dict[str, Drafter] = {
     "14 nodes": PlannedTree(Tree.k_ary(2, 3)),
@@ -105,7 +105,7 @@ DECODERS: dict[str, Drafter] = {
 
 
 class Stopwatch:
-    """Seconds by name, those of a call inside a call counted once."""
+    """Seconds by name; the time of a nested call is counted once, under its own name."""
 
     def __init__(self) -> None:
         self.seconds: defaultdict[str, float] = defaultdict(float)

@@ -25,7 +25,7 @@ CASES = {
     "optimal_tree of two sources, 500": "optimal_tree(0.7, 0.2, {500})",
     "optimal_tree of two sources, 100,000": "optimal_tree(0.7, 0.2, {100_000})",
 }
-"""The braces hold the budget."""
+"""The name and the code of each search; braces mark its budget."""
 
 PROGRAM = """
 from rates import *

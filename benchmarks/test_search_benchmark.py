@@ -1,4 +1,4 @@
-"""How long the search takes beside the published algorithms in plain Python and NumPy in the same run.
+"""Times of the searches beside published algorithms in plain Python and NumPy in the same run.
 
 Rates: `falling` with rank, which best-first search takes; `noisy`, the same times exp(0.3 N(0, 1)), as measured tables
 are; `shuffled`, the falling ones of each depth in random order, far from anything measured. The last two are out of

@@ -12,7 +12,7 @@ from proofs_check.plain import plain
 
 MISSING = "no true statement is offered in its place"
 AGAIN = " Second check: "
-"""Between the evidence of the first check and the words of the second."""
+"""Printed between the evidence of the first check and the words of the second check."""
 
 
 @dataclass(frozen=True)
@@ -20,10 +20,10 @@ class CheckedClaim:
     """A claim whose check was run.
 
     Attributes:
-        claim: what was checked.
+        claim: the claim that was checked.
         finding: what the check found, confirmed where the claim has a second check; None if the check failed.
-        failure: why it failed, else empty.
-        seconds: that it took.
+        failure: why the check failed; empty if it did not.
+        seconds: run time of the check and of its second check.
     """
 
     claim: Claim
@@ -33,7 +33,7 @@ class CheckedClaim:
 
     @property
     def status(self) -> Status | Literal["failed"]:
-        """What was found, or `failed`: the check or its second no longer comes out."""
+        """The status that was found, or `failed` if the check or its second check raised an error."""
         return self.finding.status if self.finding else "failed"
 
     def text(self, name: Literal["method", "evidence", "corrected", "second"]) -> str | None:
@@ -50,23 +50,23 @@ class CheckedClaim:
 
     @property
     def evidence(self) -> str:
-        """The evidence of the check, and of the second."""
+        """The evidence of the check and of its second check."""
         again = self.text("second")
         return (self.text("evidence") or "") + (AGAIN + again if again else "")
 
     @property
     def source(self) -> str:
-        """Where the claim is printed, and whether it is only leaned on."""
+        """Where the claim is printed, and whether the paper only relies on it without stating it."""
         return self.claim.source if self.claim.stated else f"{self.claim.source} ({LEANED_ON})"
 
     @property
     def where(self) -> str:
-        """Where the claim is in its paper, and whether it is only leaned on, in few words."""
+        """The same without the name of the paper."""
         place = self.claim.source.partition(", ")[2]
         return place if self.claim.stated else f"leaned on: {place}"
 
     def to_json(self) -> dict[str, Any]:
-        """For programs; numbers that are no integers are strings such as `2/3`, so that none is rounded."""
+        """The result for programs; fractions are strings such as `2/3`, so that no number is rounded."""
         return {
             "id": self.claim.id,
             "status": self.status,
@@ -81,7 +81,7 @@ class CheckedClaim:
 
 
 def check_claim(name: str, effort: int = 1) -> CheckedClaim:
-    """Run the check of one claim, whatever becomes of it.
+    """Run the check of one claim; an error of the check is recorded, not raised.
 
     Raises:
         ModuleNotFoundError: it needs a package that is not installed, so nothing is known.
@@ -92,13 +92,13 @@ def check_claim(name: str, effort: int = 1) -> CheckedClaim:
         finding = decide(name, effort)
     except ModuleNotFoundError:
         raise
-    except Exception as error:  # whatever a check raises, it no longer comes out
+    except Exception as error:  # whatever a check raises, its claim is undecided
         failure = f"{type(error).__name__}: {error}"
     return CheckedClaim(CLAIMS[name], finding, failure, time.perf_counter() - start)
 
 
 def check_claims(names: Iterable[str], effort: int = 1) -> Iterator[CheckedClaim]:
-    """One after another."""
+    """Run the checks of these claims one after another."""
     return (check_claim(name, effort) for name in names)
 
 
@@ -106,8 +106,8 @@ def leaned_on(names: Iterable[str], statuses: Iterable[str]) -> str:
     """How many of these claims the papers do not state, by status; empty if there are none.
 
     Args:
-        names: of the claims.
-        statuses: what came of each.
+        names: ids of the claims.
+        statuses: found status of each claim, in the same order.
     """
     apart = [status for name, status in zip(names, statuses, strict=True) if not CLAIMS[name].stated]
     count = {status: apart.count(status) for status in ("holds", "corrected", "false", "failed")}

@@ -31,7 +31,7 @@ TEXTS = "claims.toml"
 GROUP = "spectheory.claims"
 """The entry points by which other packages bring claims; each names a module, which registers them on import."""
 LEANED_ON = "leaned on, not stated"
-"""Of a claim that the paper needs and does not print."""
+"""Marks a claim that the paper needs and does not print."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Finding:
 
     Attributes:
         status: `holds` as printed, else by RULE `corrected` or `false`.
-        numbers: that the texts of the claim show, by the names of their fields.
+        numbers: the numbers that the texts of the claim show, by the names of their fields.
         counterexample: the smallest case that breaks the printed statement, as plain data of exact numbers; None where
             the claim holds.
     """
@@ -51,12 +51,13 @@ class Finding:
 
     def __post_init__(self) -> None:
         if (self.status == "holds") != (self.counterexample is None):
-            raise InputError(f"counterexample must be given unless the claim holds, got {self.status}")
+            given = "none" if self.counterexample is None else "one"
+            raise InputError(f"a finding must have a counterexample unless it holds: got {given} with {self.status}")
 
 
 Check = Callable[[int], Finding]
 """Checks a claim; 1 is the effort of a test run, 2 looks at more cases."""
-Case = Mapping[str, Any]
+Case = dict[str, Any]
 """The counterexample of a finding; empty where the claim holds."""
 Confirm = Callable[[Case], Mapping[str, Any] | None]
 """Confirms a counterexample by other means; raises where it disagrees, else returns the numbers of its own words."""
@@ -67,9 +68,9 @@ class Paper:
     """A paper whose claims are checked.
 
     Attributes:
-        name: short.
-        title: in full.
-        notes: how the checks read the paper.
+        name: short name.
+        title: full title.
+        notes: how the checks interpret the paper.
     """
 
     name: str
@@ -83,17 +84,17 @@ class Claim:
 
     Attributes:
         id: such as `O-3.1`.
-        paper: that makes the claim or leans on it.
-        check: of the claim.
+        paper: the paper that states the claim or relies on it.
+        check: the function that checks the claim.
         source: paper, and theorem or equation.
         statement: as printed, precise enough to be checked, with its assumptions.
-        status: as recorded.
+        status: recorded status.
         method: how it is checked: a symbolic proof, exact enumeration over which cases, a counterexample.
         evidence: what was computed, and why it is enough.
         corrected: the repaired statement; for `false` a true statement in its place, or None.
-        second: by what other means the finding is confirmed; None where there is no second check.
-        numbers: as recorded, by field; what JSON cannot hold is written as a string such as `2/3`.
-        stated: whether the paper states the claim, and does not only lean on it.
+        second: how the second check confirms the finding; None where there is no second check.
+        numbers: recorded numbers by field; a fraction is written as a string such as `2/3`.
+        stated: whether the paper states the claim; False if the paper only relies on it.
     """
 
     id: str
@@ -123,7 +124,7 @@ class Claim:
         return {name.split("[")[0] for _, name, _, _ in Formatter().parse(texts) if name}
 
     def require_numbers(self, numbers: Mapping[str, Any], origin: str) -> None:
-        """Refuse numbers that are not those of the texts, one for each field."""
+        """Refuse numbers unless they are exactly one for each field of the texts."""
         if missing := self.fields - set(numbers):
             raise InputError(f"{self.id}: fields without a number {origin}: {', '.join(sorted(missing))}")
         if useless := set(numbers) - self.fields:
@@ -131,13 +132,13 @@ class Claim:
 
 
 CLAIMS: dict[str, Claim] = {}
-"""By id, as they were registered."""
+"""Every claim by id, in the order of registration."""
 SECOND: dict[str, Confirm] = {}
-"""By id: the second check, written apart from the first; each claim that does not simply hold has one."""
+"""The second checks by claim id, written independently of the first; each claim that does not hold has one."""
 
 
 class _Exact(Formatter):
-    """Fractions in decimals where a text asks for them."""
+    """Formats fractions as decimals where a text asks for decimals."""
 
     def format_field(self, value: Any, format_spec: str) -> str:
         return super().format_field(float(value) if isinstance(value, Fraction) and format_spec else value, format_spec)
@@ -245,7 +246,9 @@ def decide(name: str, effort: int = 1) -> Finding:
     if name in SECOND:
         numbers = SECOND[name](found.counterexample or {}) or {}
         if twice := set(numbers) & set(found.numbers):
-            raise InputError(f"{name}: numbers of the check and of the second by one name: {', '.join(sorted(twice))}")
+            raise InputError(
+                f"{name}: the check and its second check must not return the same number: {', '.join(sorted(twice))}"
+            )
         found = replace(found, numbers={**found.numbers, **numbers})
     CLAIMS[name].require_numbers(found.numbers, "found")
     return found
@@ -257,14 +260,14 @@ def papers() -> list[Paper]:
 
 
 def in_order(names: Iterable[str]) -> list[str]:
-    """Those claims, paper by paper and as the files of texts have them."""
+    """The same claims in the order of the papers and of their claims.toml files."""
     files = dict.fromkeys(texts_beside(one.check.__module__) for one in CLAIMS.values())
     order = [name for file in files for name in texts(file)[1]]
     return sorted(names, key=order.index)
 
 
 def named(name: str, known: Iterable[str]) -> list[str]:
-    """The claim of that id, in any case; else those whose ids go on from it, such as all of a paper by its letter.
+    """The claim with that id, else all claims whose ids begin with it, such as `G` for Goose; case does not matter.
 
     Raises:
         InputError: there is none.
@@ -277,7 +280,7 @@ def named(name: str, known: Iterable[str]) -> list[str]:
 
 
 def smallest(cases: Iterable[T], breaks: Callable[..., bool]) -> T:
-    """The first case that breaks a statement; the cases come in order of size, a tuple is passed as arguments.
+    """The first case that breaks a statement; cases are in order of size, and a tuple is passed as separate arguments.
 
     Raises:
         LookupError: none does, so the finding that rests on it is wrong.
@@ -289,7 +292,7 @@ def smallest(cases: Iterable[T], breaks: Callable[..., bool]) -> T:
 
 
 def every(cases: Iterable[Any], holds: Callable[..., bool]) -> int:
-    """The number of cases, all of which satisfy a statement; a case that is a tuple is passed as arguments.
+    """Check a statement on every case, a tuple as separate arguments; returns the number of cases.
 
     Raises:
         ArithmeticError: one does not, so the finding that rests on it is wrong.

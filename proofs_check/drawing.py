@@ -9,15 +9,15 @@ from typing import Any
 from spectheory import Tree
 
 ACROSS, DOWN, RADIUS = 132, 46, 6
-"""Pixels from a parent to its children, from a leaf to the next, and of a node."""
+"""Pixels from a parent to its children, from a leaf to the next leaf, and of a node's radius."""
 NAMES = ("node", "nodes", "name", "names", "token", "tokens")
-"""Keys under which a list with an entry for each node names the nodes."""
+"""Keys of a case whose list, with one entry per node, names the nodes."""
 NUMBERS = ("p_hat", "p", "q", "rate", "rates", "reach", "score", "scores", "value", "values", "weight", "weights")
-"""Keys under which it gives each node a number."""
+"""Keys of a case whose values give each node a number."""
 
 
 def tree_drawings(case: Mapping[str, Any]) -> Iterator[str]:
-    """A figure for each choice of nodes in the tree of `case`, or one of the tree alone."""
+    """One figure for each choice of nodes in the tree of `case`; without choices one figure of the tree."""
     names = _names(case)
     for key, nodes in (dict(_choices(case, names)) or {"": set[int]()}).items():
         words = f"<figcaption>filled: {escape(key.replace('_', ' '))}</figcaption>" if key else ""
@@ -25,7 +25,7 @@ def tree_drawings(case: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _choices(case: Mapping[str, Any], names: Sequence[str]) -> Iterator[tuple[str, set[int]]]:
-    """Lists of nodes: by their names, or by number under a key that ends in `nodes`."""
+    """The lists of a case that choose nodes: by name, or by number under a key that ends in `nodes`."""
     for key, value in case.items():
         if not isinstance(value, list | tuple) or not value or key in ("parent", *NAMES):
             continue

@@ -1,4 +1,4 @@
-"""The claims and what came of them as Markdown, without times, so that the same checks give the same text."""
+"""The claims and their results as Markdown, without times, so that the same checks give the same text."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def claims_markdown(found: Sequence[CheckedClaim]) -> str:
 
 
 def head(statuses: Mapping[str, str]) -> str:
-    """The page down to the first claim's paper, by what came of each claim."""
+    """The page above the first paper, by the status of each claim."""
     count = ", ".join(f"{list(statuses.values()).count(status)} {status}" for status in STATUSES)
     apart = leaned_on(statuses, statuses.values())
     summary = f"{len(statuses)} claims: {count}." + (f" {apart}." if apart else "")
@@ -53,7 +53,7 @@ def introduction(paper: Paper) -> str:
 
 
 def section(one: CheckedClaim) -> str:
-    """One claim."""
+    """The text of one claim."""
     return "\n".join(_lines(one))
 
 

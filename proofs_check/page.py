@@ -1,4 +1,4 @@
-"""The claims, what came of them, and why, as one self-contained HTML page."""
+"""The claims, their results and the evidence as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from spectheory.core.provenance import Provenance
 from spectheory.report.page import shell
 
 STATUSES = {"holds": "✓", "corrected": "±", "false": "✗", "failed": "?"}
-"""And a mark for each, as colour alone tells not everybody."""
+"""Every status and its mark, since not everybody sees the colours."""
 MEANING = (
     "Each claim of five papers on trees of drafted tokens, checked by machine in exact arithmetic. It <b>holds</b> as "
-    f"printed, or else is one of two by a rule: <i>{RULE}</i>. A true statement is given in its place where there is "
-    "one. A claim that does not hold has the smallest counterexample found, confirmed by other means; both ways are "
-    "named."
+    f"printed, or it is corrected or false by this rule: <i>{RULE}</i>. Where there is a true statement to put in its "
+    "place, it is given. A claim that does not hold has the smallest counterexample found, confirmed by other means; "
+    "both ways are named."
 )
-FAILED = " A check that <b>failed</b> did not come out this time, so nothing is said of its claim."
+FAILED = " A check that <b>failed</b> raised an error, so its claim is undecided."
 STYLE = """<style>
 .badge { display: inline-block; padding: 0 .5em; border-radius: .7em; font-size: .8rem; font-weight: 600; color: #fff;
   vertical-align: .1em; white-space: nowrap; }
@@ -56,7 +56,7 @@ svg.tree text { font: 12px system-ui, "DejaVu Sans", sans-serif; fill: var(--ink
 
 
 def claims_page(found: Sequence[CheckedClaim], *, exhaustive: bool = False) -> str:
-    """The page; write it with `spectheory.core.files.write_whole`."""
+    """The whole HTML page."""
     failed = FAILED if any(one.finding is None for one in found) else ""
     stamp = Provenance.now("spectheory check", packages=("cvxpy", "sympy"))
     versions = ", ".join(f"{package} {version}" for package, version in stamp.versions.items())
@@ -149,7 +149,7 @@ def _line(text: str) -> str:
 
 
 def _table(case: Mapping[str, Any]) -> str:
-    """Exact numbers by name, what holds many of its own in a table within; below them the tree if it is one."""
+    """A counterexample as a table of exact numbers, nested cases as nested tables; below it the tree, if any."""
     rows = "".join(
         f'<tr><th scope="row">{escape(str(plain(key)))}</th><td>{_cell(value)}</td></tr>' for key, value in case.items()
     )

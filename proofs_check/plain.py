@@ -10,7 +10,7 @@ import numpy as np
 
 
 def plain(value: Any) -> Any:
-    """`value` in what JSON has: whole numbers, strings, lists and objects."""
+    """`value` in the types of JSON; a number JSON cannot hold exactly becomes a string."""
     if isinstance(value, Mapping):
         return {key if isinstance(key, str) else str(plain(key)): plain(inner) for key, inner in value.items()}
     if isinstance(value, set | frozenset):
@@ -23,7 +23,7 @@ def plain(value: Any) -> Any:
 
 
 def spelled(value: Any) -> str:
-    """`value` in one line, such as `A: 1/2, B: 1/2` or `(1, 0), (2/3, 1/3)`; the empty name is the root's."""
+    """`value` in one line, such as `A: 1/2, B: 1/2` or `(1, 0), (2/3, 1/3)`; an empty name is shown as root."""
     value = plain(value)
     if isinstance(value, dict):
         return ", ".join(f"{key or 'root'}: {_bracketed(inner)}" for key, inner in value.items())

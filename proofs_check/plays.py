@@ -45,7 +45,7 @@ def _run(
 
 
 def gathered(parts: Iterable[tuple[Result, Fraction]]) -> dict[Result, Fraction]:
-    """The distribution with these parts: the probabilities of one result are added, and what has none is left out."""
+    """The distribution with these parts: probabilities of equal results are added, those of 0 left out."""
     found: dict[Result, Fraction] = {}
     for result, chance in parts:
         if chance:
@@ -54,5 +54,5 @@ def gathered(parts: Iterable[tuple[Result, Fraction]]) -> dict[Result, Fraction]
 
 
 def flip(pick: Pick, chance: Fraction) -> bool:
-    """A coin, sure from a chance of 1 on."""
+    """Whether a coin with this chance succeeds; a chance of 1 or more always does."""
     return chance >= 1 or pick((1 - chance, chance)) == 1

@@ -1,4 +1,4 @@
-"""The tables that the papers print, and what their checks do with rounded numbers."""
+"""The tables that the papers print, and comparisons of their rounded numbers."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 
 HUNDREDTH = Fraction(1, 100)
 ROUNDED = HUNDREDTH / 2
-"""How far a printed number with two decimals may be from the number it stands for."""
+"""The largest rounding error of a number printed with two decimals."""
 Name = tuple[str, ...]
 
 
@@ -33,7 +33,7 @@ class Table:
         return [entry for column, entry in zip(self.columns, self.text[name], strict=True) if of in column and entry]
 
     def row(self, *name: str, of: str = "") -> list[Fraction]:
-        """The same as exact numbers."""
+        """The `entries` of a row as exact numbers."""
         return [Fraction(entry) for entry in self.entries(*name, of=of)]
 
     def names(self, *start: str) -> list[Name]:
@@ -52,28 +52,28 @@ def table(file: str, names: int) -> Table:
 
 
 def mean(values: Iterable[Fraction]) -> Fraction:
-    """Their average."""
+    """The average of the values."""
     given = list(values)
     return sum(given, Fraction(0)) / len(given)
 
 
 def decimals(value: Fraction) -> str:
-    """With two decimals, as tables have it."""
+    """The value with two decimals, as the tables print it."""
     return f"{float(value):.2f}"
 
 
 def rounds_to(value: Fraction, printed: Fraction, unit: Fraction = HUNDREDTH, slack: Fraction = Fraction(0)) -> bool:
-    """Whether `value`, itself uncertain by `slack`, is printed so in whole numbers of `unit`."""
+    """Whether `value`, uncertain by `slack`, rounds to `printed` in whole numbers of `unit`."""
     return abs(value - printed) <= unit / 2 + slack
 
 
 def is_mean(values: Sequence[Fraction], printed: Fraction) -> bool:
-    """Whether hundredths average to `printed`, all of them rounded."""
+    """Whether values rounded to hundredths can average to `printed`, which is rounded too."""
     return rounds_to(mean(values), printed, slack=ROUNDED)
 
 
 def is_ratio(new: Fraction, old: Fraction, printed: Fraction, unit: Fraction = HUNDREDTH) -> bool:
-    """Whether the ratio of two hundredths is printed so, all three rounded."""
+    """Whether `new / old` can be `printed`, where `new` and `old` are rounded to hundredths and `printed` to `unit`."""
     least, most = (new - ROUNDED) / (old + ROUNDED), (new + ROUNDED) / (old - ROUNDED)
     return least - unit / 2 <= printed <= most + unit / 2
 
@@ -84,5 +84,5 @@ def are_ratios(new: Sequence[Fraction], old: Sequence[Fraction], printed: Sequen
 
 
 def below(lower: Sequence[Fraction], upper: Sequence[Fraction]) -> list[int]:
-    """Columns in which hundredths are below others by more than rounding."""
+    """The columns in which `lower` is below `upper` by more than rounding to hundredths explains."""
     return [at for at, (one, other) in enumerate(zip(lower, upper, strict=True)) if one + 2 * ROUNDED < other]

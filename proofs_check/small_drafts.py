@@ -56,13 +56,13 @@ def grown(laws: dict[Path, Law]) -> Hat:
 
 
 def is_tree(nodes: Iterable[Path]) -> bool:
-    """Whether every parent is there or the root."""
+    """Whether every node's parent is the root or among the nodes."""
     return {node[:-1] for node in nodes} <= {(), *nodes}
 
 
 @cache
 def trees(nodes: Nodes, n: int) -> list[Nodes]:
-    """Every tree of n of `nodes` and the root, or of all of them where they are fewer."""
+    """Every tree of the root and n of `nodes`; of all nodes where there are fewer than n."""
     grown = {frozenset[Path]()}
     for _ in range(min(n, len(nodes))):
         grown = {tree | {node} for tree in grown for node in nodes - tree if is_tree(tree | {node})}
@@ -106,12 +106,12 @@ def letters(path: Path) -> str:
 
 
 def select(nodes: Nodes, n: int, hat: Hat) -> Nodes:
-    """The n nodes of largest p-hat, ties to the smaller depth."""
+    """The n nodes with the largest p-hat; among equal ones the smaller depth first."""
     return frozenset(sorted(nodes, key=lambda node: (-hat[node], len(node), node))[:n])
 
 
 def selections(nodes: Nodes, n: int, hat: Hat) -> Iterator[Nodes]:
-    """Every choice of n nodes of largest p-hat: more than one where there are ties."""
+    """Every choice of the n nodes with the largest p-hat: more than one choice where there are ties."""
     last = nlargest(n, (hat[node] for node in nodes))[-1]
     sure = frozenset(node for node in nodes if hat[node] > last)
     tied = sorted(node for node in nodes if hat[node] == last)

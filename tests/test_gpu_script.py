@@ -110,7 +110,7 @@ def test_a_dry_profile_holds_every_point(profiled: Path) -> None:
 def test_a_profile_goes_on_by_point(tmp_path: Path) -> None:
     said: list[str] = []
     assert not profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, seconds=0, say=said.append)
-    assert said == ["qwen3-0.6b: 8 points are left: the same command goes on"]
+    assert said == ["qwen3-0.6b: 8 points are left: run the same command again"]
 
     def interrupting(line: str) -> None:
         said.append(line)
@@ -126,8 +126,8 @@ def test_a_profile_goes_on_by_point(tmp_path: Path) -> None:
     assert after[:3] == before
     assert len(after) == 8
     assert profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, say=said.append)
-    assert said[-1] == "qwen3-0.6b: all 8 points are there"
-    with pytest.raises(ValueError, match=r"profile-qwen3-0.6b.json is of another seed: name an empty folder"):
+    assert said[-1] == "qwen3-0.6b: all 8 points are measured"
+    with pytest.raises(ValueError, match=r"profile-qwen3-0.6b.json was measured with another seed .0, here 1.: give an"):
         profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, seed=1)
     with pytest.raises(ValueError, match="model must be one of llama-3.1-8b, .* got 'gpt2'"):
         profile("gpt2", tmp_path, DRY, DRY_GRID)
@@ -172,7 +172,7 @@ def test_records_state_the_rooflines_error(as_if: Path, tmp_path: Path) -> None:
     one_target = read(file_of(as_if, PAIR["target"]))
     other = json.loads(json.dumps(one_target))
     other["provenance"]["device"] = "NVIDIA H200"
-    with pytest.raises(ValueError, match="are of two device: NVIDIA H100 80GB HBM3 and NVIDIA H200"):
+    with pytest.raises(ValueError, match="must have the same device, got NVIDIA H100 80GB HBM3 and NVIDIA H200"):
         list(reduce.of_pair(one_target, other))
 
 

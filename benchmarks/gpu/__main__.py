@@ -32,13 +32,13 @@ logging.disable_progress_bar()
 
 
 def _expected(dry_run: bool, minutes: float) -> str:
-    return "seconds" if dry_run else f"up to {minutes:g} minutes; the same command does what is left"
+    return "seconds" if dry_run else f"up to {minutes:g} minutes; run the same command again for the rest"
 
 
 @app.command()
 @in_one_line
 def profile(
-    model: Annotated[str, typer.Argument(help=f"{', '.join(MODELS)}, or all.")] = "all",
+    model: Annotated[str, typer.Argument(help=f"Model to time: {', '.join(MODELS)}, or all.")] = "all",
     out: Out = RECORDS,
     dry_run: DryRun = False,
     minutes: Minutes = 9,
@@ -48,7 +48,7 @@ def profile(
     place = Place.found(dry_run=dry_run)
     names = MODELS if model == "all" else (model,)
     expected = "seconds" if dry_run else "up to 9 minutes for a model of 8B, 4 for a draft; not tried on a GPU yet"
-    say(f"profile {', '.join(names)} on {place.name}: 140 points a model, {expected}")
+    say(f"profile {', '.join(names)} on {place.name}: 140 points per model, {expected}")
     for name in names:
         grid = DRY_GRID if dry_run else Grid()
         run_profile(name, out, place, grid, seed=seed, seconds=60 * minutes / len(names), say=say)
@@ -62,7 +62,7 @@ def train(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, seed: 
 
     place = Place.found(dry_run=dry_run)
     expected = "seconds" if dry_run else "about 6 minutes on an H100 by its operations; not tried on a GPU yet"
-    say(f"train on {place.name}: target, then draft, {expected}; killed, it goes on from its last 100 steps")
+    say(f"train on {place.name}: target, then draft, {expected}; a killed run continues from its last 100 steps")
     say(f"wrote {run(out, work, place, seed=seed, say=say)}")
 
 
@@ -93,8 +93,8 @@ def clock(out: Out = RECORDS, work: Work = WORK, dry_run: DryRun = False, minute
 @app.command()
 @in_one_line
 def records(
-    folder: Annotated[Path, typer.Argument(help="Folder of the profiles.")],
-    to: Annotated[Path, typer.Option("--to", help="Folder of latency records; spectheory/data/latency ships them.")],
+    folder: Annotated[Path, typer.Argument(help="Folder with the records of `profile`.")],
+    to: Annotated[Path, typer.Option("--to", help="Folder for latency records; spectheory/data/latency is shipped.")],
 ) -> None:
     """Write the profiles as `Latency` records, where `Latency.measured` finds them."""
     for path in reduce.write(folder, to):
@@ -104,8 +104,10 @@ def records(
 @app.command()
 @in_one_line
 def summary(
-    folder: Annotated[Path, typer.Argument(help="Folder of the records.")],
-    page: Annotated[Path | None, typer.Option("--page", help="Page to put it into, such as docs/results.md.")] = None,
+    folder: Annotated[Path, typer.Argument(help="Folder with the JSON records.")],
+    page: Annotated[
+        Path | None, typer.Option("--page", help="Markdown page to update, such as docs/results.md.")
+    ] = None,
 ) -> None:
     """Print the records of a folder as Markdown, or put them into a page."""
     text = summarising.summary(folder)

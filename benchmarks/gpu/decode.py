@@ -55,7 +55,7 @@ def compare(folder: Path, work: Path, place: Place, *, seed: int, seconds: float
     finished: list[Any] = []
     for combination in sorted(every, key=lambda one: one.key):
         if finished and time.perf_counter() > ends:
-            say(f"compare: {len(every) - len(finished)} of {len(every)} are left: the same command goes on")
+            say(f"compare: {len(every) - len(finished)} of {len(every)} are left: run the same command again")
             break
         matrix.part(combination)
         finished.append(combination)
@@ -85,7 +85,7 @@ def clock(folder: Path, work: Path, place: Place, *, seed: int, seconds: float, 
 def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
-    """The record after each prompt, continued from the file `record` where it exists."""
+    """The wall clock after each prompt, continued from the file `record` where it exists."""
     from reference.planning_loop import measured_plan
     from reference.wall_clock import ClockSettings, entrants
     from reference.wall_clock import clock as run
@@ -105,7 +105,7 @@ def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], lis
 
 
 def _saved(file: Path, record: dict[str, Any], stamp: Any) -> Path:
-    """Write `record` with the device in its stamp."""
+    """Write `record` to `file`, with the device in its provenance."""
     stamp = stamp.to_dict()
     own = record["provenance"]
     stamp = own | stamp | {"settings": own.get("settings", {}) | stamp["settings"]}

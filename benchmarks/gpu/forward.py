@@ -1,4 +1,4 @@
-"""Forwards of a batch of sequences after a filled cache: launched from Python, or replayed as a CUDA graph.
+"""Forwards of a batch of sequences on a filled cache: launched from Python, or replayed as a CUDA graph.
 
 The models are transformers' own, with random weights in bfloat16. Two things differ from what `generate` runs, so that
 copies that no engine makes are not timed. The cache has a fixed place in memory and rows are written into it. Attention
@@ -56,7 +56,7 @@ AttentionInterface.register(ATTENTION, grouped_attention)
 
 
 def config_of(name: str, place: Place) -> dict[str, Any]:
-    """The shipped config of a model, tiny in a dry run."""
+    """The shipped config of a model; a dry run replaces its sizes by tiny ones."""
     text = (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
     return json.loads(text) | (TINY if place.dry else {})
 
@@ -106,7 +106,7 @@ class Forward:
         ).logits
 
     def captured(self) -> Callable[[], object]:
-        """The same as one CUDA graph."""
+        """The same forward as one CUDA graph."""
         side = torch.cuda.Stream()
         side.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(side):
@@ -139,7 +139,7 @@ class _Layer(DynamicLayer):
 
 
 def clocked(run: Callable[[], object], place: Place, rounds: int, most_seconds: float) -> dict[str, float]:
-    """Median and interquartile range of `rounds` runs; after `most_seconds` no more runs are begun than five."""
+    """Median and interquartile range of `rounds` runs; after `most_seconds` no run starts once five are done."""
     clock = _by_events if place.device == "cuda" else _by_clock
     for _ in range(3):
         clock(run)

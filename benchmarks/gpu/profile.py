@@ -15,13 +15,14 @@ import torch
 
 from benchmarks.gpu.forward import Forward, clocked, config_of, random_model
 from benchmarks.gpu.place import Place
+from reference.part_files import differences
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.models import ModelConfig
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b")
 SHARE = 0.95
-"""Share of the device's memory that a point may need, by `needed_bytes`."""
+"""The largest share of the device's memory that a point may need, by `needed_bytes`."""
 
 
 @dataclass(frozen=True)
@@ -44,7 +45,7 @@ DRY_GRID = Grid(tokens=(1, 3), batches=(1, 2), contexts=(8, 16), rounds=5, point
 
 
 def file_of(folder: Path, model: str) -> Path:
-    """The file of a model's points."""
+    """The file with the measured points of a model."""
     return folder / f"profile-{model}.json"
 
 
@@ -71,13 +72,13 @@ def profile(
     done = {(p["batch"], p["context"], p["tokens"]) for p in data["points"]}
     left = [point for point in grid.points() if point not in done]
     if not left:
-        say(f"{model}: all {len(done)} points are there")
+        say(f"{model}: all {len(done)} points are measured")
         return True
     loaded = random_model(config, place, seed)
     generator = torch.Generator(place.device).manual_seed(seed)
     for number, point in enumerate(left):
         if time.perf_counter() - started > seconds:
-            say(f"{model}: {len(left) - number} points are left: the same command goes on")
+            say(f"{model}: {len(left) - number} points are left: run the same command again")
             return False
         data["points"].append(_point(loaded, config, place, grid, point, generator))
         write_whole(file_of(folder, model), json.dumps(data, indent=1) + "\n")
@@ -86,7 +87,7 @@ def profile(
 
 
 def read(file: Path) -> dict[str, Any]:
-    """The JSON record in a file."""
+    """The JSON record that a file holds."""
     return json.loads(file.read_text(encoding="utf-8"))
 
 
@@ -97,16 +98,9 @@ def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[
     if not file.exists():
         return {"kind": "gpu-profile", "model": model, "grid": settings, "provenance": stamp, "points": []}
     found = read(file)
-    same = {
-        "grid": found["grid"] == settings,
-        "seed": found["provenance"]["seed"] == seed,
-        "device": [found["provenance"].get(name) for name in ("device", "settings")]
-        == [stamp[name] for name in ("device", "settings")],
-        "versions": found["provenance"]["versions"] == stamp["versions"],
-    }
-    if not all(same.values()):
-        other = ", ".join(name for name, equal in same.items() if not equal)
-        raise InputError(f"{file} is of another {other}: name an empty folder or remove it")
+    ours = {"grid": settings} | {name: stamp[name] for name in ("seed", "device", "settings", "versions")}
+    if differing := differences({"grid": found["grid"], **found["provenance"]}, ours):
+        raise InputError(f"{file} was measured with {differing}: give an empty folder or remove the file")
     return found
 
 

@@ -18,9 +18,9 @@ from spectheory.hardware.models import model as model_of
 from spectheory.hardware.roofline import DERATES, Roofline
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
-"""Target and draft with one vocabulary."""
+"""(target, draft) with the same vocabulary."""
 Table = dict[tuple[int, int, int], tuple[float, float]]
-"""(batch, context, tokens) to median and spread in seconds."""
+"""Median and spread in seconds by (batch, context, tokens)."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,8 @@ def of_pair(target: dict[str, Any], draft: dict[str, Any]) -> Iterator[Latency]:
         one, other = (_what(profile)[name] for profile in (target, draft))
         if one != other:
             raise InputError(
-                f"the profiles of {target['model']} and {draft['model']} are of two {name}: {one} and {other}"
+                f"the profiles of {target['model']} and {draft['model']} must have the same {name}, got {one} and "
+                f"{other}: measure both again on one machine"
             )
     tables = [_table(profile) for profile in (target, draft)]
     for batch in target["grid"]["batches"]:
@@ -143,7 +144,7 @@ def _known(profile: dict[str, Any]) -> Gpu | None:
 
 
 def _table(profile: dict[str, Any]) -> Table:
-    """Seconds of the faster way at each point that was run."""
+    """Median and spread, in seconds, of the faster way at each point that was run."""
     ran = {(p["batch"], p["context"], p["tokens"]): faster(p) for p in profile["points"]}
     return {point: (best["median_seconds"], best["spread_seconds"]) for point, best in ran.items() if best}
 

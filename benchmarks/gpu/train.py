@@ -46,7 +46,7 @@ DRY_PACKAGE = "email/"
 
 @dataclass(frozen=True)
 class Sources:
-    """The machine's Python files, for training."""
+    """The machine's Python files as training data."""
 
     place: Place
     most_bytes: int = MOST_BYTES

@@ -15,7 +15,7 @@ from proofs_check.plays import ONE
 
 
 def rollouts(nodes: int) -> list[DelayedShape]:
-    """Root-node i.i.d. rollouts of at most that many drafted nodes."""
+    """Shapes of i.i.d. rollouts from the root with at most `nodes` drafted nodes."""
     return [(k, 0, n) for k in range(1, nodes + 1) for n in range(1, nodes // k + 1)]
 
 
@@ -57,7 +57,7 @@ def improves(effort: int) -> Finding:
 
 
 def gains(world: ContextTable, shape: DelayedShape, others: Sequence[DelayedShape]) -> bool:
-    """Whether a shape has more tokens than all others under NaiveTree and SpecInfer."""
+    """Whether a shape emits more tokens than every other shape under NaiveTree and under SpecInfer."""
     return all(
         tokens_emitted(world, shape, solver) > max(tokens_emitted(world, other, solver) for other in others)
         for solver in (NAIVE, SPECINFER)

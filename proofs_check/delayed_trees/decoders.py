@@ -1,4 +1,4 @@
-"""What a policy is worth, Eq. (9), and which contexts stand for those of decoding: the roots of its own cycles.
+"""The value of a policy, Eq. (9), and which contexts represent decoding: the roots of the policy's own cycles.
 
 Small decoders are played whole: two tokens, distributions that depend on the last token, and one drafted token or none
 in each cycle. The last committed token is then a Markov chain over cycles, whose stationary distribution is found
@@ -40,7 +40,7 @@ class TimedPairs:
         return tokens_of(cycle(self.pairs, last, naive, length))
 
     def seconds(self, length: int) -> Fraction:
-        """Of one cycle."""
+        """Seconds of one cycle."""
         return 1 + self.draft * length
 
     def roots(self, policy: DraftedAfter) -> Law | None:
@@ -57,7 +57,7 @@ class TimedPairs:
         return tokens, tokens / sum(share * t for share, _, t in parts), sum((s * n / t for s, n, t in parts), ZERO)
 
     def shown(self) -> dict[str, Any]:
-        """The distributions as data."""
+        """The distributions as data for a counterexample."""
         p, q = zip(*self.pairs, strict=True)
         return {"p_after_each_token": p, "q_after_each_token": q}
 
@@ -66,7 +66,7 @@ POLICIES: list[DraftedAfter] = [(0, 0), (0, 1), (1, 0), (1, 1)]
 
 
 def decoders(largest: int) -> list[TimedPairs]:
-    """Those in which no policy is stuck; a draft forward takes 1/2, 1/3 or 1/4 of the target's time."""
+    """Decoders in which no policy is stuck; a draft forward takes 1/2, 1/3 or 1/4 of a target forward."""
     laws = list(product(all_laws(2, largest), repeat=2))
     found = [TimedPairs(((p[0], q[0]), (p[1], q[1])), Fraction(1, d)) for p, q, d in product(laws, laws, (2, 3, 4))]
     return [one for one in found if all(one.roots(policy) for policy in POLICIES)]
@@ -78,7 +78,7 @@ def values(decoder: TimedPairs) -> dict[DraftedAfter, tuple[Fraction, Fraction, 
 
 
 def all_rates(largest: int) -> list[Fraction]:
-    """Numbers in [0, 1] with denominators up to that, the simplest first."""
+    """Fractions in [0, 1] with denominators up to `largest`, the simplest first."""
     return sorted({Fraction(n, d) for d in range(1, largest + 1) for n in range(d + 1)}, key=lambda x: x.denominator)
 
 
@@ -95,7 +95,7 @@ def misled(decoder: TimedPairs) -> bool:
 
 
 def pace(policy: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
-    """Tokens per second when contexts come equally often, whatever the actions: (tokens, seconds) of each."""
+    """Tokens per second over contexts that are equally frequent; `policy` has (tokens, seconds) for each context."""
     return sum((n for n, _ in policy), ZERO) / sum((t for _, t in policy), ZERO)
 
 
@@ -105,7 +105,7 @@ def drafting(accepted: Fraction, draft: Fraction) -> list[tuple[Fraction, Fracti
 
 
 def by_own_ratio(accepted: Sequence[Fraction], draft: Fraction) -> list[tuple[Fraction, Fraction]]:
-    """What maximises Eq. (9): in each context the action of the highest tokens / seconds."""
+    """The maximiser of Eq. (9): in each context the action with the highest tokens / seconds."""
     return [max(drafting(a, draft), key=lambda action: action[0] / action[1]) for a in accepted]
 
 

@@ -34,7 +34,7 @@ from proofs_check.plays import ONE, ZERO, Pick, gathered, runs
 from proofs_check.small_drafts import Law, Path
 
 RULES = 16
-"""Functions from two drafted tokens of two to a token."""
+"""Number of functions from two drafted tokens, on a vocabulary of two, to a token."""
 SHAPES: tuple[DelayedShape, ...] = ((2, 0, 1), (2, 1, 1), (2, 0, 2), (1, 1, 1), (1, 0, 2))
 
 
@@ -110,7 +110,7 @@ def inner_sum(world: ContextTable, draft: DraftedPaths, trunk: int, solver: Bran
 
 
 def eq_3(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
-    """Its mean over trees."""
+    """Eq. (3): the mean of `inner_sum` over drafted trees."""
     return sum((x * inner_sum(world, draft, shape[1], solver) for draft, x in trees(world, shape).items()), ZERO)
 
 

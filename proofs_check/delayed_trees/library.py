@@ -28,12 +28,12 @@ def array(law: Law) -> np.ndarray:
 
 
 def arrays(laws: Sequence[Law]) -> np.ndarray:
-    """One row for each."""
+    """A matrix with one row per distribution."""
     return np.array([list(array(law)) for law in laws], dtype=object)
 
 
 def layered(layers: Sequence[tuple[Law, Law]]) -> st.World:
-    """A world with one pair (p, q) at each depth; the last serves all below."""
+    """A world with one pair (p, q) per depth; the last pair also holds at all greater depths."""
     rows = [(array(tuple(p)), array(tuple(q))) for p, q in layers]
     last = len(rows) - 1
     return st.World(lambda context: rows[min(len(context), last)][0], lambda context: rows[min(len(context), last)][1])
@@ -45,7 +45,7 @@ def tokens_per_call(solver: st.otlp.Solver, world: st.World, paths: int, trunk: 
 
 
 def drafted_paths(world: st.World, length: int) -> list[tuple[st.Draft, Fraction]]:
-    """Every drafted path of so many tokens, with its probability."""
+    """Every drafted path of `length` tokens, with its probability."""
     grown = branches(lambda rng: st.Paths(1, length).grow(world, rng))
     return [(draft, chance) for draft, chance in grown if chance]
 
@@ -62,7 +62,7 @@ def emitted(verifier: st.verify.Verifier, world: st.World, drafts: Drafts) -> It
 def played(
     pairs: Sequence[tuple[Law, Law]], policy: tuple[int, int], cycles: int, verifier: st.verify.Verifier = NAIVE
 ) -> tuple[Fraction, Fraction]:
-    """Expected tokens after so many cycles from token 0, and how many of these started after token 1.
+    """Expected tokens of `cycles` cycles from token 0, and the expected number of cycles that start after token 1.
 
     Texts have two tokens. `pairs` are p and q after each last token, `policy` how many tokens are drafted there.
     """

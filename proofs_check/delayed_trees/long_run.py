@@ -25,7 +25,7 @@ LENGTH = 2
 
 
 def published(world: ContextTable, length: int) -> Judged:
-    """Block verification."""
+    """Block verification as published."""
     return block(world, length, as_published)
 
 
@@ -36,7 +36,7 @@ def seen_from(pairs: Pairs, last: int) -> ContextTable:
 
 @cache
 def cycle(pairs: Pairs, last: int, rule: Rule, length: int = LENGTH) -> Cycle:
-    """One cycle from a last token, with so many drafted tokens."""
+    """The distribution after one cycle that starts after token `last` and drafts `length` tokens."""
     return gathered(
         ((tau + 1, token), chance * x)
         for (path, tau, tokens), chance in rule(seen_from(pairs, last), length).items()
@@ -63,7 +63,7 @@ def per_cycle(cycles: list[Cycle]) -> Fraction | None:
 
 
 def after(cycles: list[Cycle], start: int, count: int) -> dict[int, Fraction]:
-    """The distribution of all tokens after so many cycles."""
+    """The distribution of the number of tokens after `count` cycles."""
     at = {(0, start): ONE}
     for _ in range(count):
         at = gathered(((have + n, to), x * y) for (have, last), x in at.items() for (n, to), y in cycles[last].items())
@@ -71,7 +71,7 @@ def after(cycles: list[Cycle], start: int, count: int) -> dict[int, Fraction]:
 
 
 def never_behind(more: dict[int, Fraction], less: dict[int, Fraction]) -> bool:
-    """Whether each number of tokens is reached at least as surely."""
+    """Whether `more` reaches each number of tokens with at least the probability that `less` does."""
     return all(
         sum(x for n, x in more.items() if n >= count) >= sum(x for n, x in less.items() if n >= count)
         for count in {*more, *less}
@@ -111,6 +111,6 @@ def not_behind(*pairs: tuple[Law, Law]) -> bool:
 
 
 def all_pairs(largest: int) -> list[Pairs]:
-    """Every pair of such distributions after each of two tokens."""
+    """Every (p, q) after each of two tokens, with common denominators up to `largest`."""
     one = [(p, q) for p, q in product(all_laws(2, largest), repeat=2)]
     return [(a, b) for a, b in product(one, repeat=2)]

@@ -1,4 +1,4 @@
-"""The most that any verifier of one path can keep, and tree verification beside block verification: Section 3.1."""
+"""The largest E[tau] of any verifier of one path, and tree verification beside block verification: Section 3.1."""
 
 from __future__ import annotations
 

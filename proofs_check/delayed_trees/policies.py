@@ -43,31 +43,31 @@ def printed_lengths(shape: DelayedShape, context: int) -> list[tuple[str, int]]:
 
 @dataclass(frozen=True)
 class Machine:
-    """Seconds of a forward: 1 for the target and `draft` for the draft, more by `slope` of it for a further token."""
+    """Seconds of a forward: 1 for the target, `draft` for the draft; each further token adds the share `slope`."""
 
     draft: Fraction
     slope: Fraction
 
     def seconds(self, model: str, new: int) -> Fraction:
-        """One forward of so many tokens; the context is free."""
+        """Seconds of one forward of `new` tokens; the context costs nothing."""
         return (ONE if model == "target" else self.draft) * (1 + self.slope * (new - 1))
 
     def cycle(self, shape: DelayedShape) -> Fraction:
-        """One cycle."""
+        """Seconds of one cycle."""
         return sum((self.seconds(model, new) for model, new, _ in forwards(shape, 1)), ZERO)
 
     def eq_11(self, shape: DelayedShape) -> Fraction:
-        """One cycle by Eq. (11), with t_p and t_q measured by single tokens."""
+        """Seconds of one cycle by Eq. (11), with t_p and t_q measured on single tokens."""
         return sum((self.seconds(model, 1) for model, _ in printed_lengths(shape, 1)), ZERO)
 
 
 COIN = ContextTable((((ONE, ZERO), (Fraction(1, 2), Fraction(1, 2))),))
-"""The target sure of a token on which the draft tosses a coin."""
+"""A world where the target always emits token 0 and the draft gives it probability 1/2."""
 ACTIONS: tuple[DelayedShape, ...] = ((1, 0, 0), (1, 0, 1), (2, 0, 1), (3, 0, 1), (4, 0, 1))
 
 
 def chosen(machine: Machine) -> DelayedShape:
-    """The action of the highest throughput by Eq. (11), in `COIN`."""
+    """The action with the highest throughput by Eq. (11), in `COIN`."""
     return max(ACTIONS, key=lambda shape: tokens_emitted(COIN, shape, NAIVE) / machine.eq_11(shape))
 
 
@@ -128,7 +128,7 @@ def _(case: Case) -> None:
 
 
 def per_second(weights: Law, actions: Sequence[tuple[Fraction, Fraction]]) -> Fraction:
-    """Eq. (4)."""
+    """Eq. (4): tokens per second of a mixture of actions."""
     tokens = sum((w * n for w, (n, _) in zip(weights, actions, strict=True)), ZERO)
     return tokens / sum((w * t for w, (_, t) in zip(weights, actions, strict=True)), ZERO)
 

@@ -60,7 +60,7 @@ def refused_factor(case: Case) -> None:
 
 @second("D-RHO-OPT")
 def root_isolated(case: Case) -> None:
-    """The root isolated by sympy as that of a polynomial; the acceptance above it from spectheory's distributions."""
+    """Sympy isolates the root as the root of a polynomial; spectheory's distributions give the acceptance above it."""
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     x = sp.symbols("x")
     bends = sorted({Fraction(1), Fraction(k), *(a / b for a, b in zip(p, q, strict=True) if b and 1 < a / b < k)})
@@ -124,7 +124,7 @@ def nearer_and_less(case: Case) -> None:
 
 @second("D-BR14")
 def spec_infer_law(case: Case) -> None:
-    """Spectheory's distribution, which is lossless on average."""
+    """Confirms by spectheory's distribution, which is lossless on average."""
     found = emission(SpecInfer(), case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert output(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
@@ -132,7 +132,7 @@ def spec_infer_law(case: Case) -> None:
 
 @second("D-BR15")
 def khisti_law(case: Case) -> None:
-    """Spectheory's distribution, which is lossless on average."""
+    """Confirms by spectheory's distribution, which is lossless on average."""
     solver = Khisti(truncation=1)
     found = emission(solver, case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
@@ -140,7 +140,7 @@ def khisti_law(case: Case) -> None:
 
 
 def some_worlds() -> list[st.World]:
-    """Worlds of two layers on three tokens."""
+    """Worlds with two depths and three tokens."""
     laws = [parts(*weights) for weights in ((0, 3, 1), (1, 3, 0), (1, 1, 1), (2, 0, 1), (1, 4, 2))]
     chosen = [laws[i : i + 4] for i in range(2)] + [[laws[i] for i in (4, 2, 0, 3)], [laws[i] for i in (3, 4, 1, 0)]]
     return [layered([(a, b), (c, d)]) for a, b, c, d in chosen]
@@ -191,7 +191,7 @@ def ordered_trees(case: Case) -> None:
 
 @second("D-NSS")
 def delays_by_trees(case: Case) -> None:
-    """Spectheory over all drafted trees."""
+    """Confirms by spectheory's sum over all drafted trees."""
     world = layered([(layer["p"], layer["q"]) for layer in case["layers"]])
     paths, depth = case["K"], case["depth"]
     found = [tokens_per_call(NSS(), world, paths, trunk, depth - trunk) for trunk in range(depth + 1)]

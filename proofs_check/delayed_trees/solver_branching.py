@@ -36,7 +36,7 @@ def draws(effort: int) -> Iterator[Draws]:
 
 
 def played(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> dict[int, Fraction]:
-    """The branching probabilities of the drafted tokens, by playing every coin."""
+    """The branching probabilities of the drafted tokens, summed over every outcome of the coins."""
     return {token: emission(rule, p, q, drafts)[token] for token in drafts}
 
 
@@ -56,7 +56,7 @@ def branching_probabilities(effort: int) -> Finding:
 @claim("D-BR14")
 def spec_infer_branching(effort: int) -> Finding:
     def agrees(*case: Any, shift: int) -> bool:
-        return printed.spec_infer_branching(*case, shift) == played(spec_infer, *case)
+        return printed.spec_infer_branching(*case, shift=shift) == played(spec_infer, *case)
 
     p, q, drafts = smallest(draws(effort), lambda *case: not agrees(*case, shift=0))
     count = every(draws(effort), lambda *case: agrees(*case, shift=1))

@@ -1,11 +1,10 @@
-"""SpecTr's division factor: where its root lies, which factors are lossless, and which accepts most."""
+"""SpecTr's division factor: where its root is, which factors are lossless, and which factor accepts most."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from fractions import Fraction
 from itertools import pairwise
-from typing import Any
 
 import sympy as sp
 
@@ -27,7 +26,7 @@ def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
 
 
 def bracket(p: Law, q: Law, k: int, halvings: int) -> tuple[Fraction, Fraction]:
-    """The interval in which a binary search on [1, k] knows the root; (1, 1) where 1 is one."""
+    """The interval around the root that a binary search on [1, k] finds; (1, 1) where 1 is a root."""
     if gap(p, q, k, ONE) <= 0:
         return ONE, ONE
     low, high = ONE, Fraction(k)
@@ -56,8 +55,8 @@ def derivative_is_as_said() -> bool:
 
 @claim("D-RHO")
 def root(effort: int) -> Finding:
-    def falls(*case: Any) -> list[bool]:
-        gaps = [gap(*case, rho) for rho in factors(*case)]
+    def falls(p: Law, q: Law, k: int) -> list[bool]:
+        gaps = [gap(p, q, k, rho) for rho in factors(p, q, k)]
         return [after < before for before, after in pairwise(gaps)]
 
     def repaired(p: Law, q: Law, k: int) -> bool:
@@ -118,7 +117,7 @@ def best_factor(effort: int) -> Finding:
     def tries_fall(setting: Setting, rho: Fraction) -> bool:
         return accepted_in_tries(*setting, rho) <= min(at_most(*setting), spectr_acceptance(*setting, rho))
 
-    (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho) > at_most(*one))
+    (p, q, k), rho = smallest(candidates, lambda one, rho: spectr_acceptance(*one, rho=rho) > at_most(*one))
     count = every(valid(effort), tries_fall)
     return Finding(
         "corrected",

@@ -25,7 +25,7 @@ from proofs_check.small_drafts import Law
 from spectheory.otlp import OptimalTransport, SpecInfer, SpecTr
 
 Coupling = dict[Tokens, Law]
-"""For each draw of the drafts the distribution of the emitted token."""
+"""The distribution of the emitted token for each draw of the drafts."""
 HALF = Fraction(1, 2)
 EXAMPLE: Setting = (HALF, HALF), (Fraction(2, 3), Fraction(1, 3)), 2
 STORED: Coupling = {
@@ -54,7 +54,7 @@ def coupling(p: Law, q: Law, k: int) -> Coupling:
 
 
 def attained(p: Law, q: Law, k: int, found: Coupling) -> Fraction | None:
-    """The acceptance of a coupling; None where it is none, or does not emit with distribution p."""
+    """The acceptance of a coupling; None where it is no coupling or does not emit with distribution p."""
     weighed = [(drafts, chance, found[drafts]) for drafts, chance in drafted(q, k)]
     emitted = tuple(sum((chance * law[t] for _, chance, law in weighed), ZERO) for t in range(len(p)))
     if emitted != p or any(min(law) < 0 or sum(law) != 1 for _, _, law in weighed):
@@ -71,7 +71,7 @@ def optimal_rate(effort: int) -> Finding:
         return attained(p, q, k, coupling(p, q, k)) == least(p, q, k)
 
     p, q, k = EXAMPLE
-    rates = [least(p, q, k), *(acceptance(rule, p, q, k) for rule in RULES.values())]
+    rates = [least(p, q, k), *(acceptance(rule, p, q, k) for rule in reversed(RULES.values()))]
     if rates[0] != attained(p, q, k, STORED) or rates[0] <= max(rates[1:]):
         raise ArithmeticError("the example is none")
     return Finding("holds", {"rates": rates} | counted(effort, certified))

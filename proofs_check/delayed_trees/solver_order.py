@@ -34,7 +34,7 @@ def nearly_spectr(p: Law, q: Law, k: int) -> KSeq:
 @claim("D-REGIMES")
 def no_winner(effort: int) -> Finding:
     def lead(p: Fraction, q: Fraction, k: int, m: int) -> Fraction:
-        """What NaiveTree is ahead of NSS for a token with p and q."""
+        """How much NaiveTree's profile exceeds NSS's for a token with probabilities p and q."""
         one_more = comb(k - 1, m - 1) * q ** (m - 1) * (1 - q) ** (k - m)
         return (q * (1 - p) if p > q else p * (1 - q)) * one_more
 

@@ -39,7 +39,7 @@ THIRDS: Pair = parts(1, 2), parts(2, 1)
 TWO_LEVELS: tuple[Pair, ...] = (parts(0, 3, 1), parts(1, 3, 0)), (parts(1, 0, 0), parts(1, 1, 0))
 """Examples: (p, q) at one node, and at the two levels of a tree."""
 GRIDS = (((1, 1, 3), (2, 4, 3), (3, 3, 2)), ((1, 1, 4), (2, 6, 3), (2, 3, 4), (3, 4, 2), (3, 3, 3), (4, 2, 2)))
-"""By effort: tokens, largest common denominator of a distribution, and most drafts."""
+"""By effort: tokens, largest common denominator of a distribution, and maximum number of drafts."""
 
 
 def over(effort: int) -> str:
@@ -62,12 +62,12 @@ def settings(effort: int) -> Iterator[Setting]:
 
 
 def counted(effort: int, holds: Callable[..., bool]) -> dict[str, Any]:
-    """The number of `settings`, all of which satisfy a statement, and `over`, for the texts of a claim."""
+    """Check a statement on all `settings`; returns their number and their description as numbers of a claim."""
     return {"count": every(settings(effort), holds), "over": over(effort)}
 
 
 def drafted(q: Law, k: int) -> Iterator[tuple[Tokens, Fraction]]:
-    """Every k independent draws from q, with their probability above 0."""
+    """All possible k independent draws from q, each with its probability."""
     for drafts in product([token for token, chance in enumerate(q) if chance], repeat=k):
         yield drafts, prod((q[token] for token in drafts), start=ONE)
 
@@ -103,7 +103,7 @@ class KSeq:
         return pick(normalised(excess(p, self.placed(p, q, len(drafts)))))
 
     def placed(self, p: Law, q: Law, k: int) -> Law:
-        """What the tries emit: gamma min(p / rho, q)."""
+        """The probability that a try emits each token: gamma min(p / rho, q)."""
         beta = sum(smaller(p, q, self.rho), ZERO)
         gamma = (1 - (1 - beta) ** k) / beta if beta else ZERO
         return tuple(gamma * mass for mass in smaller(p, q, self.rho))
@@ -158,7 +158,7 @@ RULES = {"NSS": nss, "NaiveTree": naive, "SpecInfer": spec_infer}
 
 
 def by_order(order: Sequence[int]) -> Tournament:
-    """The tournament in which the token that comes first in `order` wins."""
+    """The tournament that the earlier token in `order` always wins."""
     place = {token: at for at, token in enumerate(order)}
     return Tournament(tuple(tuple(Fraction(place[i] <= place[j]) for j in sorted(place)) for i in sorted(place)))
 
@@ -172,7 +172,7 @@ def untuned(p: Law, q: Law) -> Tournament:
 
 
 def tournaments(tokens: int) -> list[Tournament]:
-    """One in which each order decides, and one in which coins do."""
+    """One tournament for each order of the tokens, and one that fair coins decide."""
     coins = tuple(tuple(ONE if i == j else Fraction(1, 2) for j in range(tokens)) for i in range(tokens))
     return [*map(by_order, permutations(range(tokens))), Tournament(coins)]
 
@@ -198,7 +198,7 @@ def acceptance(rule: Rule, p: Law, q: Law, k: int) -> Fraction:
 
 
 def profile(rule: Rule, p: Law, q: Law, k: int, most: int) -> dict[tuple[int, int], Fraction]:
-    """(t, m) -> probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
+    """By (t, m) the probability that t is emitted and at least m of the k drafts are t, for m up to `most`."""
     found = dict.fromkeys(product(range(len(p)), range(1, most + 1)), ZERO)
     for drafts, chance in drafted(q, k):
         for token in set(drafts):

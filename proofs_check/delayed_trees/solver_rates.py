@@ -129,7 +129,7 @@ def khisti_acceptance(effort: int) -> Finding:
 
 
 def l1(p: Law, q: Law) -> Fraction:
-    """The L1 distance."""
+    """The L1 distance of p and q."""
     return sum((abs(a - b) for a, b in zip(p, q, strict=True)), ZERO)
 
 

@@ -37,7 +37,7 @@ from proofs_check.small_drafts import Law
 
 @dataclass(frozen=True)
 class Layers:
-    """A world with one pair (p, q) at each depth; the last serves all below."""
+    """A world with one pair (p, q) per depth; the last pair also holds at all greater depths."""
 
     layers: tuple[Pair, ...]
 
@@ -64,7 +64,7 @@ def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], dept
 
 
 def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple[int, int]) -> bool:
-    """Whether each token is emitted with at least each number of its drafts no less often by `better`.
+    """Whether `better` emits each token, drafted at least m times, no less often than `worse`, for every m.
 
     `drafts` are the k of either.
     """
@@ -123,7 +123,7 @@ def without_truncation() -> dict[str, Any]:
 
 
 def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:
-    """(world, K, depth), small ones first; the depth is that of the tree."""
+    """(world, K, depth of the tree), small ones first."""
     sizes = ((2, 2, 2, 2), (2, 2, 2, 3), (2, 3, 3, 2)) if effort == 1 else ((2, 4, 2, 2), (2, 3, 3, 3), (3, 2, 2, 3))
     for tokens, largest, paths, depth in sizes:
         yield from ((Layers(pair), paths, depth) for pair in product(pairs(tokens, largest), repeat=2))
@@ -135,7 +135,7 @@ def delays(world: Layers, paths: int, depth: int) -> list[Fraction]:
 
 
 def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
-    """The best NSS block efficiency of trees of so many draws: a path, two or more paths from the root, or delayed."""
+    """The best NSS block efficiency of `draws` draws: as a path, as two or more paths from the root, or delayed."""
     best = {"path": efficiency(nss, world, (1, 0, draws)), "rollouts": ZERO, "delayed": ZERO}
     for paths, length in product(range(2, draws + 1), range(1, draws // 2 + 1)):
         trunk = draws - paths * length

@@ -1,4 +1,4 @@
-"""The five node solvers (Section B): what they emit, and what becomes of them for one draft and on a path."""
+"""The five node solvers (Section B): what they emit, in general, for a single draft and on a path."""
 
 from __future__ import annotations
 

@@ -16,15 +16,15 @@ from proofs_check.delayed_trees.walks import ContextTable, worlds
 from proofs_check.printed import ROUNDED, Table, are_ratios, below, decimals, is_mean, mean, table
 
 AVERAGES, BY_DATASET, BY_SETTING = (table(f"delayed_trees_{part}", 2) for part in ("2_to_7", "8_and_9", "10_to_15"))
-"""`NDE` stands for the neural selector's delayed expansion; Traversal has a row for each K in Tables 8 to 15."""
+"""`NDE` is the neural selector's delayed expansion; Traversal has one row per K in Tables 8 to 15."""
 MODELS = AVERAGES.columns[:3]
 SETTINGS = BY_SETTING.columns
 THROUGHPUT, BLOCK_EFFICIENCY = (10, 12, 14), (11, 13, 15)
 """Tables by sampling setting, model by model."""
 MEASURES = {"tokens per second": (THROUGHPUT, 3, 8), "block efficiency": (BLOCK_EFFICIENCY, 2, 9)}
-"""Each with its tables by sampling setting, of averages, and by dataset."""
+"""For each measure: its tables by sampling setting, its table of averages, and its table by dataset."""
 TREES_OF_ONE = ("NaiveTree", "SpecTr", "SpecInfer", "Khisti")
-"""Rules that are Naive at K = 1 (D-K1), a shape in the grid over which each row takes the best."""
+"""Rules that equal Naive at K = 1 (D-K1); each row is the best of a grid that includes K = 1."""
 OT_BASED = ("NSS", "NaiveTree", "Naive", "SpecInfer", "SpecTr", "Khisti")
 """Naive counts among them in Section 5."""
 RIVALS = (*OT_BASED, "BV")
@@ -32,17 +32,17 @@ BY_K = tuple(f"Traversal {k}" for k in (2, 3, 4))
 
 
 def found_in(number: int) -> Table:
-    """The file that has the table of that number."""
+    """The CSV file with the table of this number."""
     return next(one for one in (AVERAGES, BY_DATASET, BY_SETTING) if one.names(str(number)))
 
 
 def methods(number: int) -> list[str]:
-    """Those with a row in a table."""
+    """The methods with a row in the table of this number."""
     return [method for _, method in found_in(number).names(str(number))]
 
 
 def row(number: int, method: str, of: str = "") -> list[Fraction]:
-    """A row of the table of that number."""
+    """A method's row of the table of this number."""
     return found_in(number).row(str(number), method, of=of)
 
 
@@ -62,7 +62,7 @@ def tables(effort: int) -> Finding:
     gemma = {name: (row(2, name)[1], row(3, name)[1]) for name in (*TREES_OF_ONE, "Naive")}
 
     def among(number: int) -> list[Fraction]:
-        """The least and the most of the trees of one on Gemma, and Naive, in one table."""
+        """Smallest and largest value of TREES_OF_ONE on Gemma in one table, then the value of Naive."""
         *trees, naive = (row(number, name)[1] for name in gemma)
         return [min(trees), max(trees), naive]
 
@@ -177,12 +177,12 @@ def _(case: Case) -> dict[str, Any]:
 
 
 def average(number: int, method: str) -> Fraction:
-    """Over the three models, as printed."""
+    """A method's average over the three models, as printed."""
     return row(number, method)[3]
 
 
 def first(number: int, column: int, among: tuple[str, ...]) -> set[str]:
-    """The methods of the largest number in a column."""
+    """The methods with the largest number in a column."""
     best = max(row(number, name)[column] for name in among)
     return {name for name in among if row(number, name)[column] == best}
 

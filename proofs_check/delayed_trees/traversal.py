@@ -78,12 +78,12 @@ def output(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: boo
 
 
 def is_lossless(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: bool) -> bool:
-    """Whether it is the target's."""
+    """Whether the distribution of texts is the target's."""
     return output(world, shape, merge=merge, strike=strike) == world.texts(shape[1] + shape[2])
 
 
 def reduces_to_block(world: ContextTable) -> bool:
-    """Whether on one path of two tokens the output given the path is that of block verification."""
+    """Whether Traversal on one path of two tokens has the same output as block verification."""
     by_path: dict[Path, Emitted] = {}
     for (path, _, end), chance in block(world, 2, as_published).items():
         by_path.setdefault(path, {})[end] = chance / world.chance(path, 1)
@@ -144,7 +144,7 @@ def _(case: Case) -> None:
 
 
 def tried(p: Law, children: Path, q_of: dict[int, Law]) -> Law:
-    """What is emitted when fixed children are tried in turn by naive rejection against q_of[child]."""
+    """The emitted distribution when fixed children are tried in turn by naive rejection against q_of[child]."""
 
     def program(pick: Pick) -> int:
         law = p
@@ -160,7 +160,7 @@ def tried(p: Law, children: Path, q_of: dict[int, Law]) -> Law:
 
 
 def point(size: int, token: int) -> Law:
-    """All mass on one token."""
+    """The distribution with all mass on one token."""
     return tuple(Fraction(int(t == token)) for t in range(size))
 
 

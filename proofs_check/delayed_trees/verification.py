@@ -51,7 +51,7 @@ def lacking(world: ContextTable, node: Path, weight: Fraction) -> Fraction:
 
 
 def as_described(weight: Fraction, missing: Fraction) -> Fraction:
-    """Section 3.1."""
+    """The coin of Section 3.1: the weight itself."""
     return weight
 
 
@@ -120,12 +120,12 @@ def output(world: ContextTable, judged: Judged, length: int) -> Emitted:
 
 
 def is_lossless(world: ContextTable, judged: Judged, length: int) -> bool:
-    """Whether it is the target's."""
+    """Whether the distribution of texts is the target's."""
     return output(world, judged, length) == world.texts(length)
 
 
 def accepted(judged: Judged) -> Fraction:
-    """E[tau]."""
+    """The mean number of accepted tokens, E[tau]."""
     return sum((tau * chance for (_, tau, _), chance in judged.items()), ZERO)
 
 
@@ -135,7 +135,7 @@ def kept(judged: Judged, node: Path) -> Fraction:
 
 
 def nodes(world: ContextTable, length: int) -> list[Path]:
-    """Every beginning of a path that can be drafted, the empty one left out."""
+    """Every non-empty beginning of a path that can be drafted."""
     every_one = (path for depth in range(1, length + 1) for path in product(range(world.size), repeat=depth))
     return [path for path in every_one if world.chance(path, 1)]
 
@@ -157,7 +157,7 @@ def wide(effort: int) -> list[ContextTable]:
 
 
 def covered(effort: int) -> str:
-    """Which worlds `two_steps` gives, in words."""
+    """The worlds of `two_steps` in words."""
     halves = "all of two tokens with probabilities in halves, free after the empty context and after each first token"
     if effort == 1:
         return halves

@@ -29,7 +29,7 @@ Emitted = dict[Path, Fraction]
 
 @dataclass(frozen=True)
 class ContextTable:
-    """Target and draft distributions by context, in order of length; the last ones serve for longer contexts too."""
+    """(p, q) by context in order of length; the last pair also holds after all longer contexts."""
 
     table: tuple[tuple[Law, Law], ...]
 
@@ -56,7 +56,7 @@ class ContextTable:
         return chance
 
     def texts(self, length: int) -> Emitted:
-        """The target's distribution on texts of that length."""
+        """The target's distribution on texts of `length` tokens."""
         paths = product(range(self.size), repeat=length)
         return {path: chance for path in paths if (chance := self.chance(path, 0))}
 
@@ -66,7 +66,7 @@ class ContextTable:
         return {"".join("ABCD"[token] for token in path) or "root": self.pair(path) for path in contexts}
 
     def library(self) -> st.World:
-        """The same for spectheory."""
+        """The same world as an object of spectheory."""
         return st.World(lambda context: array(self.pair(context)[0]), lambda context: array(self.pair(context)[1]))
 
 
@@ -79,7 +79,7 @@ def all_laws(size: int, largest: int) -> list[Law]:
 
 
 def worlds(size: int, largest: int, contexts: int = 1) -> list[ContextTable]:
-    """Every world with such distributions after the first `contexts` contexts, the last ones after all longer ones.
+    """Every world of `all_laws` after the first `contexts` contexts; the last pair also holds after longer ones.
 
     The simplest, by the sum of the common denominators of its distributions, comes first.
     """
@@ -135,7 +135,7 @@ def completed(world: ContextTable, emitted: Emitted, length: int) -> Emitted:
 
 
 def distance(one: Emitted, other: Emitted) -> Fraction:
-    """Total variation."""
+    """The total variation distance."""
     return sum((abs(one.get(text, ZERO) - other.get(text, ZERO)) for text in {*one, *other}), ZERO) / 2
 
 
@@ -156,5 +156,5 @@ def normalised(weights: Sequence[Fraction], otherwise: Law | None = None) -> Law
 
 
 def words(law: Law) -> str:
-    """A distribution in a sentence."""
+    """A distribution as words of a sentence."""
     return "(" + ", ".join(map(str, law)) + ")"

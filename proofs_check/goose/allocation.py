@@ -64,7 +64,7 @@ class SpineBudget:
 
 
 def spread(parts: int, total: int) -> Iterator[tuple[int, ...]]:
-    """Every way to give `total` to so many parts."""
+    """Every way to split `total` into `parts` parts."""
     if parts == 1:
         yield (total,)
         return
@@ -83,7 +83,7 @@ def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Spine
 
 
 def rounded(case: SpineBudget) -> list[int]:
-    """The clipped line rounded by largest remainders; of equal ones the shallower first."""
+    """The clipped line rounded by largest remainders; among equal remainders the shallower node first."""
     line = case.clipped()
     widths = [floor(width) for width in line]
     order = sorted(range(case.length), key=lambda k: (widths[k] - line[k], k))
@@ -185,7 +185,7 @@ def integral(effort: int) -> Finding:
 
 @second("G-P2-INT")
 def integral_again(case: Case) -> None:
-    """The library's greedy allocation in Fractions."""
+    """Confirms by the library's greedy allocation in Fractions."""
     for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
         found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
         assert found.synergy(found.widths) == found.synergy(optimum)

@@ -31,7 +31,7 @@ from proofs_check.goose.walks import (
 from spectheory import goose
 
 Setting = tuple[tuple[int, ...], int]
-"""b_1..b_L and D."""
+"""The widths b_1, ..., b_L and the branch depth D."""
 
 
 def eq_1(s: Fraction, t: Fraction, widths: tuple[int, ...], depth: int, *, mutual: bool = False) -> Fraction:
@@ -72,7 +72,7 @@ def extension(effort: int) -> Finding:
 
 
 def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
-    """The most that any tree of n nodes yields under any of the three meanings."""
+    """The largest yield of any tree of n nodes under any of the three meanings of acceptance."""
     values = []
     for shape in shapes(n):
         values += [independent(shape, s, t), committed(shape, s, t), exclusive(shape, s, t) or Fraction(0)]
@@ -80,7 +80,7 @@ def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
 
 
 def _grid(nodes: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
-    """Settings of at most so many nodes, all charged, at (n + 1)^2 pairs of rates, enough to tell polynomials apart."""
+    """Settings of at most `nodes` charged nodes, with (n + 1)^2 pairs of rates: enough to tell polynomials apart."""
     for n in range(1, nodes + 1):
         points = [Fraction(i, n + 2) for i in range(1, n + 2)]
         yield from product(settings(n, charge_all=True), points, points)

@@ -32,7 +32,7 @@ def two_sources(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
 
 
 def _with_spine(s: Fraction, off: Sequence[Fraction]) -> tuple[Fraction, ...]:
-    """The best trees of a spine with rate s and branches that are worth `off`."""
+    """The best trees of a spine with rate s, where the branches below one node yield `off` by their size."""
     best = [Fraction(0)]
     for size in range(1, len(off)):
         forked = (s * (1 + best[first]) + (1 - s) * off[size - 1 - first] for first in range(size))
@@ -57,7 +57,7 @@ def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
 
 @cache
 def free_extensions(s: Fraction, t: Fraction, depth: int, n: int) -> tuple[Fraction, ...]:
-    """The largest value of Eq. (1) within its printed budget L + sum b_k: one token a branch is charged."""
+    """The largest value of Eq. (1) within its printed budget L + sum b_k, which charges one token per branch."""
     chain = sum((t**j for j in range(depth)), Fraction(0))
     best = [Fraction(0)]
     for size in range(1, n + 1):

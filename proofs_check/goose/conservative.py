@@ -70,7 +70,7 @@ def joint(chances: Sequence[Fraction]) -> SpineOutcomes | None:
 
 
 def cases(length: int, largest: int, most: int) -> Iterator[tuple[SpineChances, Fraction, int]]:
-    """Spines of that many tokens, each no less likely than the first given that all before it are right."""
+    """Spines of `length` tokens, each no less likely than the first given that all before it are right."""
     for t, s in product(rates(largest), rates(largest)):
         later = [c for c in (*rates(largest), Fraction(1)) if c >= s]
         for rest, branches in product(product(later, repeat=length - 1), range(1, most + 1)):

@@ -18,7 +18,7 @@ SpineOutcomes = dict[tuple[bool, ...], Fraction]
 
 
 def pair_law(s: Fraction, both: Fraction) -> SpineOutcomes:
-    """Two spine tokens, each right with probability s, both with probability `both`; s^2 were they independent."""
+    """Two spine tokens, each right with probability s, both with probability `both`; independence means s^2."""
     return {(True, True): both, (True, False): s - both, (False, True): s - both, (False, False): 1 - 2 * s + both}
 
 
@@ -45,7 +45,7 @@ def exact(joint: SpineOutcomes, s: Fraction, t: Fraction, setting: Setting) -> F
 
 
 XOR: SpineOutcomes = {(a, b, a != b): Fraction(1, 4) for a, b in product((True, False), repeat=2)}
-"""Three tokens of which two or none are right: each with 1/2, each two independent, never all three."""
+"""Three tokens of which two or none are right: each has probability 1/2, each two are independent, never all three."""
 
 
 def together(joint: SpineOutcomes, tokens: Sequence[int]) -> Fraction:
@@ -82,7 +82,7 @@ def wide() -> dict[str, Any]:
 
 
 def correlated(s: Fraction) -> list[Fraction]:
-    """Probabilities of both tokens above that of independent ones, up to certainty that they go together."""
+    """Probabilities that both tokens are right, above the independent s^2 and up to s."""
     return [s * s + (s - s * s) * Fraction(part, 2) for part in (1, 2)]
 
 

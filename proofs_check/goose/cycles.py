@@ -14,7 +14,7 @@ Law = dict[int, Fraction]
 
 
 def cycles_of(text: int, tokens: Sequence[int]) -> int:
-    """Cycles for so many tokens where a cycle that starts after x of them yields tokens[x]."""
+    """Cycles for `text` tokens where a cycle that starts after x tokens yields tokens[x]."""
     position = count = 0
     while position < text:
         position, count = position + tokens[position], count + 1
@@ -22,7 +22,7 @@ def cycles_of(text: int, tokens: Sequence[int]) -> int:
 
 
 def expected_cycles(law: Law, text: int) -> list[Fraction]:
-    """For 0, 1, ..., `text` tokens if cycles are identically distributed."""
+    """Expected cycles for 0, 1, ..., `text` tokens if cycles are independent with this distribution."""
     mean = [Fraction(0)]
     for left in range(1, text + 1):
         mean.append(1 + sum((w * mean[max(0, left - n)] for n, w in law.items()), Fraction(0)))

@@ -26,7 +26,7 @@ def spine_length(s: Fraction, ratio: Fraction) -> int:
 
 
 def least(tokens: int, ratio: Fraction) -> Fraction:
-    """The p_s, in hundredths, from which on, and only from which on, the spine has so many tokens."""
+    """The smallest p_s, in hundredths, from which on the spine has at least `tokens` tokens."""
     hundredths = [Fraction(h, 100) for h in range(1, 100)]
     enough = [s for s in hundredths if spine_length(s, ratio) >= tokens]
     if enough != hundredths[-len(enough) :]:
@@ -105,7 +105,7 @@ def ceiling(effort: int) -> Finding:
 
 @second("G-DEPTH")
 def ceiling_again(case: Case) -> dict[str, Any]:
-    """All trees, outcome by outcome."""
+    """Confirms by all trees, outcome by outcome."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     deepest = []
     for rate in (s, t):

@@ -50,7 +50,7 @@ def none_smaller(largest: int) -> int:
 
 
 def again_by_trees(case: dict[str, Any]) -> int:
-    """Value every spine with chains of that budget; none reaches the best of one source. Returns how many there are."""
+    """Value every spine with chains of that budget: none reaches the best of one source. Returns how many there are."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     best, count = best_by_trees(n, s, t)
     assert best == case["best_spine_with_chains"] < case["best_one_source"]
@@ -92,7 +92,7 @@ def special_cases(effort: int) -> Finding:
 
 @second("G-P1-SPECIAL")
 def special_cases_again(case: Case) -> dict[str, Any]:
-    """Every tree of the family, one by one."""
+    """Confirms by every tree of the family, one by one."""
     return {"count": again_by_trees(case)}
 
 

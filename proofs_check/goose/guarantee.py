@@ -28,7 +28,7 @@ def with_spine(s: Fraction, t: Fraction, n: int, most: int) -> Fraction:
 
 
 def spine_of(shape: TwoSourceTree) -> int:
-    """Tokens on the spine."""
+    """Number of spine tokens."""
     return sum(shape.spine) - 1
 
 

@@ -17,7 +17,7 @@ def harmonic(effort: int) -> Finding:
     grid = ((length, total - length, t) for total in range(2, 40) for length in range(2, total) for t in rare)
 
     def share(length: int, branches: int, t: Fraction) -> Fraction:
-        """With p_s = 2 p_t."""
+        """The harmonic rule's share of the best synergy, with p_s = 2 p_t."""
         found = goose.allocate(2 * t, t, length, branches)
         return found.synergy(goose.harmonic_widths(length, branches)) / found.synergy(found.widths)
 

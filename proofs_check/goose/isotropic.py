@@ -11,7 +11,7 @@ from proofs_check.goose.walks import TwoSourceTree, committed, flat, forests, ra
 
 
 def depths(shape: TwoSourceTree) -> list[int]:
-    """Of each node, the root's 0 included."""
+    """The depth of each node, 0 for the root."""
     found = [0]
     for above in shape.parent[1:]:
         found.append(found[above] + 1)
@@ -19,7 +19,7 @@ def depths(shape: TwoSourceTree) -> list[int]:
 
 
 def balanced(shape: TwoSourceTree) -> bool:
-    """Whether all nodes have k children for some k, but those of the last two layers, which may have fewer."""
+    """Whether all nodes have k children for some k; nodes of the last two layers may have fewer."""
     layer = depths(shape)
     inner = [len(below) for below, depth in zip(shape.children, layer, strict=True) if depth < max(layer) - 1]
     return len(set(inner)) <= 1 and (not inner or max(map(len, shape.children)) <= inner[0])

@@ -35,7 +35,7 @@ def as_printed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
 
 
 def replaced(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
-    """The tree with any one of its tokens taken from the spine's source."""
+    """The trees in which one token is taken from the spine's source."""
     for node in range(1, len(shape.parent)):
         yield TwoSourceTree(shape.parent, tuple(spine or one == node for one, spine in enumerate(shape.spine)))
 
@@ -98,7 +98,7 @@ def step_1(effort: int) -> Finding:
 
 
 def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
-    """Whether siblings are in decreasing order of the yield below them."""
+    """Whether siblings are in non-increasing order of the yield below them."""
 
     def below(node: int) -> Fraction:
         left, total = Fraction(1), Fraction(0)
@@ -129,7 +129,7 @@ def step_1_again(case: Case) -> None:
 
 
 def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
-    """The tree with the tokens of one root-to-leaf path taken from the spine's source."""
+    """The trees in which all tokens of one root-to-leaf path are taken from the spine's source."""
     for leaf, below in enumerate(shape.children):
         if leaf and not below:
             spine, node = list(shape.spine), leaf

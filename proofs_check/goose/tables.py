@@ -27,13 +27,13 @@ def over_models(dataset: str, left_out: Sequence[str] = ()) -> list[Fraction]:
 
 
 def cv_squared(values: Sequence[Fraction], *, sample: bool) -> Fraction:
-    """The squared coefficient of variation, of a sample or of all there is."""
+    """The squared coefficient of variation of a sample, or of a whole population."""
     centre = mean(values)
     return sum(((v - centre) ** 2 for v in values), Fraction(0)) / (len(values) - sample) / centre**2
 
 
 def is_cv(values: Sequence[Fraction], percent: str) -> bool:
-    """Whether either form of it is printed so, with the values anywhere within their rounding."""
+    """Whether `percent` is either form of the coefficient of variation, for values anywhere within their rounding."""
     low, high = ((Fraction(percent) + half) / 100 for half in (-Fraction(1, 20), Fraction(1, 20)))
     moved = list(product(*((v - ROUNDED, v, v + ROUNDED) for v in values)))
     found = [[cv_squared(one, sample=sample) for one in moved] for sample in (False, True)]
@@ -46,7 +46,7 @@ def affinity(left_out: Sequence[str] = ()) -> list[Fraction]:
 
 
 def synergy() -> tuple[list[Fraction], list[Fraction]]:
-    """The tau of Goose over that of the better source: in each of 25 settings, and of each model's averages."""
+    """Goose's tau over the tau of the better source: in each of 25 settings, then for each model's averages."""
     models = dict.fromkeys(name for name, _ in TABLE_3.text)
     rows = [[TABLE_3.row(model, method, of="tau") for method in ("PLD", "TR", "Goose")] for model in models]
     each = [g / max(one, other) for triple in rows for one, other, g in zip(*triple, strict=True)]

@@ -16,7 +16,7 @@ from typing import Any
 from spectheory import goose
 
 Forest = tuple["Forest", ...]
-"""A node is the forest below it."""
+"""An ordered forest: one entry per tree, each entry the forest below the tree's root."""
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class TwoSourceTree:
 
     @cached_property
     def children(self) -> list[list[int]]:
-        """In the order in which the walk tries them: the spine's token first, then as numbered."""
+        """The children of each node in the order of the walk: the spine's token first, then by number."""
         nodes = range(1, len(self.parent))
         ordered = [[node for node in nodes if self.parent[node] == above] for above in range(len(self.parent))]
         return [sorted(below, key=lambda node: not self.spine[node]) for below in ordered]
@@ -54,7 +54,7 @@ class TwoSourceTree:
         return cls.of_library(goose.optimal_tree(float(s), float(t), n))
 
     def shown(self) -> dict[str, Any]:
-        """The tree as data."""
+        """The tree as data for a counterexample."""
         return {
             "parent": list(self.parent),
             "spine_nodes": [node for node, spine in enumerate(self.spine) if spine and node],

@@ -55,7 +55,7 @@ def sign(left: Iterable[Fraction], right: Iterable[Fraction]) -> int:
 
 
 def total(counts: Counter[Fraction], terms: int) -> tuple[Fraction, Fraction]:
-    """An enclosure of the sum."""
+    """Rational numbers below and above the sum of exponentials."""
     parts = [(count, enclosed(x, terms)) for x, count in counts.items()]
     return (
         sum((count * part[0] for count, part in parts), Fraction(0)),
@@ -64,5 +64,5 @@ def total(counts: Counter[Fraction], terms: int) -> tuple[Fraction, Fraction]:
 
 
 def times(lengths: Iterable[Fraction], eta: Fraction) -> list[Fraction]:
-    """The exponents eta L_i."""
+    """The exponents eta L_i, one per branch."""
     return [eta * length for length in lengths]

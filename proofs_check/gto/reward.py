@@ -24,7 +24,7 @@ def grids(effort: int) -> tuple[tuple[int, int, int], ...]:
 
 
 def words(effort: int) -> str:
-    """The cases of `planted`."""
+    """The cases of `planted` in words."""
     named = ", ".join(f"{d} deep with {v} tokens and denominators to {m}" for d, v, m in grids(effort))
     return f"all trees of up to 3 drafted nodes (4 where all are siblings) under all targets {named}, zeros included"
 
@@ -39,12 +39,12 @@ def planted(effort: int) -> Iterator[tuple[Nodes, Hat]]:
 
 
 def supported(effort: int) -> Iterator[tuple[Nodes, Hat]]:
-    """Those under targets with full support."""
+    """The cases of `planted` under targets with full support."""
     return ((tree, target) for tree, target in planted(effort) if min(target.values()) > 0)
 
 
 def branches(effort: int) -> Iterator[tuple[list[Fraction], Fraction]]:
-    """Different lists of branch lengths, with eta."""
+    """Every distinct list of branch lengths, with every eta."""
     seen = {tuple(sorted(lengths(tree, target))) for tree, target in planted(effort)}
     return ((list(case), eta) for case, eta in product(sorted(seen), ETAS))
 

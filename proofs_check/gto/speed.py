@@ -14,7 +14,7 @@ Accepted = tuple[int, ...]
 
 
 def tokens_per_cycle(accepted: Accepted, start: int) -> Fraction:
-    """In the long run from one place: over the loop that the starts of cycles run into."""
+    """Tokens per cycle in the long run from one place: the mean over the loop that the starts of cycles enter."""
     places, seen, at, tokens = len(accepted), dict[int, tuple[int, int]](), start, 0
     while at not in seen:
         seen[at] = (tokens, len(seen))
@@ -64,7 +64,7 @@ def speed(effort: int) -> Finding:
 
 @second("T-SPEED")
 def counted(case: Case) -> dict[str, Any]:
-    """Cycles counted over a long text, from every start."""
+    """Counts cycles over a long text, from every start."""
     more, less = case["accepted_at_each_place"], case["of_the_other"]
     assert all(a >= b for a, b in zip(more, less, strict=True))
     assert sum(more) > sum(less)
@@ -76,7 +76,7 @@ def counted(case: Case) -> dict[str, Any]:
 
 
 def cycles(accepted: Sequence[int], start: int, tokens: int) -> int:
-    """How many it takes for so many tokens."""
+    """How many cycles `tokens` tokens take from one start."""
     at, count = start, 0
     while at < start + tokens:
         at, count = at + 1 + accepted[at % len(accepted)], count + 1

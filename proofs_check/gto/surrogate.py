@@ -26,7 +26,7 @@ def tree_reward(a: Fraction) -> Fraction:
 
 
 def advantages(rewards: list[Fraction], epsilon: Fraction) -> list[Fraction]:
-    """Eq. (10) for two contexts, whose standard deviation is half their distance."""
+    """Eq. (10) for two contexts; the standard deviation of two rewards is half their distance."""
     mean = sum(rewards, Fraction(0)) / 2
     spread = abs(rewards[0] - rewards[1]) / 2
     return [(one - mean) / (spread + epsilon) for one in rewards]
@@ -49,7 +49,7 @@ def best(base: DraftChances, advantage: list[Fraction]) -> list[DraftChances]:
 
 
 def debiased(old: DraftChances, reference: DraftChances) -> list[Fraction]:
-    """Eq. (9)."""
+    """Eq. (9): the reward less the reference's reward."""
     return [tree_reward(a) - tree_reward(b) for a, b in zip(old, reference, strict=True)]
 
 
@@ -140,7 +140,7 @@ def _(case: Case) -> dict[str, Any]:
 
 
 def variance(values: Sequence[Fraction]) -> Fraction:
-    """Over the group."""
+    """The variance over the group."""
     mean = sum(values, Fraction(0)) / len(values)
     return sum(((one - mean) ** 2 for one in values), Fraction(0)) / len(values)
 

@@ -25,7 +25,7 @@ def leaves(tree: Nodes) -> list[Path]:
 
 
 def length(leaf: Path, target: Hat) -> Fraction:
-    """L_i."""
+    """The length L_i of a branch."""
     return sum((target[leaf[:j]] for j in range(1, len(leaf) + 1)), Fraction(0))
 
 

@@ -26,7 +26,7 @@ from proofs_check.small_drafts import (
 
 
 def maximisers(n: int, hat: Hat, value: Callable[[Nodes, Hat], Fraction]) -> list[Nodes]:
-    """The trees of n nodes that are worth most."""
+    """The trees of n nodes with the largest value."""
     worths = {tree: value(tree, hat) for tree in trees(frozenset(hat), n)}
     return [tree for tree, one in worths.items() if one == max(worths.values())]
 
@@ -38,7 +38,7 @@ def misled(n: int, draft: Law, target: Law) -> bool:
 
 
 def shown_misled(n: int, draft: Law, target: Law) -> dict[str, Any]:
-    """That case as data."""
+    """A case of `misled` as data for a counterexample."""
     truth = same_law(target, n)
     chosen, better = maximisers(n, same_law(draft, n), worth)[0], maximisers(n, truth, accepted)[0]
     return {

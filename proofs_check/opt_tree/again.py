@@ -21,7 +21,7 @@ def is_tree(nodes: Sequence[str]) -> bool:
 
 
 def total(p_hat: Mapping[str, Fraction], nodes: Sequence[str]) -> Fraction:
-    """Eq. (3)."""
+    """Eq. (3): the sum of p-hat over the nodes."""
     return sum((p_hat[node] for node in nodes), Fraction(0))
 
 
@@ -31,7 +31,7 @@ def best(p_hat: Mapping[str, Fraction], n: int) -> Fraction:
 
 
 def assert_is_a_draft(p_hat: Mapping[str, Fraction]) -> None:
-    """The children of a node share all of its p-hat, and of two the earlier letter has no less."""
+    """Assert that the children of a node share all of its p-hat, and that p-hat is non-increasing in their letters."""
     for node in ["", *p_hat]:
         below = [p_hat[name] for name in p_hat if name[:-1] == node and name != node]
         assert not below or sum(below) == (p_hat[node] if node else 1)
@@ -39,7 +39,7 @@ def assert_is_a_draft(p_hat: Mapping[str, Fraction]) -> None:
 
 
 def assert_largest(p_hat: Mapping[str, Fraction], chosen: Sequence[str]) -> None:
-    """No node left out is above one chosen."""
+    """Assert that no node left out has a larger p-hat than a chosen node."""
     assert min(p_hat[node] for node in chosen) >= max(p_hat[node] for node in p_hat if node not in chosen)
 
 

@@ -1,4 +1,4 @@
-"""Algorithm 1, a drafting step at a time, and the drafts on which it is run."""
+"""Algorithm 1, one drafting step at a time, and the drafts on which it is run."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def shown_grids(effort: int) -> str:
 
 
 def steps(n: int, hat: Hat, *, later_first: bool = False) -> list[Nodes]:
-    """T of Algorithm 1 after drafting step 1, ..., n; equal p-hat in a layer go by path, or against it."""
+    """T of Algorithm 1 after drafting steps 1, ..., n; equal p-hat in a layer are ordered by path, or in reverse."""
     layer: list[Path] = [()]
     kept: list[Nodes] = [frozenset()]
     for depth in range(1, n + 1):

@@ -24,7 +24,7 @@ def higher(of: str) -> dict[str, list[str]]:
 
 
 def is_speedup(temperature: str, target: str, draft: str) -> bool:
-    """Whether the printed speedup is tokens per second over those without drafts."""
+    """Whether the printed speedup is the tokens per second over the tokens per second without drafts."""
     _, tokens, speedup = TABLE.row(temperature, target, draft)
     return are_ratios([tokens], [Fraction(alone(target))], [speedup])
 

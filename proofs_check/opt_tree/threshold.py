@@ -19,7 +19,7 @@ SIZES = ((1, 2), (1, 3), (2, 2), (2, 3))
 def fastest(
     gained: Iterable[Fraction], mu: Fraction, speed: Callable[[Fraction], Fraction]
 ) -> tuple[Fraction, Fraction]:
-    """The highest speed of a delta in [mu, 1], and of any: it changes only where delta passes one of the gains."""
+    """The highest speed over delta in [mu, 1], and over every delta: speed changes only where delta passes a gain."""
     deltas = {Fraction(-1), mu, *gained}
     return max((speed(delta) for delta in deltas if mu <= delta <= 1), default=Fraction(0)), max(map(speed, deltas))
 
@@ -33,7 +33,7 @@ def greedy_drafts(n: int, law: Law) -> tuple[list[Fraction], list[Fraction]]:
 
 
 def fastest_greedy(n: int, law: Law, mu: Fraction) -> tuple[Fraction, Fraction]:
-    """`fastest` under that target."""
+    """`fastest` under the greedy target of `greedy_drafts`."""
     gained, tokens = greedy_drafts(n, law)
 
     def speed(delta: Fraction) -> Fraction:

@@ -29,7 +29,7 @@ GRIDS = {1: ((2, 4, 6), (3, 3, 5)), 2: ((2, 5, 8), (3, 4, 6))}
 
 @dataclass(frozen=True)
 class Iteration:
-    """The state at line 13.
+    """The state of Algorithm 2 at line 13.
 
     Attributes:
         popped: the nodes of lines 5 to 9.
@@ -45,7 +45,7 @@ class Iteration:
 
     @property
     def sum(self) -> Fraction:
-        """S_i."""
+        """The sum S_i."""
         return worth(self.chosen)
 
 
@@ -81,12 +81,12 @@ def worth(nodes: Sequence[Node]) -> Fraction:
 
 
 def children(draft: NextToken, node: Node) -> list[Node]:
-    """Lines 17 to 19."""
+    """The children of a node: lines 17 to 19."""
     return [(node[0] * p, node[1] + 1, (*node[2], token)) for token, p in enumerate(draft(node[2]))]
 
 
 def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False) -> Iterator[Iteration]:
-    """The main loop without line 13: it never ends, and the caller decides where to stop."""
+    """The main loop without line 13: an endless iterator, which the caller stops."""
     tree, queue = [ROOT] * root_twice, [ROOT]
     while True:
         popped, queue = queue[:batch], queue[batch:]
@@ -98,7 +98,7 @@ def iterations(draft: NextToken, n: int, batch: int, *, root_twice: bool = False
 
 
 def drafted(draft: NextToken, n: int, batch: int, threshold: Fraction = Fraction(0)) -> list[Iteration]:
-    """The iterations up to the one that stops, with the repair that it stops also where D is empty."""
+    """The iterations up to the stop; a repair of the printed loop also stops where D is empty."""
     done = []
     for state in iterations(draft, n, batch):
         done.append(state)
@@ -136,7 +136,7 @@ def flat(draft: NextToken, n: int, batch: int, count: int) -> list[tuple[list[No
 
 
 def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
-    """EAGLE-2: expand the k best of each depth, k children each; then the n best of all, the root with them."""
+    """EAGLE-2: expand the k best nodes of each depth into k children each; then the n best nodes, root included."""
     layer, pool = [ROOT], [ROOT]
     for _ in range(depth):
         found = [child for node in layer for child in children(draft, node)[:k]]
@@ -146,7 +146,7 @@ def beam(draft: NextToken, k: int, depth: int, n: int) -> list[Node]:
 
 
 def markov_drafts(tokens: int, largest: int) -> Iterator[Markov]:
-    """The same distribution everywhere, for each of `laws`; then each choice of one for the root and each token."""
+    """Drafts with one of `laws` everywhere, then drafts with any of `laws` at the root and after each token."""
     grid = laws(tokens, largest)
     yield from map(Markov, grid)
     yield from (Markov(chosen[0], chosen[1:]) for chosen in product(grid, repeat=tokens + 1))

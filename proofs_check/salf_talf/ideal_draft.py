@@ -1,4 +1,4 @@
-"""SALF & TALF: whether a draft model of least TALF loss drafts the tree of the target."""
+"""SALF & TALF: whether a draft model with minimal TALF loss drafts the target's tree."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from proofs_check.small_drafts import Hat, Law, Nodes, Path, grown, is_tree, sel
 
 
 def beamed(laws: dict[Path, Law], k: int, n: int) -> Nodes:
-    """The n best of what beam search finds three deep, the root left out."""
+    """The n best drafted nodes that beam search finds in three layers."""
     return frozenset(path for _, _, path in beam(laws.__getitem__, k, 3, n + 1) if path)
 
 

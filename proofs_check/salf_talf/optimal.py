@@ -31,7 +31,7 @@ from spectheory.search import Salf
 
 
 def paths(nodes: list[Node]) -> list[Path]:
-    """The paths of the nodes."""
+    """The token path of each node."""
     return [path for _, _, path in nodes]
 
 
@@ -65,7 +65,7 @@ def loop_invariant(effort: int) -> Finding:
 
 
 def repeats(draft: Markov, n: int, batch: int) -> int:
-    """The first i whose state (G, Q) comes again at i + 1, from which on nothing changes."""
+    """The first iteration after which the state (G, Q) never changes."""
     states = ((state.tree, state.queue, state.chosen) for state in iterations(draft, n, batch))
     return next(i for i, (one, two) in enumerate(pairwise(states), 1) if one == two and not one[2])
 

@@ -26,7 +26,7 @@ STATED = ("2.16", "3.48")
 
 
 def speedups(tree: str, loss: str) -> list[str]:
-    """A row of Table 2, the mean last."""
+    """The speedups in a row of Table 2, the mean last."""
     return TABLE_2.entries(tree, loss, of="speedup")
 
 

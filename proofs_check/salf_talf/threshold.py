@@ -1,4 +1,4 @@
-"""The threshold of SALF: what it says about further drafting, and the effect of a lower one."""
+"""The threshold of SALF: what it says about further drafting, and the effect of a lower threshold."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ THRESHOLDS = [Fraction(quarter, 4) for quarter in (1, 2, 3)]
 
 
 def library_draft(draft: Markov) -> MarkovDraft:
-    """The same draft for the library; the root has a token of its own, which is never drafted."""
+    """The same draft as an object of spectheory; the root has a token of its own, which is never drafted."""
     after = draft.after or (draft.start,) * len(draft.start)
     return MarkovDraft(np.array([(*map(float, law), 0.0) for law in (*after, draft.start)]), len(after))
 
@@ -54,7 +54,7 @@ Stop = tuple[Run, list[Iteration], Fraction, int]
 
 
 def stops(*, at_stop: bool) -> Iterator[Stop]:
-    """Where the threshold stops a run that could go on; or else every iteration before."""
+    """With `at_stop` the iterations where the threshold stops a run that could continue, else all earlier ones."""
     for run, states in same_law_runs():
         for th in THRESHOLDS:
             last = next(i for i, state in enumerate(states) if state.sum < th)
@@ -63,7 +63,7 @@ def stops(*, at_stop: bool) -> Iterator[Stop]:
 
 
 def left_over(run: Run, states: list[Iteration], th: Fraction, place: int) -> Fraction:
-    """What all further drafting adds."""
+    """How much all further drafting adds to the worth of the best tree."""
     return best_seen(states[-1], run[2]) - best_seen(states[place], run[2])
 
 
@@ -120,7 +120,7 @@ def _(cases: Case) -> None:
 
 
 def taken(states: list[Iteration], th: Fraction) -> list[Node]:
-    """G where the threshold stops the run."""
+    """The tree G where the threshold stops the run."""
     return next(state.tree for state in states if state.sum < th or not state.chosen)
 
 
