@@ -127,7 +127,7 @@ def test_a_profile_goes_on_by_point(tmp_path: Path) -> None:
     assert len(after) == 8
     assert profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, say=said.append)
     assert said[-1] == "qwen3-0.6b: all 8 points are measured"
-    with pytest.raises(ValueError, match=r"profile-qwen3-0.6b.json was measured with another seed .0, here 1.: give an"):
+    with pytest.raises(ValueError, match=r"profile-qwen3-0.6b.json was measured with another seed .0, here 1.: give"):
         profile("qwen3-0.6b", tmp_path, DRY, DRY_GRID, seed=1)
     with pytest.raises(ValueError, match="model must be one of llama-3.1-8b, .* got 'gpt2'"):
         profile("gpt2", tmp_path, DRY, DRY_GRID)

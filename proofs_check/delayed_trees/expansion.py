@@ -84,8 +84,8 @@ def walk_law(
 
 def texts(world: ContextTable, shape: DelayedShape, solver: Branching, trunk: int | None = None) -> Emitted:
     """The distribution of the first L1 + L2 tokens of the text."""
-    walks = walk_law(world, shape, solver, trunk)
-    return completed(world, gathered((tokens, x) for (_, tokens), x in walks.items()), shape[1] + shape[2])
+    outcomes = walk_law(world, shape, solver, trunk)
+    return completed(world, gathered((tokens, x) for (_, tokens), x in outcomes.items()), shape[1] + shape[2])
 
 
 def tokens_emitted(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
@@ -183,8 +183,8 @@ def estimator(effort: int) -> Finding:
         for draft, chance in drafts:
             coins = runs(lambda pick, d=draft: depth_kept(d, walked(pick, world, d, shape[1], solver)))
             within += chance * spread({Fraction(tau): x for tau, x in coins.items()})[1]
-        walks = walk_law(world, shape, solver).items()
-        mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in walks))
+        outcomes = walk_law(world, shape, solver).items()
+        mean, variance = spread(gathered((Fraction(tau + 1), chance) for (tau, _), chance in outcomes))
         return spread(averaged(given, 4)) == (mean, (variance - within) / 4)
 
     return Finding("holds", {"count": every(grid(effort)[:: 4 // effort], right)})

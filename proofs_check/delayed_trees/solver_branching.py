@@ -7,99 +7,87 @@ from fractions import Fraction
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.delayed_trees import solver_formulas as printed
-from proofs_check.delayed_trees.solver_printed import (
-    KSeq,
-    Procedure,
-    Tokens,
-    Tournament,
-    drafted,
-    emission,
-    factors,
-    naive,
-    nss,
-    over,
-    settings,
-    spec_infer,
-    tournaments,
-    untuned,
-)
+from proofs_check.delayed_trees import solver_formulas as formulas
+from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.plays import ZERO
 from proofs_check.small_drafts import Law
 
-Draws = tuple[Law, Law, Tokens]
+Draws = tuple[Law, Law, printed.Tokens]
 
 
 def draws(effort: int) -> Iterator[Draws]:
     """(p, q, drafts) of all settings."""
-    return ((p, q, drafts) for p, q, k in settings(effort) for drafts, _ in drafted(q, k))
+    return ((p, q, drafts) for p, q, k in printed.settings(effort) for drafts, _ in printed.drafted(q, k))
 
 
-def played(rule: Procedure, p: Law, q: Law, drafts: Tokens) -> dict[int, Fraction]:
+def played(rule: printed.Procedure, p: Law, q: Law, drafts: printed.Tokens) -> dict[int, Fraction]:
     """The branching probabilities of the drafted tokens, summed over every outcome of the coins."""
-    return {token: emission(rule, p, q, drafts)[token] for token in drafts}
+    return {token: printed.emission(rule, p, q, drafts)[token] for token in drafts}
 
 
 @claim("D-BR")
 def branching_probabilities(effort: int) -> Finding:
-    def right(p: Law, q: Law, drafts: Tokens) -> bool:
+    def right(p: Law, q: Law, drafts: printed.Tokens) -> bool:
         case = p, q, drafts
         spectr = (
-            printed.spectr_branching(*case, rho) == played(KSeq(rho), *case) for rho in factors(p, q, len(drafts))
+            formulas.spectr_branching(*case, rho) == played(printed.KSeq(rho), *case)
+            for rho in printed.factors(p, q, len(drafts))
         )
-        others = (printed.nss_branching, nss), (printed.naive_branching, naive)
+        others = (formulas.nss_branching, printed.nss), (formulas.naive_branching, printed.naive)
         return all(formula(*case) == played(rule, *case) for formula, rule in others) and all(spectr)
 
-    return Finding("holds", {"count": every(draws(effort), right), "over": over(effort)})
+    return Finding("holds", {"count": every(draws(effort), right), "over": printed.over(effort)})
 
 
 @claim("D-BR14")
 def spec_infer_branching(effort: int) -> Finding:
     def agrees(*case: Any, shift: int) -> bool:
-        return printed.spec_infer_branching(*case, shift=shift) == played(spec_infer, *case)
+        return formulas.spec_infer_branching(*case, shift=shift) == played(printed.spec_infer, *case)
 
     p, q, drafts = smallest(draws(effort), lambda *case: not agrees(*case, shift=0))
     count = every(draws(effort), lambda *case: agrees(*case, shift=1))
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        {"count": count, "over": printed.over(effort)},
         {
             "p": p,
             "q": q,
             "drafts": list(drafts),
-            "printed": printed.spec_infer_branching(p, q, drafts, 0),
-            "branching": played(spec_infer, p, q, drafts),
+            "printed": formulas.spec_infer_branching(p, q, drafts, 0),
+            "branching": played(printed.spec_infer, p, q, drafts),
         },
     )
 
 
-def algorithm_15(rule: Tournament, p: Law, q: Law, drafts: Tokens, *, whole: bool) -> dict[int, Fraction]:
+def algorithm_15(
+    rule: printed.Tournament, p: Law, q: Law, drafts: printed.Tokens, *, whole: bool
+) -> dict[int, Fraction]:
     """Algorithm 15; `whole` reads Naive's branching at every draft, and not at the winner alone."""
     r, pi = rule.winner_law(q, len(drafts)), rule.selected(drafts, len(q))
     found = dict.fromkeys(drafts, ZERO)
     for x in found:
         if pi[x]:
             keys = (x, *found) if whole else (x,)
-            for token, chance in printed.naive_branching(p, r, keys).items():
+            for token, chance in formulas.naive_branching(p, r, keys).items():
                 found[token] += pi[x] * chance
     return found
 
 
 @claim("D-BR15")
 def khisti_branching(effort: int) -> Finding:
-    def differs(p: Law, q: Law, drafts: Tokens) -> bool:
-        rule = untuned(p, q)
+    def differs(p: Law, q: Law, drafts: printed.Tokens) -> bool:
+        rule = printed.untuned(p, q)
         return len(drafts) == 2 and algorithm_15(rule, p, q, drafts, whole=False) != played(rule, p, q, drafts)
 
     def repaired(p: Law, *case: Any) -> bool:
-        return all(algorithm_15(t, p, *case, whole=True) == played(t, p, *case) for t in tournaments(len(p)))
+        return all(algorithm_15(t, p, *case, whole=True) == played(t, p, *case) for t in printed.tournaments(len(p)))
 
     p, q, drafts = smallest(draws(effort), differs)
     count = every(draws(effort), repaired)
-    rule = untuned(p, q)
+    rule = printed.untuned(p, q)
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort)},
+        {"count": count, "over": printed.over(effort)},
         {
             "p": p,
             "q": q,

@@ -6,29 +6,16 @@ from fractions import Fraction
 from math import comb
 
 from proofs_check.claims import Finding, claim, every
+from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
-from proofs_check.delayed_trees.solver_printed import (
-    RULES,
-    THIRDS,
-    TWO_LEVELS,
-    KSeq,
-    acceptance,
-    naive,
-    nss,
-    over,
-    profile,
-    settings,
-    spec_infer,
-    untuned,
-)
 from proofs_check.delayed_trees.solver_trees import Layers, dominated, efficiency
 from proofs_check.delayed_trees.walks import words
 from proofs_check.small_drafts import Law
 
 
-def nearly_spectr(p: Law, q: Law, k: int) -> KSeq:
+def nearly_spectr(p: Law, q: Law, k: int) -> printed.KSeq:
     """SpecTr with a factor at most (k - 1) / 2^20 above rho*."""
-    return KSeq(bracket(p, q, k, 20)[1])
+    return printed.KSeq(bracket(p, q, k, 20)[1])
 
 
 @claim("D-REGIMES")
@@ -39,20 +26,24 @@ def no_winner(effort: int) -> Finding:
         return (q * (1 - p) if p > q else p * (1 - q)) * one_more
 
     def ordered(p: Law, q: Law, k: int) -> bool:
-        low, high = (profile(rule, p, q, k, k) for rule in (nss, naive))
+        low, high = (printed.profile(rule, p, q, k, k) for rule in (printed.nss, printed.naive))
         exact = all(high[t, m] - low[t, m] == lead(p[t], q[t], k, m) for t, m in low)
-        return exact and dominated(nss, naive, p, q, (k, k)) and dominated(naive, spec_infer, p, q, (k, k))
+        return (
+            exact
+            and dominated(printed.nss, printed.naive, p, q, (k, k))
+            and dominated(printed.naive, printed.spec_infer, p, q, (k, k))
+        )
 
     def below_spectr(p: Law, q: Law, k: int) -> bool:
         spectr = nearly_spectr(p, q, k)
-        low, high = (profile(rule, p, q, k, k) for rule in (nss, spectr))
-        rates = [acceptance(rule, p, q, k) for rule in (spec_infer, spectr)]
+        low, high = (printed.profile(rule, p, q, k, k) for rule in (printed.nss, spectr))
+        rates = [printed.acceptance(rule, p, q, k) for rule in (printed.spec_infer, spectr)]
         return rates[0] <= rates[1] + slack and all(low[event] <= high[event] + slack for event in low)
 
     slack = Fraction(1, 2**16)
     at_node, in_tree = ahead_at_a_node(), ahead_in_a_tree()
-    one, other = THIRDS
-    alike = acceptance(naive, one, one, 2), acceptance(untuned(one, one), one, one, 2)
+    one, other = printed.THIRDS
+    alike = printed.acceptance(printed.naive, one, one, 2), printed.acceptance(printed.untuned(one, one), one, one, 2)
     beaten = {
         "NSS": at_node["NSS"] < at_node["NaiveTree"],
         "NaiveTree": at_node["NaiveTree"] < at_node["SpecTr"],
@@ -61,8 +52,8 @@ def no_winner(effort: int) -> Finding:
         "Khisti": alike[1] < alike[0],
     }
     every(beaten.values(), bool)
-    count = every(settings(effort), ordered)
-    every(settings(effort), below_spectr)
+    count = every(printed.settings(effort), ordered)
+    every(printed.settings(effort), below_spectr)
     return Finding(
         "holds",
         {
@@ -72,21 +63,21 @@ def no_winner(effort: int) -> Finding:
             "alike": alike,
             "in_tree": in_tree,
             "count": count,
-            "over": over(effort),
+            "over": printed.over(effort),
         },
     )
 
 
 def ahead_at_a_node() -> dict[str, Fraction]:
     """Acceptance rates of two drafts where SpecTr accepts more than SpecInfer and Khisti more than both."""
-    p, q = THIRDS
-    rules = RULES | {"SpecTr": nearly_spectr(p, q, 2), "Khisti": untuned(p, q)}
-    return {name: acceptance(rule, p, q, 2) for name, rule in rules.items()}
+    p, q = printed.THIRDS
+    rules = printed.RULES | {"SpecTr": nearly_spectr(p, q, 2), "Khisti": printed.untuned(p, q)}
+    return {name: printed.acceptance(rule, p, q, 2) for name, rule in rules.items()}
 
 
 def ahead_in_a_tree() -> dict[str, Fraction]:
     """E[tau + 1] where SpecTr emits fewer tokens than NaiveTree; its factor is rho* = 3/2 at both levels."""
-    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in TWO_LEVELS):
+    if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in printed.TWO_LEVELS):
         raise ArithmeticError("rho* is another")
-    rules = RULES | {"SpecTr": KSeq(Fraction(3, 2))}
-    return {name: efficiency(rule, Layers(TWO_LEVELS), (2, 0, 2)) for name, rule in rules.items()}
+    rules = printed.RULES | {"SpecTr": printed.KSeq(Fraction(3, 2))}
+    return {name: efficiency(rule, Layers(printed.TWO_LEVELS), (2, 0, 2)) for name, rule in rules.items()}

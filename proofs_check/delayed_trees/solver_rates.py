@@ -10,25 +10,9 @@ from math import comb
 import sympy as sp
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.delayed_trees import solver_formulas as printed
+from proofs_check.delayed_trees import solver_formulas as formulas
+from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
-from proofs_check.delayed_trees.solver_printed import (
-    RULES,
-    KSeq,
-    Tournament,
-    acceptance,
-    by_order,
-    counted,
-    factors,
-    naive,
-    nss,
-    over,
-    settings,
-    smaller,
-    spec_infer,
-    tournaments,
-    untuned,
-)
 from proofs_check.delayed_trees.walks import excess, normalised
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
@@ -38,19 +22,25 @@ from proofs_check.small_drafts import Law
 def acceptance_rates(effort: int) -> Finding:
     def right(p: Law, q: Law, k: int) -> bool:
         case = p, q, k
-        bounds = ((sum(smaller(p, t.winner_law(q, k)), ZERO), acceptance(t, *case)) for t in tournaments(len(p)))
+        bounds = (
+            (sum(printed.smaller(p, t.winner_law(q, k)), ZERO), printed.acceptance(t, *case))
+            for t in printed.tournaments(len(p))
+        )
         return (
-            printed.nss_acceptance(*case) == acceptance(nss, *case)
-            and printed.naive_acceptance(*case) == acceptance(naive, *case)
-            and all(printed.spectr_acceptance(*case, r) == acceptance(KSeq(r), *case) for r in factors(*case))
-            and printed.spec_infer_acceptance(*case) == (acceptance(spec_infer, *case), ZERO)
+            formulas.nss_acceptance(*case) == printed.acceptance(printed.nss, *case)
+            and formulas.naive_acceptance(*case) == printed.acceptance(printed.naive, *case)
+            and all(
+                formulas.spectr_acceptance(*case, r) == printed.acceptance(printed.KSeq(r), *case)
+                for r in printed.factors(*case)
+            )
+            and formulas.spec_infer_acceptance(*case) == (printed.acceptance(printed.spec_infer, *case), ZERO)
             and all(bound <= found for bound, found in bounds)
         )
 
-    return Finding("holds", counted(effort, right))
+    return Finding("holds", printed.counted(effort, right))
 
 
-def exact_acceptance(rule: Tournament, p: Law, q: Law, k: int) -> Fraction:
+def exact_acceptance(rule: printed.Tournament, p: Law, q: Law, k: int) -> Fraction:
     """The acceptance of Algorithm 5: k V^3 steps, where drafts are V^k.
 
     Beside the winner's distribution r it takes, for each token y, the distribution of the winner together with y not
@@ -70,7 +60,7 @@ def exact_acceptance(rule: Tournament, p: Law, q: Law, k: int) -> Fraction:
     r = winner(None)
     refused = excess(r, p)
     rest = normalised(excess(p, r))
-    total = sum(smaller(p, r), ZERO)
+    total = sum(printed.smaller(p, r), ZERO)
     for y in tokens:
         if rest[y]:
             apart = winner(y)
@@ -88,7 +78,7 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
         mass += q[token]
         reached[token] = mass
     r = tuple(reached[t] ** k - (reached[t] - q[t]) ** k for t in range(len(q)))
-    rest, total = normalised(excess(p, r)), sum(smaller(p, r), ZERO)
+    rest, total = normalised(excess(p, r)), sum(printed.smaller(p, r), ZERO)
     sums = [ZERO] * k
     for y in order:
         met = -sum((comb(k, j) * (-q[y]) ** j * sums[j] for j in range(1, k)), ZERO)
@@ -103,26 +93,26 @@ def acceptance_by_order(order: Sequence[int], p: Law, q: Law, k: int) -> Fractio
 def khisti_acceptance(effort: int) -> Finding:
     def agrees(p: Law, q: Law, k: int) -> bool:
         orders = permutations(range(len(p)))
-        return all(exact_acceptance(t, p, q, k) == acceptance(t, p, q, k) for t in tournaments(len(p))) and all(
-            acceptance_by_order(o, p, q, k) == acceptance(by_order(o), p, q, k) for o in orders
-        )
+        return all(
+            exact_acceptance(t, p, q, k) == printed.acceptance(t, p, q, k) for t in printed.tournaments(len(p))
+        ) and all(acceptance_by_order(o, p, q, k) == printed.acceptance(printed.by_order(o), p, q, k) for o in orders)
 
     def loose(p: Law, q: Law, k: int) -> bool:
-        rule = untuned(p, q)
-        return k == 2 and acceptance(rule, p, q, k) > sum(smaller(p, rule.winner_law(q, k)), ZERO)
+        rule = printed.untuned(p, q)
+        return k == 2 and printed.acceptance(rule, p, q, k) > sum(printed.smaller(p, rule.winner_law(q, k)), ZERO)
 
-    p, q, k = smallest(settings(effort), loose)
-    rule = untuned(p, q)
+    p, q, k = smallest(printed.settings(effort), loose)
+    rule = printed.untuned(p, q)
     return Finding(
         "false",
-        counted(effort, agrees),
+        printed.counted(effort, agrees),
         {
             "example": "the exact rate, and the bound of Algorithm 10",
             "p": p,
             "q": q,
             "k": k,
             "order": sorted(range(len(p)), key=lambda i: -sum(rule.wins[i], ZERO)),
-            "bound": sum(smaller(p, rule.winner_law(q, k)), ZERO),
+            "bound": sum(printed.smaller(p, rule.winner_law(q, k)), ZERO),
             "acceptance": exact_acceptance(rule, p, q, k),
         },
     )
@@ -136,10 +126,10 @@ def l1(p: Law, q: Law) -> Fraction:
 @claim("D-L1-ALL")
 def rates_and_l1(effort: int) -> Finding:
     def found(p: Law, q: Law, k: int) -> dict[str, Fraction]:
-        rates = {name: acceptance(rule, p, q, k) for name, rule in RULES.items()}
-        return rates | {"SpecTr": acceptance(KSeq(bracket(p, q, k, 10)[1]), p, q, k)}
+        rates = {name: printed.acceptance(rule, p, q, k) for name, rule in printed.RULES.items()}
+        return rates | {"SpecTr": printed.acceptance(printed.KSeq(bracket(p, q, k, 10)[1]), p, q, k)}
 
-    two = [(p, q) for p, q, k in settings(effort) if k == 2]
+    two = [(p, q) for p, q, k in printed.settings(effort) if k == 2]
 
     def rises(near: tuple[Law, Law], far: tuple[Law, Law]) -> bool:
         if not l1(*near) < l1(*far):
@@ -155,7 +145,7 @@ def rates_and_l1(effort: int) -> Finding:
     near, far = smallest(product(two, repeat=2), rises)
     return Finding(
         "corrected",
-        counted(effort, bounded),
+        printed.counted(effort, bounded),
         {
             name: {"p": p, "q": q, "k": 2, "l1": l1(p, q), "acceptance": found(p, q, 2)}
             for name, (p, q) in (("nearer", near), ("farther", far))
@@ -171,6 +161,6 @@ def naive_and_l1(effort: int) -> Finding:
     if any(sp.expand(least[larger] - (a + b - distance[larger]) / 2) != 0 for larger in (True, False)):
         raise ArithmeticError("min(a, b) is not (a + b - |a - b|) / 2")
 
-    single = (case for case in settings(effort) if case[2] == 1)
-    count = every(single, lambda p, q, _: acceptance(naive, p, q, 1) == ONE - l1(p, q) / 2)
-    return Finding("holds", {"count": count, "over": over(effort)})
+    single = (case for case in printed.settings(effort) if case[2] == 1)
+    count = every(single, lambda p, q, _: printed.acceptance(printed.naive, p, q, 1) == ONE - l1(p, q) / 2)
+    return Finding("holds", {"count": count, "over": printed.over(effort)})

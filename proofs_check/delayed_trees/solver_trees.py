@@ -10,26 +10,9 @@ from itertools import product
 from typing import Any
 
 from proofs_check.claims import Finding, claim, every, smallest
+from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.solver_optimal import cut
-from proofs_check.delayed_trees.solver_printed import (
-    RULES,
-    KSeq,
-    Pair,
-    Procedure,
-    Tournament,
-    acceptance,
-    drafted,
-    emission,
-    naive,
-    nss,
-    over,
-    pairs,
-    profile,
-    settings,
-    smaller,
-    untuned,
-)
 from proofs_check.delayed_trees.walks import words
 from proofs_check.plays import ONE, ZERO
 from proofs_check.small_drafts import Law
@@ -39,14 +22,16 @@ from proofs_check.small_drafts import Law
 class Layers:
     """A world with one pair (p, q) per depth; the last pair also holds at all greater depths."""
 
-    layers: tuple[Pair, ...]
+    layers: tuple[printed.Pair, ...]
 
-    def at(self, depth: int) -> Pair:
+    def at(self, depth: int) -> printed.Pair:
         """(p, q) at the nodes of a depth."""
         return self.layers[min(depth, len(self.layers) - 1)]
 
 
-def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], depth: int = 0, hits: int = 1) -> Fraction:
+def efficiency(
+    rule: printed.Procedure, world: Layers, shape: tuple[int, int, int], depth: int = 0, hits: int = 1
+) -> Fraction:
     """E[tau + 1] on random (K, L1, L2)-delayed trees: the sum over drafts, emitted tokens, and what follows below."""
     paths, trunk, length = shape
     if depth == trunk + length:
@@ -54,8 +39,8 @@ def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], dept
     p, q = world.at(depth)
     k = paths if depth == trunk else hits
     total, below = ONE, {}
-    for drafts, chance in drafted(q, k):
-        emitted = emission(rule, p, q, drafts)
+    for drafts, chance in printed.drafted(q, k):
+        emitted = printed.emission(rule, p, q, drafts)
         for token, count in Counter(drafts).items():
             if emitted[token]:
                 below[count] = below.get(count) or efficiency(rule, world, shape, depth + 1, count)
@@ -63,35 +48,37 @@ def efficiency(rule: Procedure, world: Layers, shape: tuple[int, int, int], dept
     return total
 
 
-def dominated(worse: Procedure, better: Procedure, p: Law, q: Law, drafts: tuple[int, int]) -> bool:
+def dominated(worse: printed.Procedure, better: printed.Procedure, p: Law, q: Law, drafts: tuple[int, int]) -> bool:
     """Whether `better` emits each token, drafted at least m times, no less often than `worse`, for every m.
 
     `drafts` are the k of either.
     """
-    low, high = (profile(rule, p, q, k, max(drafts)) for rule, k in zip((worse, better), drafts, strict=True))
+    low, high = (printed.profile(rule, p, q, k, max(drafts)) for rule, k in zip((worse, better), drafts, strict=True))
     return all(low[event] <= high[event] for event in low)
 
 
 @claim("D-KMONO")
 def more_nodes(effort: int) -> Finding:
     def falls(p: Law, q: Law, k: int) -> bool:
-        return k == 1 and acceptance(untuned(p, q), p, q, 2) < acceptance(untuned(p, q), p, q, 1)
+        return k == 1 and printed.acceptance(printed.untuned(p, q), p, q, 2) < printed.acceptance(
+            printed.untuned(p, q), p, q, 1
+        )
 
     def grows(p: Law, q: Law, k: int) -> bool:
-        return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in RULES.values())
+        return all(dominated(rule, rule, p, q, (k, k + 1)) for rule in printed.RULES.values())
 
     def spectr_holds(p: Law, q: Law, k: int) -> bool:
-        few, many = (profile(KSeq(bracket(p, q, n, 30)[1]), p, q, n, k + 1) for n in (k, k + 1))
+        few, many = (printed.profile(printed.KSeq(bracket(p, q, n, 30)[1]), p, q, n, k + 1) for n in (k, k + 1))
         return all(few[event] <= many[event] + Fraction(1, 2**20) for event in few)
 
-    p, q, k = smallest(settings(effort), falls)
+    p, q, k = smallest(printed.settings(effort), falls)
     most = 3 if effort == 1 else 4
-    close = every((case for case in settings(effort) if case[2] < most), spectr_holds)
-    count = every((case for case in settings(effort) if case[2] < most), grows)
-    before, after = (1 + acceptance(untuned(p, q), p, q, paths) for paths in (k, k + 1))
+    close = every((case for case in printed.settings(effort) if case[2] < most), spectr_holds)
+    count = every((case for case in printed.settings(effort) if case[2] < most), grows)
+    before, after = (1 + printed.acceptance(printed.untuned(p, q), p, q, paths) for paths in (k, k + 1))
     return Finding(
         "corrected",
-        {"count": count, "over": over(effort), "most": most, "close": close},
+        {"count": count, "over": printed.over(effort), "most": most, "close": close},
         {"p": p, "q": q, "K": [k, k + 1], "L": 1, "parent": [-1, 0, 0], "block_efficiency": [before, after]}
         | {"without_truncation": without_truncation()},
     )
@@ -105,19 +92,19 @@ def without_truncation() -> dict[str, Any]:
     """
     p, q = (tuple(Fraction(part, 4) for part in parts) for parts in ((0, 3, 1), (1, 2, 1)))
 
-    def value(rule: Procedure, k: int) -> Fraction:
-        return 1 + acceptance(rule, p, q, k) + 4 * profile(rule, p, q, k, k)[2, 1]
+    def value(rule: printed.Procedure, k: int) -> Fraction:
+        return 1 + printed.acceptance(rule, p, q, k) + 4 * printed.profile(rule, p, q, k, k)[2, 1]
 
     found = {}
     for beta in (Fraction(1, 2), Fraction(3, 4), Fraction(15, 16), ONE):
-        rule = Tournament(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
-        fits = sum(smaller(p, rule.winner_law(q, 2)), ZERO)
+        rule = printed.Tournament(((ONE, ZERO, ZERO), (ONE, ONE, beta), (ONE, 1 - beta, ONE)))
+        fits = sum(printed.smaller(p, rule.winner_law(q, 2)), ZERO)
         if (fits == Fraction(15, 16)) != (beta >= Fraction(3, 4)):
             raise ArithmeticError("other tournaments are optimal")
         found[beta] = value(rule, 2)
     if cut(p, q, 2, (0,)) != Fraction(15, 16):
         raise ArithmeticError("the optimum is another")
-    one = value(naive, 1)
+    one = value(printed.naive, 1)
     del found[Fraction(1, 2)]  # not optimal
     return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}
 
@@ -126,22 +113,22 @@ def worlds(effort: int) -> Iterator[tuple[Layers, int, int]]:
     """(world, K, depth of the tree), small ones first."""
     sizes = ((2, 2, 2, 2), (2, 2, 2, 3), (2, 3, 3, 2)) if effort == 1 else ((2, 4, 2, 2), (2, 3, 3, 3), (3, 2, 2, 3))
     for tokens, largest, paths, depth in sizes:
-        yield from ((Layers(pair), paths, depth) for pair in product(pairs(tokens, largest), repeat=2))
+        yield from ((Layers(pair), paths, depth) for pair in product(printed.pairs(tokens, largest), repeat=2))
 
 
 def delays(world: Layers, paths: int, depth: int) -> list[Fraction]:
     """NSS block efficiency of K paths of one depth for each delay L1 = 0, 1, ..."""
-    return [efficiency(nss, world, (paths, trunk, depth - trunk)) for trunk in range(depth + 1)]
+    return [efficiency(printed.nss, world, (paths, trunk, depth - trunk)) for trunk in range(depth + 1)]
 
 
 def at_budget(world: Layers, draws: int) -> dict[str, Fraction]:
     """The best NSS block efficiency of `draws` draws: as a path, as two or more paths from the root, or delayed."""
-    best = {"path": efficiency(nss, world, (1, 0, draws)), "rollouts": ZERO, "delayed": ZERO}
+    best = {"path": efficiency(printed.nss, world, (1, 0, draws)), "rollouts": ZERO, "delayed": ZERO}
     for paths, length in product(range(2, draws + 1), range(1, draws // 2 + 1)):
         trunk = draws - paths * length
         kind = "delayed" if trunk else "rollouts"
         if trunk >= 0:
-            best[kind] = max(best[kind], efficiency(nss, world, (paths, trunk, length)))
+            best[kind] = max(best[kind], efficiency(printed.nss, world, (paths, trunk, length)))
     return best
 
 
@@ -163,7 +150,7 @@ def delay_and_nss(effort: int) -> Finding:
     count = every(worlds(effort), lambda *case: delays(*case) == sorted(delays(*case), reverse=True))
     sure = tuple(Fraction(token == 0) for token in range(3))
     loses = smallest(((case[0], 4) for case in worlds(1)), loses_to_rollouts)
-    later = ((Layers(((sure, sure), pair)), 4) for pair in pairs(3, 3))
+    later = ((Layers(((sure, sure), pair)), 4) for pair in printed.pairs(3, 3))
     gains = smallest(later, wins)
     return Finding(
         "false",

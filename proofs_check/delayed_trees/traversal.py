@@ -8,23 +8,9 @@ from itertools import permutations, product
 
 import spectheory as st
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import array
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
-from proofs_check.delayed_trees.walks import (
-    ContextTable,
-    DelayedShape,
-    DraftedPaths,
-    Emitted,
-    all_laws,
-    completed,
-    depth_kept,
-    distance,
-    drawn,
-    normalised,
-    shortfall,
-    words,
-    worlds,
-)
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Law, Path
 
@@ -35,7 +21,7 @@ class Judging:
     Paths that begin alike share nodes where `merge`; a rejected token leaves q where `strike`.
     """
 
-    def __init__(self, world: ContextTable, draft: DraftedPaths, *, merge: bool, strike: bool) -> None:
+    def __init__(self, world: walks.ContextTable, draft: walks.DraftedPaths, *, merge: bool, strike: bool) -> None:
         self.world, self.draft, self.merge, self.strike = world, draft, merge, strike
         self.left, self.emitted = ONE, dict[Path, Fraction]()
         self.visit(range(len(draft)), 0, ONE)
@@ -56,10 +42,10 @@ class Judging:
         for group in groups:
             token = self.draft[group[0]][depth]
             self.visit(group, depth + 1, min(ONE, weight * p[token] / q[token]))
-            rest = shortfall(weight, p, q)
-            weight, p = as_published(weight, sum(rest, ZERO)), normalised(rest, otherwise=p)
+            rest = walks.shortfall(weight, p, q)
+            weight, p = as_published(weight, sum(rest, ZERO)), walks.normalised(rest, otherwise=p)
             if self.strike:
-                q = normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
+                q = walks.normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
         stop = self.left * (weight if depth else ONE)
         self.left -= stop
         ends = [((*node, y), x) for y, x in enumerate(p)] if groups else [(node, ONE)]
@@ -67,28 +53,28 @@ class Judging:
             self.emitted[end] = self.emitted.get(end, ZERO) + stop * chance
 
 
-def output(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: bool) -> Emitted:
+def output(world: walks.ContextTable, shape: walks.DelayedShape, *, merge: bool, strike: bool) -> walks.Emitted:
     """The distribution of texts when such drafts are traversed."""
     emitted = gathered(
         (end, chance * x)
-        for draft, chance in runs(lambda pick: drawn(pick, world, shape)).items()
+        for draft, chance in runs(lambda pick: walks.drawn(pick, world, shape)).items()
         for end, x in Judging(world, draft, merge=merge, strike=strike).emitted.items()
     )
-    return completed(world, emitted, shape[1] + shape[2])
+    return walks.completed(world, emitted, shape[1] + shape[2])
 
 
-def is_lossless(world: ContextTable, shape: DelayedShape, *, merge: bool, strike: bool) -> bool:
+def is_lossless(world: walks.ContextTable, shape: walks.DelayedShape, *, merge: bool, strike: bool) -> bool:
     """Whether the distribution of texts is the target's."""
     return output(world, shape, merge=merge, strike=strike) == world.texts(shape[1] + shape[2])
 
 
-def reduces_to_block(world: ContextTable) -> bool:
+def reduces_to_block(world: walks.ContextTable) -> bool:
     """Whether Traversal on one path of two tokens has the same output as block verification."""
-    by_path: dict[Path, Emitted] = {}
+    by_path: dict[Path, walks.Emitted] = {}
     for (path, _, end), chance in block(world, 2, as_published).items():
         by_path.setdefault(path, {})[end] = chance / world.chance(path, 1)
     return all(
-        distance(Judging(world, (path,), merge=True, strike=True).emitted, found) == 0
+        walks.distance(Judging(world, (path,), merge=True, strike=True).emitted, found) == 0
         for path, found in by_path.items()
     )
 
@@ -97,12 +83,12 @@ def reduces_to_block(world: ContextTable) -> bool:
 def traversal(effort: int) -> Finding:
     shapes = [(2, 0, 1), (3, 0, 1), (2, 0, 2), (2, 1, 1)]
     grid = [(world, shape) for world in two_steps(effort) for shape in shapes[2:]]
-    grid += [(world, shape) for world in worlds(3, 1 + effort) + worlds(2, 4) for shape in shapes[:2]]
+    grid += [(world, shape) for world in walks.worlds(3, 1 + effort) + walks.worlds(2, 4) for shape in shapes[:2]]
     single = every(two_steps(effort), reduces_to_block)
     merged = every(grid, lambda world, shape: is_lossless(world, shape, merge=True, strike=True))
     apart = every([case for case in grid if case[1][1] == 0], lambda *c: is_lossless(*c, merge=False, strike=False))
-    world = smallest(worlds(3, 4), lambda world: not is_lossless(world, (2, 0, 1), merge=True, strike=False))
-    lost = distance(output(world, (2, 0, 1), merge=True, strike=False), world.texts(1))
+    world = smallest(walks.worlds(3, 4), lambda world: not is_lossless(world, (2, 0, 1), merge=True, strike=False))
+    lost = walks.distance(output(world, (2, 0, 1), merge=True, strike=False), world.texts(1))
     p, q = world.pair(())
     return Finding(
         "holds",
@@ -113,8 +99,8 @@ def traversal(effort: int) -> Finding:
             "size": 1 + effort,
             "apart": apart,
             "lost": lost,
-            "p": words(p),
-            "q": words(q),
+            "p": walks.words(p),
+            "q": walks.words(q),
         },
     )
 
@@ -122,21 +108,21 @@ def traversal(effort: int) -> Finding:
 @second("D-TRAV")
 def _(case: Case) -> None:
     def program(pick: Pick) -> Path:
-        draft = drawn(pick, world, (2, 0, 1))
+        draft = walks.drawn(pick, world, (2, 0, 1))
         p, q = world.pair(())
         for token in dict.fromkeys(path[0] for path in draft):
             if flip(pick, min(ONE, p[token] / q[token])):
                 return (token,)
-            p = normalised(shortfall(ONE, p, q), otherwise=p)
-            q = normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
+            p = walks.normalised(walks.shortfall(ONE, p, q), otherwise=p)
+            q = walks.normalised([ZERO if t == token else x for t, x in enumerate(q)], otherwise=q)
         return (pick(p),)
 
-    for world in worlds(2, 4):
+    for world in walks.worlds(2, 4):
         assert runs(program) == world.texts(1)
-    for world in worlds(2, 2, 3)[::40]:
+    for world in walks.worlds(2, 2, 3)[::40]:
         mean = sum(
-            chance * x * depth_kept(draft, end)
-            for draft, chance in runs(lambda pick, w=world: drawn(pick, w, (2, 0, 2))).items()
+            chance * x * walks.depth_kept(draft, end)
+            for draft, chance in runs(lambda pick, w=world: walks.drawn(pick, w, (2, 0, 2))).items()
             for end, x in Judging(world, draft, merge=True, strike=True).emitted.items()
         )
         found = st.expected_block_efficiency(st.verify.Traversal(), world.library(), st.Paths(2, 2))
@@ -152,7 +138,7 @@ def tried(p: Law, children: Path, q_of: dict[int, Law]) -> Law:
             q = q_of[child]
             if flip(pick, min(ONE, law[child] / q[child]) if q[child] else ONE):
                 return child
-            law = normalised(shortfall(ONE, law, q), otherwise=law)
+            law = walks.normalised(walks.shortfall(ONE, law, q), otherwise=law)
         return pick(law)
 
     found = runs(program)
@@ -167,18 +153,18 @@ def point(size: int, token: int) -> Law:
 @claim("D-DET")
 def deterministic_trees(effort: int) -> Finding:
     orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
-    cases = [(p, children) for size in (2, 3) for p in all_laws(size, 3 + effort) for children in orders[size]]
+    cases = [(p, children) for size in (2, 3) for p in walks.all_laws(size, 3 + effort) for children in orders[size]]
 
     def mends(p: Law, children: Path) -> bool:
         return tried(p, children, {child: point(len(p), child) for child in children}) == p
 
     p, (child, *_) = smallest(cases, lambda p, children: mends(p, children) and 0 < p[children[0]] < 1)
     count = every(cases, mends)
-    overlapping = ((p, q) for p, q in product(all_laws(2, 3), repeat=2) if q[0])
+    overlapping = ((p, q) for p, q in product(walks.all_laws(2, 3), repeat=2) if q[0])
     lossy = smallest(overlapping, lambda p, q: tried(p, (0,), {0: q}) != p)
     return Finding(
         "corrected",
-        {"count": count, "lossy": [*map(words, lossy)]},
+        {"count": count, "lossy": [*map(walks.words, lossy)]},
         {
             "p": p,
             "drafted": "ABCD"[child],

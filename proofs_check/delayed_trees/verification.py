@@ -14,17 +14,8 @@ import numpy as np
 
 import spectheory as st
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import drafted_paths, emitted
-from proofs_check.delayed_trees.walks import (
-    ContextTable,
-    Emitted,
-    completed,
-    distance,
-    drawn,
-    normalised,
-    shortfall,
-    worlds,
-)
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Path
 from spectheory.certify.zoo.chains import block_stopping_with_weight
@@ -36,7 +27,7 @@ Judged = dict[tuple[Path, int, Path], Fraction]
 """The joint distribution of the drafted path, of tau and of the emitted tokens, the bonus token left out."""
 
 
-def weights(world: ContextTable, path: Path) -> list[Fraction]:
+def weights(world: walks.ContextTable, path: Path) -> list[Fraction]:
     """w_0 = 1, w_i = min(1, w_(i-1) p / q)."""
     found = [ONE]
     for i, token in enumerate(path):
@@ -45,9 +36,9 @@ def weights(world: ContextTable, path: Path) -> list[Fraction]:
     return found
 
 
-def lacking(world: ContextTable, node: Path, weight: Fraction) -> Fraction:
+def lacking(world: walks.ContextTable, node: Path, weight: Fraction) -> Fraction:
     """S = sum (w p - q)+."""
-    return sum(shortfall(weight, *world.pair(node)), ZERO)
+    return sum(walks.shortfall(weight, *world.pair(node)), ZERO)
 
 
 def as_described(weight: Fraction, missing: Fraction) -> Fraction:
@@ -61,11 +52,11 @@ def as_published(weight: Fraction, missing: Fraction) -> Fraction:
     return missing / total if total else ONE
 
 
-def block(world: ContextTable, length: int, coin: Coin) -> Judged:
+def block(world: walks.ContextTable, length: int, coin: Coin) -> Judged:
     """Block verification: independent coins, the deepest accepted node, the w-weighted residual."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
-        path = drawn(pick, world, (1, length, 0))[0]
+        path = walks.drawn(pick, world, (1, length, 0))[0]
         w = weights(world, path)
         inner = [coin(w[i], lacking(world, path[:i], w[i])) for i in range(1, length)]
         accepted = [flip(pick, chance) for chance in [*inner, w[length]]]
@@ -75,18 +66,18 @@ def block(world: ContextTable, length: int, coin: Coin) -> Judged:
     return runs(program)
 
 
-def _corrected(pick: Pick, world: ContextTable, path: Path, tau: int, weight: Fraction) -> Path:
+def _corrected(pick: Pick, world: walks.ContextTable, path: Path, tau: int, weight: Fraction) -> Path:
     if tau == len(path):
         return path
     p, q = world.pair(path[:tau])
-    return (*path[:tau], pick(normalised(shortfall(weight, p, q), otherwise=p)))
+    return (*path[:tau], pick(walks.normalised(walks.shortfall(weight, p, q), otherwise=p)))
 
 
-def naive(world: ContextTable, length: int) -> Judged:
+def naive(world: walks.ContextTable, length: int) -> Judged:
     """Naive: a coin min(1, p / q) for each node, the deepest with all above it accepted, (p - q)+."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
-        path = drawn(pick, world, (1, length, 0))[0]
+        path = walks.drawn(pick, world, (1, length, 0))[0]
         tau = 0
         while tau < length and flip(pick, weights(world.after(path[:tau]), path[tau : tau + 1])[1]):
             tau += 1
@@ -95,18 +86,18 @@ def naive(world: ContextTable, length: int) -> Judged:
     return runs(program)
 
 
-def tree_monte_carlo(world: ContextTable, length: int) -> Judged:
+def tree_monte_carlo(world: walks.ContextTable, length: int) -> Judged:
     """Tree verification: exits carry the mass that left the path, each drafted token thins them all."""
 
     def program(pick: Pick) -> tuple[Path, int, Path]:
-        path = drawn(pick, world, (1, length, 0))[0]
+        path = walks.drawn(pick, world, (1, length, 0))[0]
         mass, exits = ONE, dict[Path, Fraction]()
         for i, token in enumerate(path):
             p, q = world.pair(path[:i])
             over = [max(y - mass * x, ZERO) for x, y in zip(p, q, strict=True)]
             thin = over[token] / (sum(over) * q[token]) if any(over) else ONE
             exits = {end: thin * kept for end, kept in exits.items()}
-            exits |= {(*path[:i], y): thin * out for y, out in enumerate(shortfall(mass, p, q))}
+            exits |= {(*path[:i], y): thin * out for y, out in enumerate(walks.shortfall(mass, p, q))}
             mass = min(ONE, mass * p[token] / q[token])
         choice = pick([mass, *exits.values()])
         return (path, length, path) if choice == 0 else (path, len(end := list(exits)[choice - 1]) - 1, end)
@@ -114,12 +105,12 @@ def tree_monte_carlo(world: ContextTable, length: int) -> Judged:
     return runs(program)
 
 
-def output(world: ContextTable, judged: Judged, length: int) -> Emitted:
+def output(world: walks.ContextTable, judged: Judged, length: int) -> walks.Emitted:
     """The distribution of the first `length` tokens of the text."""
-    return completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
+    return walks.completed(world, gathered((tokens, chance) for (_, _, tokens), chance in judged.items()), length)
 
 
-def is_lossless(world: ContextTable, judged: Judged, length: int) -> bool:
+def is_lossless(world: walks.ContextTable, judged: Judged, length: int) -> bool:
     """Whether the distribution of texts is the target's."""
     return output(world, judged, length) == world.texts(length)
 
@@ -134,26 +125,26 @@ def kept(judged: Judged, node: Path) -> Fraction:
     return sum((x for (path, tau, _), x in judged.items() if path[: len(node)] == node and tau >= len(node)), ZERO)
 
 
-def nodes(world: ContextTable, length: int) -> list[Path]:
+def nodes(world: walks.ContextTable, length: int) -> list[Path]:
     """Every non-empty beginning of a path that can be drafted."""
     every_one = (path for depth in range(1, length + 1) for path in product(range(world.size), repeat=depth))
     return [path for path in every_one if world.chance(path, 1)]
 
 
-def within_w(world: ContextTable, judged: Judged, length: int, *, exactly: bool) -> bool:
+def within_w(world: walks.ContextTable, judged: Judged, length: int, *, exactly: bool) -> bool:
     """Whether P(tau >= i | first i drafted tokens) is at most w_i, or w_i exactly, everywhere."""
     pairs = [(kept(judged, node), world.chance(node, 1) * weights(world, node)[-1]) for node in nodes(world, length)]
     return all(one == bound if exactly else one <= bound for one, bound in pairs)
 
 
-def two_steps(effort: int) -> list[ContextTable]:
+def two_steps(effort: int) -> list[walks.ContextTable]:
     """Worlds in which all verifiers of two tokens are compared."""
-    return worlds(2, 2, 3) if effort == 1 else worlds(2, 3, 3)[::3] + worlds(3, 2, 2)
+    return walks.worlds(2, 2, 3) if effort == 1 else walks.worlds(2, 3, 3)[::3] + walks.worlds(3, 2, 2)
 
 
-def wide(effort: int) -> list[ContextTable]:
+def wide(effort: int) -> list[walks.ContextTable]:
     """Worlds with one pair (p, q) in every context, for paths of one and of three tokens."""
-    return worlds(2, 4) + (worlds(3, 2) if effort == 1 else worlds(3, 3))
+    return walks.worlds(2, 4) + (walks.worlds(3, 2) if effort == 1 else walks.worlds(3, 3))
 
 
 def covered(effort: int) -> str:
@@ -166,18 +157,18 @@ def covered(effort: int) -> str:
 
 @claim("D-BV-DESC")
 def described_block(effort: int) -> Finding:
-    def beyond_repair(world: ContextTable) -> bool:
+    def beyond_repair(world: walks.ContextTable) -> bool:
         judged = block(world, 2, as_described)
         return any(kept(judged, node) > world.chance(node, 0) for node in nodes(world, 1))
 
-    def repaired(world: ContextTable, length: int) -> bool:
+    def repaired(world: walks.ContextTable, length: int) -> bool:
         judged = block(world, length, as_published)
         return is_lossless(world, judged, length) and within_w(world, judged, length, exactly=True)
 
     short = every(wide(effort), lambda world: is_lossless(world, block(world, 1, as_described), 1))
-    world = smallest(worlds(2, 3), beyond_repair)
+    world = smallest(walks.worlds(2, 3), beyond_repair)
     judged = block(world, 2, as_described)
-    count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in worlds(2, 3))), repaired)
+    count = every(chain(((w, 2) for w in two_steps(effort)), ((w, 3) for w in walks.worlds(2, 3))), repaired)
     return Finding(
         "corrected",
         {"short": short, "count": count, "covered": covered(effort)},
@@ -187,14 +178,14 @@ def described_block(effort: int) -> Finding:
             "pair_at_every_context": world.pair(()),
             "kept_A": kept(judged, (0,)),
             "target_A": world.chance((0,), 0),
-            "total_variation": distance(output(world, judged, 2), world.texts(2)),
+            "total_variation": walks.distance(output(world, judged, 2), world.texts(2)),
         },
     )
 
 
 @second("D-BV-DESC")
 def _(case: Case) -> None:
-    world = ContextTable((case["pair_at_every_context"],))
+    world = walks.ContextTable((case["pair_at_every_context"],))
     target = world.library()
     drafts = drafted_paths(target, 2)
     stops = gathered(
@@ -204,9 +195,9 @@ def _(case: Case) -> None:
             lambda rng, d=draft: block_stopping_with_weight(d, np.array(target.target(d)), rng)
         )
     )
-    played = completed(world, stops, 2)
-    assert distance(played, world.texts(2)) == case["total_variation"] > 0
+    played = walks.completed(world, stops, 2)
+    assert walks.distance(played, world.texts(2)) == case["total_variation"] > 0
     first = sum(x for text, x in played.items() if text[0] == 0)
     assert first >= case["kept_A"] > case["target_A"]
     kept = gathered((text[:2], chance) for text, chance in emitted(st.verify.Block(), target, drafts))
-    assert completed(world, kept, 2) == world.texts(2)
+    assert walks.completed(world, kept, 2) == world.texts(2)

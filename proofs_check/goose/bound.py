@@ -12,22 +12,8 @@ import sympy
 
 import spectheory as st
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.goose import walks
 from proofs_check.goose.budgets import two_sources
-from proofs_check.goose.walks import (
-    TwoSourceTree,
-    chains,
-    coins,
-    committed,
-    exclusive,
-    height,
-    independent,
-    longest,
-    pairs,
-    rates,
-    reached,
-    shapes,
-    walked,
-)
 from spectheory import goose
 
 Setting = tuple[tuple[int, ...], int]
@@ -64,18 +50,22 @@ def extension(effort: int) -> Finding:
 
     def counted(depth: int, t: Fraction) -> bool:
         form = t * (1 - t ** (depth - 1)) / (1 - t)
-        drafted = TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
-        return 0 <= form <= depth - 1 and committed(drafted, t, t) == 1 + form
+        drafted = walks.TwoSourceTree(tuple(range(-1, depth - 1)), (True,) + (False,) * (depth - 1))
+        return 0 <= form <= depth - 1 and walks.committed(drafted, t, t) == 1 + form
 
-    count = every(product(range(1, 5 + effort), rates(4 + 2 * effort)), counted)
+    count = every(product(range(1, 5 + effort), walks.rates(4 + 2 * effort)), counted)
     return Finding("holds", {"count": count, "size": 4 + effort, "denominator": 4 + 2 * effort})
 
 
 def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
     """The largest yield of any tree of n nodes under any of the three meanings of acceptance."""
     values = []
-    for shape in shapes(n):
-        values += [independent(shape, s, t), committed(shape, s, t), exclusive(shape, s, t) or Fraction(0)]
+    for shape in walks.shapes(n):
+        values += [
+            walks.independent(shape, s, t),
+            walks.committed(shape, s, t),
+            walks.exclusive(shape, s, t) or Fraction(0),
+        ]
     return max(values)
 
 
@@ -88,23 +78,25 @@ def _grid(nodes: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
 
 @claim("G-P1-LB")
 def lower_bound(effort: int) -> Finding:
-    unpaid = ((n, one, s, t) for n in (1, 2, 3) for s, t in pairs(5) for one in settings(n, charge_all=False))
+    unpaid = ((n, one, s, t) for n in (1, 2, 3) for s, t in walks.pairs(5) for one in settings(n, charge_all=False))
     n, (widths, depth), s, t = smallest(unpaid, lambda n, setting, s, t: eq_1(s, t, *setting) > _best(n, s, t))
 
     def paid(setting: Setting, s: Fraction, t: Fraction) -> bool:
         widths, depth = setting
-        tree, bound = chains(widths, depth), eq_1(s, t, widths, depth)
-        paths = all(longest(tree, right) >= walked(tree, right) for right, _ in coins(tree.rates(s, t)))
-        other = exclusive(tree, s, t)
+        tree, bound = walks.chains(widths, depth), eq_1(s, t, widths, depth)
+        paths = all(
+            walks.longest(tree, right) >= walks.walked(tree, right) for right, _ in walks.coins(tree.rates(s, t))
+        )
+        other = walks.exclusive(tree, s, t)
         mutual = eq_1(s, t, widths, depth, mutual=True)
-        return committed(tree, s, t) == bound and paths and mutual >= bound and other in (None, mutual)
+        return walks.committed(tree, s, t) == bound and paths and mutual >= bound and other in (None, mutual)
 
     count = every(_grid(4 + (effort > 1)), paid)
     return Finding(
         "corrected",
         {"n": n, "count": count, "size": 4 + (effort > 1)},
         {"p_s": s, "p_t": t, "widths": widths, "branch_depth": depth, "budget": n, "eq_1": eq_1(s, t, widths, depth)}
-        | {"best_of_all_trees": _best(n, s, t), **chains(widths, depth).shown()},
+        | {"best_of_all_trees": _best(n, s, t), **walks.chains(widths, depth).shown()},
     )
 
 
@@ -117,51 +109,51 @@ def lower_bound_again(case: Case) -> dict[str, Any]:
     assert goose.budget_as_printed(len(widths), widths) == case["budget"] < charged
     assert printed == case["eq_1"] > 1 + two_sources(s, t, case["budget"])[case["budget"]]
     tree = goose.tree_of_bound(float(s), float(t), len(widths), widths, depth)
-    again = TwoSourceTree.of_library(tree)
+    again = walks.TwoSourceTree.of_library(tree)
     assert tree.tree.budget == charged
-    assert reached(again, s, t) == printed <= height(again, s, t)
+    assert walks.reached(again, s, t) == printed <= walks.height(again, s, t)
     return {"charged": charged, "budget": case["budget"]}
 
 
 @claim("G-P1-TIGHT")
 def tight(effort: int) -> Finding:
     def gap(setting: Setting, s: Fraction, t: Fraction) -> Fraction:
-        return independent(chains(*setting), s, t) - eq_1(s, t, *setting)
+        return walks.independent(walks.chains(*setting), s, t) - eq_1(s, t, *setting)
 
-    cases = ((one, s, t) for n in (1, 2, 3, 4) for s, t in pairs(4) for one in settings(n, charge_all=True))
+    cases = ((one, s, t) for n in (1, 2, 3, 4) for s, t in walks.pairs(4) for one in settings(n, charge_all=True))
     setting, s, t = smallest(cases, lambda *case: gap(*case) != 0)
 
     def repaired(setting: Setting, s: Fraction, t: Fraction) -> bool:
         single = setting[1] == 1 or not any(setting[0])
-        walk = committed(chains(*setting), s, t) == eq_1(s, t, *setting)
+        walk = walks.committed(walks.chains(*setting), s, t) == eq_1(s, t, *setting)
         return walk and (gap(setting, s, t) == 0 if single else gap(setting, s, t) > 0)
 
     count = every(_grid(4 + (effort > 1)), repaired)
-    tree = chains(*setting)
+    tree = walks.chains(*setting)
     return Finding(
         "corrected",
         {"count": count, "size": 4 + (effort > 1)},
         {"p_s": s, "p_t": t, "widths": setting[0], "branch_depth": setting[1], "eq_1": eq_1(s, t, *setting)}
-        | {"longest_path": independent(tree, s, t), **tree.shown()},
+        | {"longest_path": walks.independent(tree, s, t), **tree.shown()},
     )
 
 
 @second("G-P1-TIGHT")
 def tight_again(case: Case) -> None:
     """The distribution of the tree's height by products over children."""
-    tree = TwoSourceTree.of_case(case)
+    tree = walks.TwoSourceTree.of_case(case)
     s, t = case["p_s"], case["p_t"]
     bound = goose.spine_bound(s, t, len(case["widths"]), case["widths"], case["branch_depth"])
-    assert height(tree, s, t) == case["longest_path"] > bound == case["eq_1"] == reached(tree, s, t)
+    assert walks.height(tree, s, t) == case["longest_path"] > bound == case["eq_1"] == walks.reached(tree, s, t)
 
 
 @claim("G-P1-EXCL")
 def siblings(effort: int) -> Finding:
     def by_target(b: int, t: Fraction) -> Fraction:
-        star = TwoSourceTree((-1,) + (0,) * b, (True,) + (False,) * b)
-        return (exclusive(star, t, t) or Fraction(0)) - 1
+        star = walks.TwoSourceTree((-1,) + (0,) * b, (True,) + (False,) * b)
+        return (walks.exclusive(star, t, t) or Fraction(0)) - 1
 
-    cases = [(b, t) for b in range(1, 4 + effort) for t in [*rates(6), Fraction(1)] if b * t <= 1]
+    cases = [(b, t) for b in range(1, 4 + effort) for t in [*walks.rates(6), Fraction(1)] if b * t <= 1]
     b, t = smallest(cases, lambda b, t: by_target(b, t) != 1 - (1 - t) ** b)
     p, n = sympy.symbols("p n", positive=True)
     grows = sympy.simplify(sympy.expand_power_exp((1 - (1 - p) ** (n + 1)) - (1 - (1 - p) ** n) - p * (1 - p) ** n))

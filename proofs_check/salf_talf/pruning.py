@@ -7,33 +7,22 @@ from itertools import pairwise
 from math import isclose
 
 from proofs_check.claims import Finding, claim, every, smallest
-from proofs_check.salf_talf.algorithm2 import (
-    ROOT,
-    Markov,
-    beam,
-    cases,
-    children,
-    drafted,
-    flat,
-    shown_grids,
-    top,
-    worth,
-)
+from proofs_check.salf_talf import algorithm2
 from proofs_check.salf_talf.threshold import library_draft
 from proofs_check.small_drafts import laws
 from spectheory.search import SpecExec
 
 
-def bounded(draft: Markov, n: int) -> bool:
+def bounded(draft: algorithm2.Markov, n: int) -> bool:
     """Whether what is left to gain below depth i is at most N - 1 - i, and falls with i until it is 0."""
-    nodes = [ROOT]
+    nodes = [algorithm2.ROOT]
     gains = []
-    layer = [ROOT]
+    layer = [algorithm2.ROOT]
     for i in range(n):
-        gains.append(worth(top(draft, n)) - worth(sorted(nodes)[:n]))
+        gains.append(algorithm2.worth(algorithm2.top(draft, n)) - algorithm2.worth(sorted(nodes)[:n]))
         if gains[-1] > max(0, n - 1 - i):
             return False
-        layer = [child for node in layer for child in children(draft, node)]
+        layer = [child for node in layer for child in algorithm2.children(draft, node)]
         nodes = sorted(nodes + layer)[: 4 * n]
     return all(later < gain or gain == later == 0 for gain, later in pairwise(gains))
 
@@ -41,40 +30,40 @@ def bounded(draft: Markov, n: int) -> bool:
 @claim("S-GAIN")
 def potential(effort: int) -> Finding:
     grids = ((2, 4, 6), (3, 3, 4)) if effort == 1 else ((2, 5, 8), (3, 4, 5))
-    models = {(draft, n) for draft, _, n, _ in cases(effort)}
+    models = {(draft, n) for draft, _, n, _ in algorithm2.cases(effort)}
     count = every(models, bounded)
-    sure = Markov((Fraction(1), Fraction(0)))
+    sure = algorithm2.Markov((Fraction(1), Fraction(0)))
     for n in range(2, grids[0][2] + 1):
-        assert worth(top(sure, n)) - 1 == n - 1  # i = 0: attained
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+        assert algorithm2.worth(algorithm2.top(sure, n)) - 1 == n - 1  # i = 0: attained
+    return Finding("holds", {"count": count, "grids": algorithm2.shown_grids(effort)})
 
 
 @claim("S-A2-CAP")
 def capacity(effort: int) -> Finding:
-    def same(draft: Markov, tokens: int, n: int, batch: int) -> bool:
-        states = drafted(draft, n, batch)
-        free = flat(draft, n, batch, len(states))
+    def same(draft: algorithm2.Markov, tokens: int, n: int, batch: int) -> bool:
+        states = algorithm2.drafted(draft, n, batch)
+        free = algorithm2.flat(draft, n, batch, len(states))
         enough = tokens <= batch or all(len(state.popped) == batch for state in states[1:])
         return enough and all(
             (state.chosen, state.tree) == (chosen, tree) for state, (chosen, tree) in zip(states, free, strict=True)
         )
 
-    count = every(cases(effort), same)
-    return Finding("holds", {"count": count, "grids": shown_grids(effort)})
+    count = every(algorithm2.cases(effort), same)
+    return Finding("holds", {"count": count, "grids": algorithm2.shown_grids(effort)})
 
 
 @claim("S-BEAM")
 def beam_search(effort: int) -> Finding:
-    def finds_best(draft: Markov, k: int, n: int) -> bool:
-        return worth(beam(draft, k, n - 1, n)) == worth(top(draft, n))
+    def finds_best(draft: algorithm2.Markov, k: int, n: int) -> bool:
+        return algorithm2.worth(algorithm2.beam(draft, k, n - 1, n)) == algorithm2.worth(algorithm2.top(draft, n))
 
-    beams = ((Markov(law), k, n) for n in range(3, 7) for k in range(1, n) for law in laws(2, 3))
+    beams = ((algorithm2.Markov(law), k, n) for n in range(3, 7) for k in range(1, n) for law in laws(2, 3))
     draft, k, n = smallest(beams, lambda draft, k, n: not finds_best(draft, k, n))
-    wide = {(model, size) for model, _, size, _ in cases(effort)}
+    wide = {(model, size) for model, _, size, _ in algorithm2.cases(effort)}
     count = every(wide, lambda draft, n: finds_best(draft, n - 1, n))
     law = ", ".join(map(str, draft.start))
     grown = SpecExec(n - 1).grow(library_draft(draft)).expected
-    assert isclose(grown, worth(top(draft, n)))
+    assert isclose(grown, algorithm2.worth(algorithm2.top(draft, n)))
     return Finding(
         "holds",
         {
@@ -82,9 +71,9 @@ def beam_search(effort: int) -> Finding:
             "n": n,
             "k": k,
             "depth": n - 1,
-            "beam_worth": worth(beam(draft, k, n - 1, n)),
-            "best_worth": worth(top(draft, n)),
+            "beam_worth": algorithm2.worth(algorithm2.beam(draft, k, n - 1, n)),
+            "best_worth": algorithm2.worth(algorithm2.top(draft, n)),
             "count": count,
-            "grids": shown_grids(effort),
+            "grids": algorithm2.shown_grids(effort),
         },
     )

@@ -10,46 +10,39 @@ from typing import Any
 import numpy as np
 
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
-from proofs_check.salf_talf.algorithm2 import (
-    Iteration,
-    Markov,
-    Node,
-    Run,
-    as_tree,
-    drafted,
-    flat,
-    recorded,
-    shown_grids,
-    top,
-    worth,
-)
+from proofs_check.salf_talf import algorithm2
 from proofs_check.small_drafts import laws, letters
 from spectheory.search import MarkovDraft, Salf
 
 THRESHOLDS = [Fraction(quarter, 4) for quarter in (1, 2, 3)]
 
 
-def library_draft(draft: Markov) -> MarkovDraft:
+def library_draft(draft: algorithm2.Markov) -> MarkovDraft:
     """The same draft as an object of spectheory; the root has a token of its own, which is never drafted."""
     after = draft.after or (draft.start,) * len(draft.start)
     return MarkovDraft(np.array([(*map(float, law), 0.0) for law in (*after, draft.start)]), len(after))
 
 
-def best_seen(state: Iteration, n: int) -> Fraction:
+def best_seen(state: algorithm2.Iteration, n: int) -> Fraction:
     """The worth of the best tree of the nodes seen, at line 13."""
-    return worth(sorted(state.tree + state.queue)[:n])
+    return algorithm2.worth(sorted(state.tree + state.queue)[:n])
 
 
-def same_law_runs(most: int = 6, *, any_batch: bool = False) -> Iterator[tuple[Run, list[Iteration]]]:
+def same_law_runs(
+    most: int = 6, *, any_batch: bool = False
+) -> Iterator[tuple[algorithm2.Run, list[algorithm2.Iteration]]]:
     """Runs with one distribution at every node, small N first; B is below the number of tokens, or any B < N."""
     for n in range(2, most + 1):
         for tokens in (2, 3):
             for law in laws(tokens, 4):
                 for batch in range(1, n if any_batch else min(n, tokens)):
-                    yield (Markov(law), tokens, n, batch), drafted(Markov(law), n, batch)
+                    yield (
+                        (algorithm2.Markov(law), tokens, n, batch),
+                        algorithm2.drafted(algorithm2.Markov(law), n, batch),
+                    )
 
 
-Stop = tuple[Run, list[Iteration], Fraction, int]
+Stop = tuple[algorithm2.Run, list[algorithm2.Iteration], Fraction, int]
 """A run, a threshold, and the number of iterations, from 0, at which to look."""
 
 
@@ -62,12 +55,12 @@ def stops(*, at_stop: bool) -> Iterator[Stop]:
             yield from ((run, states, th, place) for place in places)
 
 
-def left_over(run: Run, states: list[Iteration], th: Fraction, place: int) -> Fraction:
+def left_over(run: algorithm2.Run, states: list[algorithm2.Iteration], th: Fraction, place: int) -> Fraction:
     """How much all further drafting adds to the worth of the best tree."""
     return best_seen(states[-1], run[2]) - best_seen(states[place], run[2])
 
 
-def shown_stop(run: Run, states: list[Iteration], th: Fraction, place: int) -> dict[str, Any]:
+def shown_stop(run: algorithm2.Run, states: list[algorithm2.Iteration], th: Fraction, place: int) -> dict[str, Any]:
     draft, _, n, batch = run
     return {
         "law": draft.start,
@@ -77,7 +70,7 @@ def shown_stop(run: Run, states: list[Iteration], th: Fraction, place: int) -> d
         "iteration": place + 1,
         "sum": states[place].sum,
         "further_benefit": left_over(run, states, th, place),
-        **as_tree(sorted(states[place].tree + states[place].queue)[:n]),
+        **algorithm2.as_tree(sorted(states[place].tree + states[place].queue)[:n]),
     }
 
 
@@ -87,7 +80,7 @@ def meaning(effort: int) -> Finding:
     late = smallest(stops(at_stop=False), lambda *case: left_over(*case) < case[2])
 
     def calls() -> Iterator[tuple[Fraction, Fraction]]:
-        for (_, _, n, _), states in recorded(effort):
+        for (_, _, n, _), states in algorithm2.recorded(effort):
             values = [best_seen(state, n) for state in states]
             for i, (before, after) in enumerate(pairwise(values)):
                 yield from ((after - before, state.sum) for state in states[: i + 1])
@@ -95,7 +88,7 @@ def meaning(effort: int) -> Finding:
     count = every(calls(), Fraction.__le__)
     return Finding(
         "corrected",
-        {"count": count, "grids": shown_grids(effort)},
+        {"count": count, "grids": algorithm2.shown_grids(effort)},
         {"stops_too_early": shown_stop(*early), "goes_on_for_less": shown_stop(*late)},
     )
 
@@ -103,15 +96,15 @@ def meaning(effort: int) -> Finding:
 @second("S-T1-USE")
 def _(cases: Case) -> None:
     for name, case in cases.items():
-        draft, n, place = Markov(case["law"]), case["n"], case["iteration"] - 1
-        found = flat(draft, n, case["batch"], place + 1)
-        assert worth(found[place][0]) == case["sum"]
+        draft, n, place = algorithm2.Markov(case["law"]), case["n"], case["iteration"] - 1
+        found = algorithm2.flat(draft, n, case["batch"], place + 1)
+        assert algorithm2.worth(found[place][0]) == case["sum"]
         expanded = [node for chosen, _ in found[:place] for node in chosen]
         seen = {(): Fraction(1)}
         for value, _, path in expanded:
             seen |= {(*path, token): -value * p for token, p in enumerate(draft(path))}
         now = sum(sorted(seen.values())[-n:], Fraction(0))
-        further = worth(top(draft, n)) - now
+        further = algorithm2.worth(algorithm2.top(draft, n)) - now
         assert further == case["further_benefit"], "looking at the whole tree gives another benefit"
         assert (case["sum"] < case["threshold"] <= further) == (name == "stops_too_early")
         assert (case["sum"] >= case["threshold"] > further) == (name == "goes_on_for_less")
@@ -119,12 +112,12 @@ def _(cases: Case) -> None:
         assert (library.draft_calls == place) == (name == "stops_too_early")
 
 
-def taken(states: list[Iteration], th: Fraction) -> list[Node]:
+def taken(states: list[algorithm2.Iteration], th: Fraction) -> list[algorithm2.Node]:
     """The tree G where the threshold stops the run."""
     return next(state.tree for state in states if state.sum < th or not state.chosen)
 
 
-def accepted(tree: list[Node], emitted: tuple[int, ...]) -> int:
+def accepted(tree: list[algorithm2.Node], emitted: tuple[int, ...]) -> int:
     """Drafted tokens accepted where greedy decoding emits these tokens."""
     paths = {node[2] for node in tree}
     return max(length for length in range(len(emitted) + 1) if emitted[:length] in paths)
@@ -132,24 +125,24 @@ def accepted(tree: list[Node], emitted: tuple[int, ...]) -> int:
 
 @claim("S-TH")
 def lower_threshold(effort: int) -> Finding:
-    def exchanges() -> Iterator[tuple[Run, Fraction, Fraction, Node]]:
+    def exchanges() -> Iterator[tuple[algorithm2.Run, Fraction, Fraction, algorithm2.Node]]:
         for run, states in same_law_runs(any_batch=True):
             for low, high in pairwise((*THRESHOLDS, Fraction(9, 10))):
                 lost = sorted(set(taken(states, high)) - set(taken(states, low)))
                 yield from ((run, high, low, node) for node in lost)
 
-    def closer(before: list[Node], after: list[Node], n: int) -> bool:
-        return worth(after) >= worth(before) and (set(before) <= set(after) or len(after) == n)
+    def closer(before: list[algorithm2.Node], after: list[algorithm2.Node], n: int) -> bool:
+        return algorithm2.worth(after) >= algorithm2.worth(before) and (set(before) <= set(after) or len(after) == n)
 
     run, high, low, node = smallest(exchanges(), lambda run, *lost: run[0].start[-1] > 0)
     draft, _, n, batch = run
-    states = drafted(draft, n, batch)
+    states = algorithm2.drafted(draft, n, batch)
     emitted = node[2]
-    lowered = ((a.tree, b.tree, n) for (_, _, n, _), states in recorded(effort) for a, b in pairwise(states))
+    lowered = ((a.tree, b.tree, n) for (_, _, n, _), states in algorithm2.recorded(effort) for a, b in pairwise(states))
     count = every(lowered, closer)
     return Finding(
         "corrected",
-        {"count": count, "grids": shown_grids(effort)},
+        {"count": count, "grids": algorithm2.shown_grids(effort)},
         {
             "law": draft.start,
             "n": n,
@@ -159,7 +152,7 @@ def lower_threshold(effort: int) -> Finding:
             "threshold_low": low,
             "accepted_high": accepted(taken(states, high), emitted),
             "accepted_low": accepted(taken(states, low), emitted),
-            **as_tree(sorted(set(taken(states, high)) | set(taken(states, low)))),
+            **algorithm2.as_tree(sorted(set(taken(states, high)) | set(taken(states, low)))),
             "tree_high": [letters(path) for _, _, path in taken(states, high)],
             "tree_low": [letters(path) for _, _, path in taken(states, low)],
         },
@@ -171,7 +164,7 @@ def _(case: Case) -> dict[str, Any]:
     counts = []
     for kind in ("high", "low"):
         grown = Salf(case["n"] - 1, float(case[f"threshold_{kind}"]), case["batch"])
-        found = grown.grow(library_draft(Markov(case["law"])))
+        found = grown.grow(library_draft(algorithm2.Markov(case["law"])))
         paths = {""}
         names = [""]
         for node in range(1, found.tree.budget + 1):
