@@ -92,7 +92,7 @@ PARTS: dict[str, list[tuple[Any, str]]] = {
     "caches": [(CachedModel, "keep"), (StaticDrafting, "commit"), (PathDrafting, "commit")],
     "rest of a cycle": [(Decoding, "cycle")],
 }
-"""Functions whose time is added up: each function's own time, without that of other functions of the table."""
+"""Functions whose own time is added up, without the time of other functions of this table."""
 
 CYCLES = 20
 """Number of cycles measured in each text."""

@@ -61,7 +61,7 @@ class CheckedClaim:
 
     @property
     def where(self) -> str:
-        """The same without the name of the paper."""
+        """The place of the claim within its paper, marked if the paper only relies on the claim."""
         place = self.claim.source.partition(", ")[2]
         return place if self.claim.stated else f"leaned on: {place}"
 

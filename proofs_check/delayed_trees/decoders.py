@@ -83,7 +83,7 @@ def all_rates(largest: int) -> list[Fraction]:
 
 
 def misled(decoder: TimedPairs) -> bool:
-    """Whether what maximises Eq. (9) is slower than another policy, its contexts as observed or each by itself."""
+    """Whether every maximiser of Eq. (9), overall or in each context alone, is slower than some policy."""
     found = values(decoder)
     best = max(speed for _, speed, _ in found.values())
     by_mean = max(mean for _, _, mean in found.values())
@@ -110,12 +110,12 @@ def by_own_ratio(accepted: Sequence[Fraction], draft: Fraction) -> list[tuple[Fr
 
 
 def best_pace(accepted: Sequence[Fraction], draft: Fraction) -> Fraction:
-    """The highest tokens per second of all policies, contexts independent."""
+    """The highest tokens per second of all policies where the contexts are independent of the actions."""
     return max(map(pace, product(*(drafting(a, draft) for a in accepted))))
 
 
 def priced_right(accepted: tuple[Fraction, ...], draft: Fraction) -> bool:
-    """Whether actions that maximise tokens - rate x seconds, at the best rate, have that rate; contexts independent."""
+    """Whether the actions that maximise tokens - rate x seconds, at the best rate, attain the best rate."""
     best = best_pace(accepted, draft)
     priced = [max(drafting(a, draft), key=lambda action: action[0] - best * action[1]) for a in accepted]
     return pace(priced) == best

@@ -56,7 +56,7 @@ def arbitrary(rule: int, p: Law, q: Law, tokens: Path) -> Law:
 
 
 def rule(number: int) -> Branching:
-    """`arbitrary`, as a solver."""
+    """The rule of this number, `arbitrary`, as a solver."""
     return lambda p, q, tokens: arbitrary(number, p, q, tokens)
 
 

@@ -84,7 +84,7 @@ def best_of_one_path(effort: int) -> Finding:
 
 
 def telescoped(length: int) -> bool:
-    """Whether P(tau = i | path) is one rational function of w and S for block and Monte Carlo verification."""
+    """Whether block and Monte Carlo verification have the same P(tau = i | path) as a function of w and S."""
     w = [sympy.Integer(1), *sympy.symbols(f"w1:{length + 1}")]
     s = sympy.symbols(f"S0:{length}")
     coins = [sympy.Integer(1), *(s[i] / (s[i] + 1 - w[i]) for i in range(1, length)), w[length]]

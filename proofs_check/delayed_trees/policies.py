@@ -72,7 +72,7 @@ def chosen(machine: Machine) -> DelayedShape:
 
 
 def rate(machine: Machine, shape: DelayedShape) -> Fraction:
-    """Tokens per second, all tokens of all forwards charged."""
+    """Tokens per second where every token of every forward costs time."""
     return tokens_emitted(COIN, shape, NAIVE) / machine.cycle(shape)
 
 

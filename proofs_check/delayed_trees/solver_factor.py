@@ -37,7 +37,7 @@ def bracket(p: Law, q: Law, k: int, halvings: int) -> tuple[Fraction, Fraction]:
 
 
 def valid(effort: int) -> Iterator[tuple[Setting, Fraction]]:
-    """Settings with factors from their root to k, the upper end of a bracket of it among them, and with 2 k."""
+    """(setting, factor) for several factors from the setting's root to k, and for the factor 2 k."""
     for p, q, k in settings(effort):
         tried = {*factors(p, q, k), bracket(p, q, k, 6)[1], Fraction(2 * k)}
         yield from (((p, q, k), rho) for rho in sorted(tried) if gap(p, q, k, rho) <= 0)

@@ -70,7 +70,7 @@ def optimal_rate(effort: int) -> Finding:
 
 @second("D-OT-OPT")
 def every_set_of_tokens(case: Case) -> dict[str, Any]:
-    """Every set as a dual bound, the stored coupling summed by hand, and a tree where the node optimum is not best."""
+    """Second check: every set as a dual bound, the stored coupling, and a tree where the node optimum is not best."""
     p, q, k = EXAMPLE
     sets = [tokens for size in range(len(p) + 1) for tokens in combinations(range(len(p)), size)]
     inside = [sum((c for x, c in printed.drafted(q, k) if set(x) <= set(h)), ZERO) for h in sets]

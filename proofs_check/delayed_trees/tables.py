@@ -20,13 +20,13 @@ AVERAGES, BY_DATASET, BY_SETTING = (table(f"delayed_trees_{part}", 2) for part i
 MODELS = AVERAGES.columns[:3]
 SETTINGS = BY_SETTING.columns
 THROUGHPUT, BLOCK_EFFICIENCY = (10, 12, 14), (11, 13, 15)
-"""Tables by sampling setting, model by model."""
+"""The numbers of the tables by sampling setting, one table per model."""
 MEASURES = {"tokens per second": (THROUGHPUT, 3, 8), "block efficiency": (BLOCK_EFFICIENCY, 2, 9)}
 """For each measure: its tables by sampling setting, its table of averages, and its table by dataset."""
 TREES_OF_ONE = ("NaiveTree", "SpecTr", "SpecInfer", "Khisti")
 """Rules that equal Naive at K = 1 (D-K1); each row is the best of a grid that includes K = 1."""
 OT_BASED = ("NSS", "NaiveTree", "Naive", "SpecInfer", "SpecTr", "Khisti")
-"""Naive counts among them in Section 5."""
+"""The rules that Section 5 calls OT-based, Naive included."""
 RIVALS = (*OT_BASED, "BV")
 BY_K = tuple(f"Traversal {k}" for k in (2, 3, 4))
 

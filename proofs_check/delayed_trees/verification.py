@@ -143,7 +143,7 @@ def two_steps(effort: int) -> list[walks.ContextTable]:
 
 
 def wide(effort: int) -> list[walks.ContextTable]:
-    """Worlds with one pair (p, q) in every context, for paths of one and of three tokens."""
+    """Worlds with one pair (p, q) in every context, where paths of one and of three tokens are checked."""
     return walks.worlds(2, 4) + (walks.worlds(3, 2) if effort == 1 else walks.worlds(3, 3))
 
 

@@ -76,7 +76,7 @@ class Best:
 
 
 def best_first(s: Fraction, t: Fraction, n: int) -> Best:
-    """The n nodes of largest value; of equal ones the spine's first, then the shallower."""
+    """The n nodes with the largest value; among equal nodes the spine's first, then the shallower."""
     offers = [(-s, False, 1), (-(1 - s) * t, True, 1)]  # -value, off the spine, depth
     taken = []
     for _ in range(n):

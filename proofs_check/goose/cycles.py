@@ -94,7 +94,7 @@ def fewer_cycles(effort: int) -> Finding:
 
 @second("G-P4-CYCLES")
 def fewer_cycles_again(case: Case) -> None:
-    """Positions as a graph whose edges are cycles; the drawn case from the probability to need a second cycle."""
+    """Second check: positions as a graph with cycles as edges; the drawn case by the chance of a second cycle."""
     for tokens, count in (
         (case["tokens_at_each_position"], case["cycles"]),
         (case["of_the_other"], case["cycles_of_the_other"]),

@@ -70,7 +70,7 @@ def deep_spine(effort: int) -> Finding:
 
 @second("G-SPINE-N")
 def deep_spine_again(case: Case) -> None:
-    """The library's best trees at all settings shown, and the recursion over budgets at the first."""
+    """Second check: the library's best trees at all settings shown, and the recursion over budgets at the first."""
     for ratio in RATIOS:
         for s, tokens in case[f"spine_by_p_s_at_ratio_{ratio}"].items():
             assert sum(TwoSourceTree.best(s, s / ratio, BUDGET).spine) - 1 == tokens
@@ -105,7 +105,7 @@ def ceiling(effort: int) -> Finding:
 
 @second("G-DEPTH")
 def ceiling_again(case: Case) -> dict[str, Any]:
-    """Confirms by all trees, outcome by outcome."""
+    """Second check: all trees, outcome by outcome."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     deepest = []
     for rate in (s, t):

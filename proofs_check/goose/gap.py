@@ -14,11 +14,11 @@ from proofs_check.goose.walks import TwoSourceTree, committed, pairs, rates, rea
 Rates = tuple[Fraction, Fraction]
 
 SAME_SPINE = (12, Fraction(1, 4), Fraction(2, 13), Fraction(3, 20))
-"""Budget, p_s, and two p_t: found by search over denominators up to 6 of p_s and 24 of p_t, no smaller budget."""
+"""The smallest budget, p_s and two p_t, found by search over denominators of p_s up to 6 and of p_t up to 24."""
 
 
 def gap(n: int, s: Fraction, t: Fraction) -> Fraction:
-    """The best of two sources less the best of rate p_t."""
+    """The best yield of two sources minus the best yield of one source with rate p_t."""
     return two_sources(s, t, n)[n] - one_source(t, n)[n]
 
 
@@ -62,7 +62,7 @@ def monotone(effort: int) -> Finding:
 
 @second("G-P3-GAP")
 def monotone_again(case: Case) -> None:
-    """All trees outcome by outcome, and the library's best trees where there are too many."""
+    """Second check: all trees outcome by outcome, and the library's best trees where there are too many."""
 
     def by_trees(n: int, s: Fraction, t: Fraction) -> Fraction:
         both, one = (max(committed(shape, rate, t) for shape in shapes(n)) for rate in (s, t))
@@ -99,7 +99,7 @@ def vanishing(effort: int) -> Finding:
 
 @second("G-P3-VANISH")
 def vanishing_again(case: Case) -> dict[str, Any]:
-    """Every spine with chains, one by one, at the limit."""
+    """Second check: every spine with chains, one by one, at the limit."""
     count = again_by_trees(case)
     assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
     t, n = case["p_t"], case["budget"]

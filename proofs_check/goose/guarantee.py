@@ -14,7 +14,7 @@ from proofs_check.goose.walks import TwoSourceTree, coins, committed, pairs, rat
 from spectheory import goose
 
 BYPASS = 8
-"""Tokens of a match from which the method drafts the chain alone (Section 4.3)."""
+"""The match length from which the method drafts only the chain (Section 4.3)."""
 
 
 @cache
@@ -51,7 +51,7 @@ def ratio(effort: int) -> Finding:
 
 @second("G-P1-RATIO")
 def ratio_again(case: Case) -> None:
-    """The library's bound without a spine, and its best tree."""
+    """Second check: the library's bound without a spine, and its best tree."""
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
     found = TwoSourceTree.best(0, t, n)
@@ -92,7 +92,7 @@ def against_chain(effort: int) -> Finding:
 
 @second("G-P4-PLD")
 def against_chain_again(case: Case) -> None:
-    """All trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
+    """Second check: all trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     chain = TwoSourceTree(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
     short = [shape for shape in shapes(n) if spine_of(shape) <= n // 2]
@@ -136,7 +136,7 @@ def against_transitions(effort: int) -> Finding:
 
 @second("G-P4-TR")
 def against_transitions_again(case: Case) -> None:
-    """All trees outcome by outcome, and the library's trees at the paper's budget."""
+    """Second check: all trees outcome by outcome, and the library's trees at the paper's budget."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     assert committed(TwoSourceTree(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
     best = max(committed(shape, s, t) for shape in shapes(n) if spine_of(shape) == 0)

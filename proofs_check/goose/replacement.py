@@ -112,7 +112,7 @@ def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
 
 @second("G-P3-STEP1")
 def step_1_again(case: Case) -> None:
-    """Products over children for (1), outcomes for the exchange, and the library for the full binary tree."""
+    """Second check: products over children for (1), outcomes for the exchange, the library for a full binary tree."""
     t, other = case["p_t"], case["exchange"]
     shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
@@ -141,7 +141,7 @@ def paths(shape: TwoSourceTree) -> Iterator[TwoSourceTree]:
 @claim("G-P3-STEP2")
 def step_2(effort: int) -> Finding:
     def has_forked_branch(n: int, t: Fraction) -> bool:
-        """Eq. (1) has no term for a branch that forks."""
+        """Whether a branch of the tree forks, for which Eq. (1) has no term."""
         shape = upgraded(best_one_source_tree(t, n))
         return any(len(below) > 1 for node, below in enumerate(shape.children) if node and not shape.spine[node])
 
@@ -166,7 +166,7 @@ def step_2(effort: int) -> Finding:
 
 @second("G-P3-STEP2")
 def step_2_again(case: Case) -> None:
-    """Outcome by outcome, and the library's best tree of one source."""
+    """Second check: outcome by outcome, and the library's best tree of one source."""
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
     after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
     best = TwoSourceTree.best(0, t, size - 1)

@@ -13,7 +13,7 @@ from proofs_check.printed import ROUNDED, are_ratios, decimals, is_mean, mean, r
 TABLE_2 = table("goose_2_components", 1)
 """tau on Qwen3-8B by dataset, and the mean relative loss."""
 TOPOLOGY = table("goose_2_topology", 2)
-"""The other half of Table 2: tau with a spine and with isotropic trees."""
+"""The second half of Table 2: tau with a spine, and tau with isotropic trees."""
 TABLE_3 = table("goose_3", 2)
 """Speedup and tau by dataset, then the average speedup."""
 DATASETS = ("ClassEval", "GSM8K", "HumanEval", "MBPP", "MT-Bench")

@@ -1,4 +1,4 @@
-"""Trees of two sources, and their yield by brute force under the three meanings of acceptance.
+"""Trees of two sources, and their yield by enumeration under the three meanings of acceptance.
 
 The simulators enumerate every outcome of the nodes, or of a greedy target, and use no formula.
 """

@@ -21,7 +21,7 @@ FEWER = (
     same_law((Fraction(1), Fraction(0), Fraction(0)), 3),
     Fraction(1, 4),
 )
-"""Two branches before and after: L of 3 and 0, then 2 and 2. z = exp(1/4): z^3 + 1 < 2 z^2 for z below 1.618."""
+"""A change of two branches with L = 3 and 0 to L = 2 and 2; the reward rises, as z^3 + 1 < 2 z^2 for z = exp(1/4)."""
 
 
 def greedy_trees(tokens: int, depth: int, most: int) -> list[tuple[Nodes, Hat]]:
@@ -32,7 +32,7 @@ def greedy_trees(tokens: int, depth: int, most: int) -> list[tuple[Nodes, Hat]]:
 
 
 def changes(tokens: int, depth: int, most: int, etas: list[Fraction] = ETAS) -> Iterator[Change]:
-    """Pairs of such trees, small ones first, with eta."""
+    """(old tree, new tree, target, eta) over all pairs of `greedy_trees`, small trees first."""
     chosen = greedy_trees(tokens, depth, most)
     pairs = sorted(product(chosen, repeat=2), key=lambda pair: len(pair[0][0]) + len(pair[1][0]))
     return ((old, new, target, eta) for (old, target), (new, _) in pairs for eta in etas)

@@ -1,4 +1,4 @@
-"""What a longer acceptance says about speed."""
+"""Whether longer acceptance means more tokens per cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
 
 Accepted = tuple[int, ...]
-"""Drafted tokens accepted from each place of a text that a greedy target repeats for ever."""
+"""Number of drafted tokens accepted at each place of a text that a greedy target repeats endlessly."""
 
 
 def tokens_per_cycle(accepted: Accepted, start: int) -> Fraction:
@@ -64,7 +64,7 @@ def speed(effort: int) -> Finding:
 
 @second("T-SPEED")
 def counted(case: Case) -> dict[str, Any]:
-    """Counts cycles over a long text, from every start."""
+    """Second check: counts cycles over a long text, from every start."""
     more, less = case["accepted_at_each_place"], case["of_the_other"]
     assert all(a >= b for a, b in zip(more, less, strict=True))
     assert sum(more) > sum(less)

@@ -58,7 +58,7 @@ def total_reward(policy: DraftChances) -> Fraction:
 
 
 def harmful(old: DraftChances, reference: DraftChances) -> bool:
-    """Whether each maximiser has less reward than the policy that drew the trees; s taken to it, or the reference."""
+    """Whether all maximisers have less reward than the drawing policy, with s relative to that policy or to the reference."""
     rewards = debiased(old, reference)
     if rewards[0] == rewards[1]:
         return False
@@ -140,7 +140,7 @@ def _(case: Case) -> dict[str, Any]:
 
 
 def variance(values: Sequence[Fraction]) -> Fraction:
-    """The variance over the group."""
+    """The variance of the values of a group."""
     mean = sum(values, Fraction(0)) / len(values)
     return sum(((one - mean) ** 2 for one in values), Fraction(0)) / len(values)
 

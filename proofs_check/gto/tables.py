@@ -10,7 +10,7 @@ from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.printed import decimals, is_mean, is_ratio, mean, rounds_to, table
 
 TABLE_1 = table("gto_1", 2)
-"""Speedup and acceptance length by benchmark and temperature. The names of the models are lost from the table; the
+"""Speedup and acceptance length by benchmark and temperature. The table lost the names of the models; the
 percentages of Section 4.1 tell the first three."""
 MODELS = ("LLaMA-3.1-8B", "Vicuna-1.3-13B", "DeepSeek-R1-8B", "LLaMA-3.3-70B")
 TOLD = {

@@ -26,7 +26,7 @@ def total(p_hat: Mapping[str, Fraction], nodes: Sequence[str]) -> Fraction:
 
 
 def best(p_hat: Mapping[str, Fraction], n: int) -> Fraction:
-    """The largest Eq. (3) of n nodes."""
+    """The largest value of Eq. (3) over trees of n nodes."""
     return max(total(p_hat, nodes) for nodes in combinations(p_hat, n) if is_tree(nodes))
 
 
@@ -133,7 +133,7 @@ def below_mu(case: Case) -> None:
     n, mu, law = case["n"], case["mu"], case["law"]
 
     def decode(delta: Fraction) -> Fraction:
-        """Speed when the target always emits A."""
+        """The speed at a threshold when the target always emits A."""
         chosen, steps = algorithm_1(law, n, delta)
         return (1 + greedy_accepted(chosen, "A", len(law))) / (1 + mu * steps)
 

@@ -42,7 +42,7 @@ def gains(drafted: list[Nodes], n: int, hat: Hat) -> list[Fraction]:
 
 
 def falling(gained: Sequence[Fraction]) -> bool:
-    """Whether no step gains more than the one before, nor more than 1."""
+    """Whether the gains are non-increasing and at most 1."""
     return all(later <= gain for gain, later in pairwise([Fraction(1), *gained]))
 
 

@@ -18,7 +18,7 @@ def alone(target: str) -> str:
 
 
 def higher(of: str) -> dict[str, list[str]]:
-    """The pairs of models with a higher number at temperature 1 than at 0, and both."""
+    """The pairs of models whose number is higher at temperature 1 than at 0, with both numbers."""
     both = {pair: [TABLE.entries(t, *pair, of=of)[0] for t in "01"] for pair in PAIRS}
     return {" with ".join(pair): values for pair, values in both.items() if Fraction(values[1]) > Fraction(values[0])}
 

@@ -1,4 +1,4 @@
-"""When one more drafted layer pays."""
+"""When drafting one more layer makes decoding faster."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def fastest(
 
 
 def greedy_drafts(n: int, law: Law) -> tuple[list[Fraction], list[Fraction]]:
-    """Gains by p-hat, and tokens after each step where greedy decoding emits the draft's first choice every time."""
+    """Gains by p-hat, and tokens per cycle after each step if greedy decoding always emits the draft's first choice."""
     hat = same_law(law, n)
     sure = same_law((Fraction(1), *[Fraction(0)] * (len(law) - 1)), n)
     drafted = steps(n, hat)

@@ -20,7 +20,7 @@ LOSSES = ("EAGLE-2", "HASS", "TALF")
 TALF_GAINS = {"beam": ("12.9", "7.2"), "optimal": ("11.8", "7.3"), "SALF": ("11.7", "3.5")}
 """Percent of tau over EAGLE-2 and over HASS, Section 4.3."""
 SALF_GAINS = {"tau": ("-6.2", "-2.4", "-6.3"), "speedup": ("18.6", "17.9", "14.4")}
-"""Percent by which SALF changes optimal search, loss by loss, Section 4.3."""
+"""Percent by which SALF changes the results of optimal search, one number per loss, Section 4.3."""
 STATED = ("2.16", "3.48")
 """End-to-end speedups `in various tasks`, Section 1."""
 
@@ -77,7 +77,7 @@ def told(effort: int) -> Finding:
     tenth = Fraction(1, 1000)
 
     def gains(of: str, new: tuple[str, str], old: tuple[str, str], percent: str) -> bool:
-        """Whether one row of Table 2 is over another, in its mean or the mean of its benchmarks, by so many percent."""
+        """Whether a row of Table 2 is `percent` above another, by its printed mean or by the mean of its benchmarks."""
         ours, theirs = TABLE_2.row(*new, of=of), TABLE_2.row(*old, of=of)
         printed = 1 + Fraction(percent) / 100
         by_mean = is_ratio(ours[5], theirs[5], printed, tenth)
