@@ -58,7 +58,7 @@ def total_reward(policy: DraftChances) -> Fraction:
 
 
 def harmful(old: DraftChances, reference: DraftChances) -> bool:
-    """Whether all maximisers have less reward than the drawing policy, with s relative to that policy or to the reference."""
+    """Whether all maximisers have less reward than the drawing policy, for s relative to it and to the reference."""
     rewards = debiased(old, reference)
     if rewards[0] == rewards[1]:
         return False
