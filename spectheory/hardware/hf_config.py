@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 
 
 @dataclass(frozen=True)

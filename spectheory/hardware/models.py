@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 from spectheory.hardware.hf_config import Arithmetic, Fields, weight_formats
 from spectheory.hardware.parameters import Shape, is_eagle3, shape_of
 
