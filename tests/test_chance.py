@@ -145,7 +145,7 @@ def test_every_draw_rule_follows_its_definition() -> None:
 
 def test_a_hub_has_at_most_two_draws() -> None:
     q = np.array([0.5, 0.5])
-    with pytest.raises(ValueError, match="k must be at least 1, at most 2, got 3"):
+    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
         st.DrawRule.HUB.children(q, 3, np.random.default_rng(0))
 
 

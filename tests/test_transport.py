@@ -297,7 +297,7 @@ def test_what_cannot_be_solved_is_refused() -> None:
     assert OptimalTransport().acceptance(p, p, 2) == pytest.approx(1)
     with pytest.raises(ValueError, match="k must be at least 1, got 0"):
         optimal_acceptance(p, p, 0)
-    with pytest.raises(ValueError, match="k must be at least 1, at most 2, got 3"):
+    with pytest.raises(ValueError, match="k must be 1 or 2 for DrawRule.HUB, got 3"):
         optimal_acceptance(p, p, 3, DrawRule.HUB)
     with pytest.raises(ValueError, match="p must be a distribution"):
         optimal_acceptance(p * 2, p, 1)

@@ -223,10 +223,9 @@ def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
     starts, position = [], 1
     while position < len(ranks):
         starts.append(position)
-        node, children = 0, tree.children(0)
+        children = tree.child_lists[0]
         while position < len(ranks) and 0 <= ranks[position] < len(children):
-            node = int(children[ranks[position]])
-            children = tree.children(node)
+            children = tree.child_lists[children[ranks[position]]]
             position += 1
         position += 1
     return np.array(starts, np.int64)

@@ -259,10 +259,8 @@ class Uniform:
             return np.array([self._compare(entry, below, or_equal) for entry in other])
         if isinstance(other, Uniform):
             return (other - self)._compare(0, not below, or_equal)
-        if _is_nan(other):
-            return False
-        if not np.isfinite(float(other)):
-            return below == (float(other) > 0)
+        if not np.isfinite(number := float(other)):
+            return not np.isnan(number) and below == (number > 0)
         gap = _exact(other) - self.shift
         if self.scale == 0:
             return (gap > 0) == below if gap else or_equal
@@ -334,7 +332,3 @@ class Uniform:
 
 def _exact(number: Any) -> Fraction:
     return number if isinstance(number, Fraction) else Fraction(number.item() if hasattr(number, "item") else number)
-
-
-def _is_nan(number: Any) -> bool:
-    return number != number

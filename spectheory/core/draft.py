@@ -25,6 +25,13 @@ class DrawRule(Enum):
     def __repr__(self) -> str:
         return str(self)
 
+    def check_count(self, k: int) -> None:
+        """Check that this rule can draw k children. Raises InputError if k is below 1, or above 2 for HUB."""
+        if k < 1 or (self is DrawRule.HUB and k > 2):
+            raise InputError(
+                f"k must be {'1 or 2 for DrawRule.HUB' if self is DrawRule.HUB else 'at least 1'}, got {k}"
+            )
+
     def children(self, q: Vector, k: int, rng: Any) -> list[int]:
         """Up to k tokens in draw order, with repeats; fewer where q has no more tokens to give.
 
@@ -33,8 +40,7 @@ class DrawRule(Enum):
         Raises:
             InputError: k < 1, or k other than 2 for HUB (1 stands for one plain draw).
         """
-        if k < 1 or (self is DrawRule.HUB and k > 2):
-            raise InputError(f"k must be at least 1{', at most 2' if self is DrawRule.HUB else ''}, got {k}")
+        self.check_count(k)
         if self in (DrawRule.IID, DrawRule.IID_APART):
             return [draw(q, rng) for _ in range(k)]
         if self is DrawRule.TOP_K:

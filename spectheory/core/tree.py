@@ -108,13 +108,7 @@ class Tree:
     @cached_property
     def depth(self) -> np.ndarray:
         """(budget + 1,) int32, edges from the root; 0 for the root."""
-        depth = np.ones(len(self.parent), np.int32)
-        depth[0] = 0
-        ancestor = np.maximum(self.parent, 0)
-        while ancestor.any():  # pointer doubling: log2(depth) rounds
-            depth += depth[ancestor]
-            ancestor = ancestor[ancestor]
-        return depth
+        return along_paths(self.parent, np.append(np.int32(0), np.ones(self.budget, np.int32)), np.add)
 
     @cached_property
     def rank(self) -> np.ndarray:
@@ -126,17 +120,11 @@ class Tree:
         rank[order] = np.arange(len(order)) - first
         return rank
 
-    @cached_property
-    def _children(self) -> tuple[np.ndarray, np.ndarray]:
-        order = np.argsort(self.parent, kind="stable")
-        return order, np.searchsorted(self.parent[order], np.arange(len(self.parent) + 1))
-
     def children(self, node: int) -> np.ndarray:
-        """Indices of the children of `node` in order of rank."""
+        """(children,) int64, the children of `node` in order of rank."""
         if not 0 <= node <= self.budget:
             raise InputError(f"node must be between 0 and {self.budget}, got {node}")
-        order, start = self._children
-        return order[start[node] : start[node + 1]]
+        return np.array(self.child_lists[node], np.int64)
 
     @cached_property
     def child_lists(self) -> tuple[tuple[int, ...], ...]:
@@ -211,3 +199,12 @@ class Tree:
         if self.budget > MOST_DRAWN:
             return f"<pre>{escape(repr(self))}</pre>"
         return tree_svg(self.parent, self.depth, self.rows)
+
+
+def along_paths(parent: np.ndarray, entries: np.ndarray, combine: np.ufunc) -> np.ndarray:
+    """Combine `entries` (..., budget + 1) along the path from the root to each node. The root's must be neutral."""
+    total, ancestor = entries, np.maximum(parent, 0)
+    while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node
+        total = combine(total, total[..., ancestor])
+        ancestor = ancestor[ancestor]
+    return total

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -233,8 +234,7 @@ class Latency(Record):
         """
         if context is None:
             return int(self.contexts[len(self.contexts) // 2])
-        if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
-            raise InputError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
+        check_whole("context", context, 0)
         nearest = int(np.clip(context, self.contexts[0], self.contexts[-1]))
         if nearest != context:
             raise InputError(

@@ -21,8 +21,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     Raises:
         InputError: there are more than MOST_SETS sets, or k is no number of drafts for the rule.
     """
-    if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+    rule.check_count(k)
     one = zeros_like(q.tolist()[0]) + 1
     if rule is DrawRule.TOP_K:
         return {frozenset(top_tokens(q, k)): one}

@@ -9,7 +9,6 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, copy_of, normalised, positive_part, power, set_zero, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
-from spectheory.core.errors import InputError
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.solver import _check_pair
 from spectheory.otlp.without_replacement import kept_within
@@ -38,8 +37,7 @@ def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.I
     Definition 5.1.
     """
     _check_pair(p, q)
-    if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+    rule.check_count(k)
     return _optimal_acceptance(p, q, k, rule)
 
 

@@ -78,7 +78,7 @@ class Envelopes:
         limits = {"max_levels": max_levels, "max_branching": max_branching, "max_budget": max_budget}
         for name, limit in limits.items():
             if limit is not None:
-                check_whole(name, limit, 1, "")
+                check_whole(name, limit, 1)
         self._max_budget, levels = max_budget, min(max_levels or max_budget, max_budget)
         branchings = range(1, min(max_branching or max_budget, acceptance.ranks, max_budget) + 1)
         rates, scores = acceptance.table, draft_scores(acceptance)

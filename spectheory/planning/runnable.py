@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeGuard
 
-import numpy as np
-
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-
-
-def _check_whole(record: object, least: dict[str, int]) -> None:
-    for field in fields(record):  # pyright: ignore[reportArgumentType]
-        value = getattr(record, field.name)
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise InputError(f"{field.name} must be a whole number, got {value!r:.80}")
-        if value < least[field.name]:
-            raise InputError(f"{field.name} must be at least {least[field.name]}, got {value}")
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +20,9 @@ class ChainRange:
     length: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, {"first_batch": 1, "last_batch": 1, "length": 0})
+        check_whole("first_batch", self.first_batch, 1)
+        check_whole("last_batch", self.last_batch, 1)
+        check_whole("length", self.length, 0)
         if self.last_batch < self.first_batch:
             raise InputError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
 
@@ -53,7 +45,8 @@ class Envelope:
     nodes: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, {"levels": 1, "branching": 1, "nodes": 1})
+        for name in ("levels", "branching", "nodes"):
+            check_whole(name, getattr(self, name), 1)
         if self.nodes > self.pool:
             raise InputError(
                 f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, all that is drafted "
@@ -103,7 +96,4 @@ def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
 
 def check_length(length: int) -> None:
     """Check the length of the chain for an engine that takes a single one."""
-    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-        raise InputError(
-            f"length must be a whole number of at least 1, got {length!r}: name no draft to run without speculation"
-        )
+    check_whole("length", length, 1, ": name no draft to run without speculation")

@@ -96,7 +96,7 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     Raises:
         InputError: an argument is out of range, or the table needs more memory than is available.
     """
-    check_whole("max_depth", max_depth, 0, "")
+    check_whole("max_depth", max_depth, 0)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
     rows, ranks = table.shape
     require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)
