@@ -11,16 +11,8 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope
-from spectheory.planning.fitting import (
-    Fitting,
-    LengthRule,
-    MostNodes,
-    PlainIsFastestError,
-    at_most,
-    first_is_longest,
-    name_for_engines,
-    one_length,
-)
+from spectheory.planning.fitting import Fitting, LengthRule, MostNodes, PlainIsFastestError, name_for_engines
+from spectheory.planning.length_rules import at_most, first_is_longest, one_length
 from spectheory.planning.scheduler import schedule
 from tests.test_envelope import RATES, grown
 

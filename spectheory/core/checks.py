@@ -23,9 +23,10 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
 
 
-def check_count(name: str, value: Any, least: int = 0) -> None:
-    """Refuse a value that is not a number of nodes, from `least` to the most drafted nodes that a Tree can hold."""
-    check_whole(name, value, least, most=LARGEST_TREE - 1)
+def check_counts(least: int = 0, **counts: Any) -> None:
+    """Refuse a value that is not a whole number from `least` to the maximum number of drafted nodes of a Tree."""
+    for name, count in counts.items():
+        check_whole(name, count, least, most=LARGEST_TREE - 1)
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:
@@ -41,8 +42,9 @@ def check_not_negative(name: str, value: Any, repair: str) -> None:
         raise InputError(f"{name} must be a number of at least 0, got {value!r:.80}{repair}")
 
 
-def check_probability(name: str, value: Any) -> None:
+def check_probabilities(**probabilities: Any) -> None:
     """Refuse a value that is not a probability: a float or a Fraction between 0 and 1."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
-        raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")
+    for name, value in probabilities.items():
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
+            raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")

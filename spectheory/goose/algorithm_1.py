@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.tree import Tree
 from spectheory.goose.allocation import harmonic_widths
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
@@ -69,18 +69,12 @@ def spine_tree(
 
     Source: Goose, Algorithm 1, Sections 4.1 and 4.3, and its table of hyperparameters.
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_probability("spine_ratio", spine_ratio)
-    check_probability("root_ratio", root_ratio)
-    check_probability("min_score", min_score)
-    check_count("max_spine", max_spine)
-    check_count("budget", budget)
-    check_count("match_length", match_length)
-    check_count("top_k", top_k)
-    check_count("branch_depth", branch_depth)
+    check_probabilities(
+        p_spine=p_spine, p_branch=p_branch, spine_ratio=spine_ratio, root_ratio=root_ratio, min_score=min_score
+    )
+    check_counts(max_spine=max_spine, budget=budget, match_length=match_length, top_k=top_k, branch_depth=branch_depth)
     if bypass_length is not None:
-        check_count("bypass_length", bypass_length)
+        check_counts(bypass_length=bypass_length)
     again, most = sibling_rule(float(p_branch), siblings)
     bypassed = bypass_length is not None and match_length >= max(1, bypass_length)
     spine = min(match_length, max_spine, budget if bypassed else int(spine_ratio * budget))

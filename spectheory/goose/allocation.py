@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.goose.geometric import geometric_sum
 
 
@@ -83,10 +83,8 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     >>> found.widths, found.harmonic
     ((4, 3, 2, 1), (5, 2, 2, 1))
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("spine_length", spine_length)
-    check_count("branch_budget", branch_budget)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(spine_length=spine_length, branch_budget=branch_budget)
     slope = _slope(float(p_spine), float(p_branch))
     depth = np.arange(spine_length)
     mean = branch_budget / max(1, spine_length) + (spine_length - 1) / 2 * slope

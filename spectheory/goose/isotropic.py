@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spectheory.core.arrays import zeros_like
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import ROUNDING, Siblings
@@ -63,6 +63,6 @@ def longest_path_yield(p: Any, k: int, depth: int) -> Any:
 
 
 def _check(p: Any, k: int, depth: int) -> None:
-    check_probability("p", p)
-    check_count("k", k, least=1)
-    check_count("depth", depth)
+    check_probabilities(p=p)
+    check_counts(1, k=k)
+    check_counts(depth=depth)

@@ -25,7 +25,7 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
@@ -78,11 +78,8 @@ def optimal_tree(
     >>> best.tree, best.is_spine.nonzero()[0].tolist(), round(best.block_efficiency, 4)
     (Tree([-1, 0, 1, 0, 2, 0, 1]), [0, 1, 2, 4], 2.295)
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("budget", budget)
-    if branch_depth is not None:
-        check_count("branch_depth", branch_depth)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(budget=budget, branch_depth=0 if branch_depth is None else branch_depth)
     if budget > SMALL:
         require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
     again, most = sibling_rule(float(p_branch), siblings)

@@ -8,7 +8,7 @@ from typing import Literal, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_probability
+from spectheory.core.checks import check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE, Tree
 
@@ -88,8 +88,7 @@ def two_source_reach(
     tree: Tree, is_spine: np.ndarray, p_spine: float, p_branch: float, siblings: Siblings
 ) -> np.ndarray:
     """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Errors as in `valued`."""
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
     again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
         raise InputError(

@@ -234,6 +234,14 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     return ModelConfig.from_hf(source)
 
 
+def known_model(source: str | None) -> ModelConfig | None:
+    """The model of this name or path, as `model` finds it; None if there is no such model."""
+    try:
+        return None if source is None else model(source)
+    except InputError:
+        return None
+
+
 def shipped_name(source: str) -> str | None:
     """The name of the shipped model that `source` names, in any case or by its repository; None if there is none.
 

@@ -11,7 +11,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
-from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
+from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
 
@@ -90,10 +90,7 @@ class Deployment:
     @property
     def target_config(self) -> ModelConfig | None:
         """The configuration of the target; None if only measurements of the target are known."""
-        try:
-            return model(self._names[0])
-        except InputError:
-            return None
+        return known_model(self._names[0])
 
     @property
     def _names(self) -> tuple[str, str]:
