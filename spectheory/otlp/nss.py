@@ -22,7 +22,7 @@ class NSS(Solver):
     Source: SpecInfer (arXiv 2305.09781), the baseline; Dynamic Delayed Tree Expansion, Algorithms 6 and 11.
     """
 
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, *(rule for rule in DrawRule if rule is not DrawRule.IID))
+    rules: ClassVar[tuple[DrawRule, ...]] = tuple(DrawRule)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, set_zero
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, positive_part, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -51,13 +51,13 @@ class SpecHub(Solver):
         set_zero(left, hub)
         unplaced = excess(straight, p).sum()
         unplaced_reverse = excess(reverse, left).sum()
-        hub_left = _positive(p[hub] - unplaced_reverse)
+        hub_left = positive_part(p[hub] - unplaced_reverse)
         if drafts[0] == hub:
             accept, accept_hub = accept_ratio(left[x], reverse[x]), accept_ratio(p[hub], unplaced_reverse)
         else:
             accept, accept_hub = accept_ratio(p[x], straight[x]), accept_ratio(hub_left, unplaced)
         left = excess(left, reverse)
-        left[hub] = _positive(hub_left - unplaced)
+        left[hub] = positive_part(hub_left - unplaced)
         distribution = normalised(left, otherwise=p)
         distribution *= (1 - accept) * (1 - accept_hub)
         distribution[x] += accept
@@ -72,10 +72,6 @@ class SpecHub(Solver):
         """
         _check_two(k)
         return GreedyTopK()._acceptance(p, q, k)
-
-
-def _positive(number: Any) -> Any:
-    return number * (number > 0)
 
 
 def _check_two(k: int) -> None:

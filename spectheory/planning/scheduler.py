@@ -94,16 +94,10 @@ class Schedule(Record):
     @property
     def summary(self) -> str:
         """The answer at the smallest and at the largest batch size, and the break-even."""
-        ends = [
-            f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x"
-            for row in sorted({0, len(self.batches) - 1})
-        ]
-        even = (
-            "speculation pays at the last batch size"
-            if self.break_even is None
-            else f"break-even at batch {self.break_even}"
-        )
-        return f"{'; '.join(ends)}; {even}"
+        rows = sorted({0, len(self.batches) - 1})
+        ends = [f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x" for row in rows]
+        pays = "speculation pays at the last batch size"
+        return "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -148,15 +142,15 @@ class Schedule(Record):
     @property
     def speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest choice over plain decoding."""
-        return self.speedup_of(self.choice)
+        return self._speedup(self.choice)
 
     @property
     def chain_speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest chain over plain decoding."""
-        return self.speedup_of(self.chain_choice)
+        return self._speedup(self.chain_choice)
 
-    def speedup_of(self, choice: np.ndarray) -> np.ndarray:
-        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`. `choice` has shape (B,)."""
+    def _speedup(self, choice: np.ndarray) -> np.ndarray:
+        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
         cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
 
@@ -198,11 +192,11 @@ class Schedule(Record):
     @cached_property
     def fastest_envelopes(self) -> list[EnvelopePlan | None]:
         """For each range of `answers`, the fastest envelope at its first batch size; None if nothing is drafted."""
-        at = {int(batch): latency for batch, latency in zip(self.batches, self.latencies, strict=True)}
-        return [
-            self.envelopes.fastest(at[first], self.context) if tree.budget else None
-            for first, _, tree, _ in self.answers()
-        ]
+        found = []
+        for first, _, tree, _ in self.answers():
+            at = self.latencies[int(np.searchsorted(self.batches, first))]
+            found.append(self.envelopes.fastest(at, self.context) if tree.budget else None)
+        return found
 
     @property
     def tokens_per_second(self) -> np.ndarray:
@@ -215,10 +209,11 @@ class Schedule(Record):
 
         Forward times are taken as exact. Both limits are None for rates without counts.
         """
-        if self.block_efficiency_low is None or self.block_efficiency_high is None:
+        if self.block_efficiency_interval is None:
             return None, None
+        low, high = self.block_efficiency_interval[self.choice].T
         per_tau = self.speedup / self.block_efficiency[self.choice]
-        return per_tau * self.block_efficiency_low[self.choice], per_tau * self.block_efficiency_high[self.choice]
+        return per_tau * low, per_tau * high
 
     @property
     def is_sparse(self) -> bool:
@@ -250,11 +245,9 @@ class Schedule(Record):
 
         A run has one choice, and either only computed or only measured times.
         """
-        runs = _runs(self.batches, self.choice + len(self.trees) * self.computed)
-        return [
-            (first, last, self.trees[number % len(self.trees)], number >= len(self.trees))
-            for first, last, number in runs
-        ]
+        count = len(self.trees)
+        runs = _runs(self.batches, self.choice + count * self.computed)
+        return [(first, last, self.trees[number % count], number >= count) for first, last, number in runs]
 
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
         return [(first, last, self.trees[number]) for first, last, number in _runs(self.batches, choice)]
@@ -307,8 +300,6 @@ def schedule(
     limits = Limits(max_budget, max_depth, max_fanout)
     candidates = Candidates(acceptance, limits, progress)
     latencies = tuple(latency_at(int(batch)) for batch in batches)
-    for latency in latencies:
-        latency.context_of(context)
     speedups = [candidates.speedups(latency, context) for latency in latencies]
     chains = np.unique(candidates.chains)
     best = [candidates.fastest(row) for row in speedups]

@@ -21,13 +21,7 @@ class SinglePath(Verifier):
     @property
     def rules(self) -> tuple[DrawRule, ...]:
         """The rules under which a single child is one draw from q; TOP_K gives the most probable token instead."""
-        return (
-            DrawRule.IID,
-            DrawRule.IID_APART,
-            DrawRule.NO_REPLACEMENT,
-            DrawRule.TOP_K_THEN_ONE,
-            DrawRule.HUB,
-        )
+        return tuple(rule for rule in DrawRule if rule is not DrawRule.TOP_K)
 
     @abstractmethod
     def _path_outcome(
