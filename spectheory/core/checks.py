@@ -1,4 +1,4 @@
-"""Checks of arguments. Each refusal names the argument, the value and the repair."""
+"""Checks of arguments. Each error names the argument, the value and the repair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,15 @@ NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
 def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: int | None = None) -> None:
-    """Refuse a value that is not a whole number of at least `least` and, unless it is None, at most `most`."""
+    """Refuse a value that is not a whole number of at least `least`, and at most `most` if `most` is given.
+
+    Args:
+        name: the name of the argument, for the message.
+        value: the value of the argument.
+        least: smallest value that is accepted.
+        repair: end of the message, such as ": None sets no limit".
+        most: largest value that is accepted; None sets no limit.
+    """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, got {value!r:.80}")
     if most is not None and not least <= value <= most:
@@ -30,14 +38,14 @@ def check_counts(least: int = 0, **counts: Any) -> None:
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:
-    """Refuse a value that is not a budget: a whole number of drafted nodes, from 1 to the most that a Tree can hold."""
+    """Refuse a value that is not a budget: a number of drafted nodes from 1 to the maximum of a Tree."""
     check_whole(name, budget, 1, NO_SPECULATION)
     if budget >= LARGEST_TREE:
         raise InputError(f"{name} must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
 
 
 def check_not_negative(name: str, value: Any, repair: str) -> None:
-    """Refuse a value that is not a number of at least 0. NaN is refused, infinity is not."""
+    """Refuse a value that is not a number of at least 0. NaN is refused, infinity is accepted."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 0:
         raise InputError(f"{name} must be a number of at least 0, got {value!r:.80}{repair}")
 

@@ -32,9 +32,9 @@ class Envelope:
     """The limits within which an engine grows a tree by draft score (EAGLE-2).
 
     Attributes:
-        levels: levels of drafted nodes, the root excluded.
-        branching: children drafted for each of the `branching` best nodes of a level.
-        nodes: drafted nodes kept and verified, the root excluded.
+        levels: number of levels of drafted nodes, the root excluded.
+        branching: number of children drafted for each of the `branching` best nodes of a level.
+        nodes: number of drafted nodes that are kept and verified, the root excluded.
 
     Raises:
         InputError: a value is not a whole number of at least 1, or more `nodes` are kept than are drafted.
@@ -49,18 +49,18 @@ class Envelope:
             check_whole(name, getattr(self, name), 1)
         if self.nodes > self.pool:
             raise InputError(
-                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, all that is drafted "
-                f"with levels={self.levels} and branching={self.branching}, got {self.nodes}"
+                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, the drafted nodes "
+                f"for levels={self.levels} and branching={self.branching}, got {self.nodes}"
             )
 
     @property
     def pool(self) -> int:
-        """Drafted nodes among which the `nodes` best are kept."""
+        """Number of drafted nodes, of which the `nodes` best are kept."""
         return self.branching + (self.levels - 1) * self.branching**2
 
 
 Runnable = Envelope | Tree | Sequence[ChainRange]
-"""All that the exporter of an engine may be given; each engine refuses what it has no format for."""
+"""What an exporter accepts. Each engine refuses the kinds for which it has no format."""
 
 
 def is_chain_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
@@ -69,10 +69,10 @@ def is_chain_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
 
 
 def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
-    """`ranges` in order, checked to cover the batch sizes from 1 on without gap or overlap.
+    """`ranges` sorted by batch size, after a check that they cover all batch sizes from 1 on exactly once.
 
     Raises:
-        InputError: there are none, the first does not start at 1, or there is a gap or an overlap.
+        InputError: there is no range, there is a gap or an overlap, or all lengths are 0.
     """
     ordered = sorted(ranges)
     if not ordered:
@@ -88,12 +88,12 @@ def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
 
 
 def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
-    """The paths of ranks of `tree`, sorted by (length, path): the order in which every engine stores a static tree."""
+    """The paths of ranks of `tree`, sorted by (length, path), as all engines store static trees."""
     if tree.budget == 0:
         raise InputError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
     return sorted(tree.to_paths(), key=lambda path: (len(path), path))
 
 
 def check_length(length: int) -> None:
-    """Check the length of the chain for an engine that takes a single one."""
+    """Check the length of the chain, for an engine that has one length for all batch sizes."""
     check_whole("length", length, 1, ": name no draft to run without speculation")
