@@ -12,7 +12,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree, along_paths
 
 ROUNDING = 1e-9
-"""How far above 1 the probabilities of siblings may sum by rounding in float64; float32 rounds by up to 1e-5."""
+"""The probabilities of siblings may sum to more than 1 by this much, because of rounding in float64."""
 
 
 def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:

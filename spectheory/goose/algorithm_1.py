@@ -37,18 +37,18 @@ def spine_tree(
     Args:
         p_spine: the rate of a token of the match.
         p_branch: the rate of a branch, as for `SpineTree`.
-        budget: the most drafted nodes; the source uses 60.
+        budget: maximum number of drafted nodes; the source uses 60.
         match_length: the number of tokens of the match, 0 for no match.
-        spine_ratio: the most spine tokens as a share of the budget. The source adapts it between 0.15 and 0.5 to a
-            moving average of the spine's acceptance.
-        root_ratio: the spine-branch ratio of the source, see step 2.
-        max_spine: the most tokens of the spine.
-        top_k: the most branches at a node.
+        spine_ratio: maximum number of spine tokens, as a share of the budget. The source adapts it to a moving average
+            of the spine's acceptance, between 0.15 and 0.5.
+        root_ratio: share of the remaining budget for branches at the root; the source calls it spine-branch ratio.
+        max_spine: maximum number of tokens of the spine.
+        top_k: maximum number of branches at a node.
         min_score: branches with a lower score are left out. The score of branch j is its rate off the spine:
             p_branch (1 - p_branch)^j for sequential siblings, p_branch for exclusive siblings.
-        branch_depth: the most tokens on a path of branches.
-        bypass_length: a match of at least this length is drafted as a chain without branches; None for never.
-        siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
+        branch_depth: maximum number of tokens on a path of branches.
+        bypass_length: minimum length of a match that is drafted as a chain without branches; None for no such length.
+        siblings: "sequential" or "exclusive", model (2) or (3) of `spectheory.goose`.
 
     Raises:
         InputError: an argument is out of range.

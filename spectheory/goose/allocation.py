@@ -64,10 +64,10 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     gains the shallower token comes first.
 
     Args:
-        p_spine: p_s, float or Fraction; with Fractions the gains are compared exactly.
-        p_branch: p_t, float or Fraction.
-        spine_length: L, at least 0.
-        branch_budget: the most branches, at least 0.
+        p_spine: p_s, the rate of a spine token, float or Fraction; with Fractions the gains are compared exactly.
+        p_branch: p_t, the rate of a branch, float or Fraction.
+        spine_length: L, the number of spine tokens, at least 0.
+        branch_budget: maximum number of branches, at least 0.
 
     Raises:
         InputError: an argument is out of range.
@@ -109,7 +109,7 @@ def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
     independent of L (proofs_check, claim G-P2-HARM).
 
     Args:
-        spine_length: L, at least 0.
+        spine_length: L, the number of spine tokens, at least 0.
         branch_budget: the number of branches, at least 0.
 
     Source: Goose, Algorithm 1, step 3. The source states the weights but not the rounding, which is chosen here so that

@@ -23,9 +23,9 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
     Args:
         p_spine: p_s, the rate of a spine token, float or Fraction. If both rates are Fractions, so is the result.
         p_branch: p_t, the rate of a branch token.
-        spine_length: L, the tokens of the spine.
+        spine_length: L, the number of spine tokens.
         widths: (L,) b_k, the number of branches beside spine token k; `widths[0]` branches are children of the root.
-        branch_depth: D, the tokens of each branch, which is a chain; its first token is the first of the D.
+        branch_depth: D, the number of tokens of each branch, which is a chain.
 
     Raises:
         InputError: an argument is out of range.

@@ -21,7 +21,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
         p: the rate of a token, float or Fraction; the result is of the same type.
         k: the number of children of a node, at least 1.
         depth: the number of levels below the root, at least 0.
-        siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
+        siblings: "sequential" or "exclusive", model (2) or (3) of `spectheory.goose`.
 
     Raises:
         InputError: an argument is out of range, or the rates of exclusive siblings sum to more than 1.

@@ -115,7 +115,7 @@ class Latency(Record):
         Args:
             gpu: a name of the GPU, or a `Gpu`.
             target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
-            draft: the draft model, likewise.
+            draft: the draft model, given in one of the same ways.
             batch: the number of sequences that run together in a forward.
             context: tokens of each sequence in the KV cache.
             tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
@@ -125,8 +125,8 @@ class Latency(Record):
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
-                draft cannot draft for the target, a size is below 1, or the models and the cache do not fit into the
-                memory of the GPUs.
+                draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
+                the memory of the GPUs.
         """
         place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
         both = model_of(target), model_of(draft)
@@ -215,7 +215,7 @@ class Latency(Record):
         return float(self._at(self.draft_seconds, np.array(tokens), context))
 
     def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds of draft and of target forwards of 1, ..., `most` tokens after `context` cached tokens.
+        """Seconds of draft forwards and of target forwards of 1, 2, ..., `most` tokens after `context` cached tokens.
 
         Returns:
             draft (most,) float64 and target (most,) float64.

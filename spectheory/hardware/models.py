@@ -173,7 +173,7 @@ class ModelConfig:
 
 
 PADDING = 0.01
-"""Share by which vocabulary sizes may differ: models with one tokenizer pad their output layers (Qwen2.5: by 0.1%)."""
+"""Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""
 
 
 def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
@@ -197,12 +197,12 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
     sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
     if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
         raise InputError(
-            f"target and draft must have one vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
+            f"target and draft must have the same vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
             f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
         )
     if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
         raise InputError(
-            f"target and draft must have one tokenizer, got that of {target.tokenizer} for {target.name} and that of "
+            f"target and draft must have the same tokenizer, got {target.tokenizer} for {target.name} and "
             f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
         )
     for one in (target,) if draft.target_hidden is not None else (target, draft):

@@ -168,7 +168,7 @@ class Roofline:
             settings={"gpu_sources": "; ".join(self.gpu.sources), "context": self.context, **asdict(self.derates)},
         )
         level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
-        between = ["what GPUs say to each other is not counted: times are lower bounds"] if self.gpus > 1 else []
+        between = ["communication between GPUs is not counted: times are lower bounds"] if self.gpus > 1 else []
         known = target.tokenizer and draft.tokenizer
         pair = [] if known else [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
         return stamp.assuming("forwards are computed by a roofline, not measured", level, *between, *pair)

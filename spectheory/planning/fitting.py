@@ -221,7 +221,7 @@ class Fitting:
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
         if alone:
             return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
-        elsewhere = f"; run at all of {first} to {last}, {self.loss(speedups)}" if first < last else ""
+        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
     def speedups_of(self, tree: Tree) -> np.ndarray:

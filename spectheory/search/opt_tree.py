@@ -67,7 +67,7 @@ class OptTree:
     drafted nor expanded. With threshold 0 the tree is the optimum of its budget (proofs_check, claim O-ALG1).
 
     Attributes:
-        budget: n, the most drafted nodes.
+        budget: n, maximum number of drafted nodes.
         threshold: delta, in tokens per cycle. Another layer is drafted only after a layer that gained more than this.
 
     Source: OPT-Tree (arXiv 2406.17276), Algorithm 1.
@@ -107,7 +107,7 @@ class OptTreeAtCost:
     `OptTree(budget, threshold=mu * speed)`, which drafts one layer more.
 
     Attributes:
-        budget: the most drafted nodes.
+        budget: maximum number of drafted nodes.
         draft_over_target: mu, the seconds of a draft forward divided by the seconds of a target forward.
 
     Source: OPT-Tree (arXiv 2406.17276), Section 3; the stop is ours.

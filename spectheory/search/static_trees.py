@@ -32,8 +32,8 @@ class StaticTree:
 
     Attributes:
         tree: the shape, such as `Tree.chain(4)`.
-        budget: the most drafted nodes that the policy was allowed, at least the drafted nodes of the tree. None takes
-            the number of drafted nodes of the tree, or 1 if there are none.
+        budget: maximum number of drafted nodes that the policy was allowed. None takes the number of drafted nodes of
+            the tree, or 1 if there are none.
     """
 
     tree: Tree
@@ -66,7 +66,7 @@ def best_static_tree(drafts: DraftModel | Sequence[DraftModel], budget: int, *, 
 
     Args:
         drafts: a draft model, or a sequence of them. Each represents one context; all have the same weight.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         max_depth: the greatest depth of a node; None sets no limit.
 
     Raises:
@@ -106,7 +106,7 @@ class MeanDraft:
 
     Args:
         drafts: a draft model, or a sequence of them.
-        fanout: the most children of a node that are considered.
+        fanout: maximum number of children of a node that are considered.
     """
 
     def __init__(self, drafts: DraftModel | Sequence[DraftModel], fanout: int) -> None:
