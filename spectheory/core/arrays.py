@@ -43,7 +43,7 @@ def check_tokens(drafts: Iterable[int], q: Vector) -> None:
     """
     tokens = list(drafts)
     if not tokens:
-        raise InputError("drafts must name at least one token, got none: at a leaf the emitted token is drawn from p")
+        raise InputError("drafts must name at least one token, got none: at a leaf, draw the emitted token from p")
     for token in tokens:
         if not 0 <= token < len(q):
             raise InputError(f"drafts must be tokens between 0 and {len(q) - 1}, got {token}")

@@ -160,7 +160,8 @@ class Replay:
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
             raise ReplayError(
-                "the program returned another result on the same draws: it has a random source of its own, use rng only"
+                "the program returned another result on the same draws: it has a random source of its own; use only "
+                "the rng that it is given"
             )
         self.trail.append((chosen, possible))
         self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
@@ -183,7 +184,7 @@ class Replay:
         _refuse("integers", size=size, **unsupported)
         span = range(low) if high is None else range(low, high)
         if span.stop - span.start > MOST_OUTCOMES:
-            raise ReplayError(f"integers over {span} is not replayed: it has more than {MOST_OUTCOMES:,} outcomes")
+            raise ReplayError(f"integers over {span} cannot be enumerated: it has more than {MOST_OUTCOMES:,} outcomes")
         return self.choice(span)
 
     def permutation(self, x: Any, **unsupported: Any) -> np.ndarray:
@@ -198,19 +199,19 @@ class Replay:
         if size is None:
             return Uniform(_Coin(self))
         if not isinstance(size, int | np.integer):
-            raise ReplayError(f"random(size={size}) is not replayed: draw a row, or one after another")
+            raise ReplayError(f"random(size={size}) cannot be enumerated: draw a row, or one after another")
         return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ReplayError(f"rng.{name} is not replayed: use random, choice, integers or permutation")
+        raise ReplayError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
 
 
 def _refuse(method: str, **given: Any) -> None:
     named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
     if named:
-        raise ReplayError(f"{method}({named}) is not replayed: draw one after another, with no options")
+        raise ReplayError(f"{method}({named}) cannot be enumerated: draw one after another, with no options")
 
 
 class _Coin:
@@ -281,7 +282,9 @@ class Uniform:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         names = OPERATORS.get(ufunc.__name__)
         if names is None or method != "__call__":
-            raise ReplayError(f"np.{ufunc.__name__} of a uniform number is not replayed: compare it with a threshold")
+            raise ReplayError(
+                f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it with a threshold"
+            )
         first, second = inputs
         return getattr(self, names[0])(second) if first is self else getattr(self, names[1])(first)
 
@@ -309,7 +312,7 @@ class Uniform:
         if isinstance(other, np.ndarray) and other.ndim:
             return np.array([self * entry for entry in other] + [None], dtype=object)[:-1]
         if isinstance(other, Uniform):
-            raise ReplayError("a product of two uniform numbers is not replayed: compare them one by one")
+            raise ReplayError("a product of two uniform numbers cannot be enumerated: compare them one by one")
         return Uniform(self.coin, self.scale * _exact(other), self.shift * _exact(other))
 
     def __truediv__(self, other: Any) -> Uniform:
@@ -335,7 +338,7 @@ class Uniform:
     __radd__ = __add__
 
     def _no_number(self, *_: Any) -> Any:
-        raise ReplayError("a uniform number is used as a number: only comparisons with thresholds are replayed")
+        raise ReplayError("a uniform number is used as a number: only comparisons with thresholds can be enumerated")
 
     __float__ = __int__ = __round__ = __index__ = _no_number
 

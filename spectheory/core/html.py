@@ -12,7 +12,7 @@ STEP, ROW, MARGIN = 44, 16, 10
 
 
 def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
-    """A drawing of a tree: depths from left to right, ranks from top to bottom. Arrays have shape (budget + 1,)."""
+    """SVG of a tree, given parent, depth and `Tree.rows` of each node, (budget + 1,) each. The root is at the left."""
     x, y = MARGIN + STEP * depth, MARGIN + ROW * rows
     edges = "".join(
         f'<line x1="{x[above]}" y1="{y[above]:g}" x2="{x[node]}" y2="{y[node]:g}"/>'

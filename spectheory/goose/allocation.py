@@ -124,7 +124,7 @@ def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
 
 
 def _found(p_branch: Any, width: float) -> Any:
-    """1 - (1 - p_t)^b, the probability that one of b branches is right; without cancellation for whole b."""
+    """1 - (1 - p_t)^b, the probability that one of b branches is right, computed without cancellation for whole b."""
     if isinstance(width, int | np.integer) and width >= 0:
         return p_branch * geometric_sum(1 - p_branch, int(width))
     return 1 - (1 - float(p_branch)) ** float(width)

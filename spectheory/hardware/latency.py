@@ -279,6 +279,6 @@ def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
     for name, there in found.items():
         if there is not None and there != asked[name]:
             raise InputError(
-                f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs, "
+                f"{where} was measured for {name} {there}, not {asked[name]}: move the file to "
                 "<gpu>/<target>/<draft>/batch-<n>.json"
             )

@@ -54,7 +54,7 @@ class ModelConfig:
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
         """The model that a Hugging Face config.json describes.
 
-        The default dtype is bfloat16. The cache is in the dtype, even if the weights are packed.
+        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed.
 
         Args:
             source: the path of the config.json, its folder, or its contents.

@@ -23,12 +23,13 @@ APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
 class OptimalTransport(Solver):
     """Couple the set of drafts with the emitted token, so that the token is in the set as often as possible.
 
-    Let P(X) be the probability that X is the set of drafts. The coupling C is a maximum flow with C(X, t) > 0 only for
-    t in X, sum_t C(X, t) <= P(X) and sum_X C(X, t) <= p(t). The remaining mass of P and the remaining mass of p are
-    matched independently. Given drafts with the set X, token t is emitted with probability C(X, t) / P(X).
+    Let P(X) be the probability that X is the set of drafts. A maximum flow sends mass F(X, t) from sets X to tokens t
+    in X, at most P(X) from each set and at most p(t) to each token. The rest of P is matched independently with the
+    rest of p. Given drafts with the set X, token t is emitted with probability C(X, t) / P(X), where C is the flow plus
+    the independent part.
 
-    Lossless, because the sum of C(X, t) over X is p(t). If part of P(X) remains after the flow, the flow has used up
-    p(t) for all t in X, so the independent part adds no accepted token, and the acceptance is the value of the flow.
+    Lossless, because the sum of C(X, t) over X is p(t). If the flow leaves a rest of P(X), it has used up p(t) for all
+    t in X, so the independent part adds no accepted token, and the acceptance is the value of the flow.
 
     All sets of drafts are listed; more than `draft_sets.MOST_SETS` sets are refused with an InputError. The acceptance
     has no such limit.

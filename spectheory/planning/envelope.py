@@ -24,8 +24,9 @@ from spectheory.search.beam import beam, draft_scores
 class EnvelopePlan:
     """An envelope, and the tree that it grows if the draft's probabilities equal the planned rates.
 
-    A draft's probabilities never increase with rank. If the planned rates do, the tree is grown with the rates of
-    `Acceptance.smoothed` instead: see `search.beam`. Its block efficiency is computed from the planned rates.
+    A draft's probabilities never increase with rank. If the planned rates increase with rank somewhere, the tree is
+    grown with the rates of `Acceptance.smoothed` instead (see `search.beam`). The block efficiency of the tree is
+    computed from the planned rates.
 
     Attributes:
         levels: number of levels of drafted nodes.

@@ -83,14 +83,16 @@ def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
             raise InputError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
         due = item.last_batch + 1
     if all(item.length == 0 for item in ordered):
-        raise InputError("ranges must speculate somewhere, got length 0 throughout: leave speculation out altogether")
+        raise InputError("ranges must have a length above 0, got only length 0: run the engine without speculation")
     return ordered
 
 
 def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
     """The paths of ranks of `tree`, sorted by (length, path), as all engines store static trees."""
     if tree.budget == 0:
-        raise InputError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
+        raise InputError(
+            f"tree must have a drafted node for {engine}, got the root alone: run the engine without speculation"
+        )
     return sorted(tree.to_paths(), key=lambda path: (len(path), path))
 
 

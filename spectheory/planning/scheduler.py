@@ -89,7 +89,7 @@ class Schedule(Record):
         for tree in self.trees:
             self.limits.require(tree)
         if not all(self.trees[i].is_chain for i in self.chain_choice):
-            raise InputError("chain_choice must name chains, got a tree with siblings")
+            raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
 
     @property
     def summary(self) -> str:

@@ -184,7 +184,7 @@ def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndar
 
 @njit(cache=True)
 def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """`fill_row` for nodes whose children have the same rates as they have: all ranks advance entry by entry."""
+    """`fill_row` for nodes whose children have the same rates as the nodes: all ranks are filled entry by entry."""
     ranks, columns = picks.shape
     worth = np.zeros((ranks + 1, 2, columns))
     corners, size = np.zeros((ranks, columns), np.int32), np.ones(ranks, np.int64)

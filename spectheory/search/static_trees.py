@@ -17,7 +17,7 @@ from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
 
 _Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
-"""By path of ranks: the tokens on the path, the tokens of the children, and the path probabilities of the children."""
+"""For each path of ranks: its tokens, the tokens of its children, and the path probabilities of its children."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def listed(drafts: DraftModel | Sequence[DraftModel]) -> list[DraftModel]:
     """
     found: list[DraftModel] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
     if not found:
-        raise InputError("drafts must be a draft model, or a sequence of at least one, got an empty sequence")
+        raise InputError("drafts must be a draft model or a sequence of draft models, got an empty sequence")
     for one in found:
         if not callable(getattr(one, "expand", None)):
             raise InputError(
