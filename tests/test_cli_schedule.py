@@ -212,7 +212,7 @@ def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "draft", "change", "message"),
     [
-        ("llama-3.1-8b", "qwen3-0.6b", {}, "one vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
+        ("llama-3.1-8b", "qwen3-0.6b", {}, "the same vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
         (
             "llama-3.1-70b",
             "eagle3-llama-3.1-8b",

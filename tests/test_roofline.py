@@ -176,7 +176,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
             {"context": 131073},
             "context must be at most the 131,072 positions of llama-3.1-8b, got 131,073: give a shorter",
         ),
-        ({"draft": "qwen3-0.6b"}, "one vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of qwen3-0.6b"),
+        ({"draft": "qwen3-0.6b"}, "the same vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of qwen3-0.6b"),
         ({"target": "deepseek-v3", "draft": "llama-3.2-1b"}, "must have the same tokenizer, got DeepSeek-V3 for"),
         (
             {"target": "eagle3-llama-3.1-8b"},

@@ -47,7 +47,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
 
 
 def longest_path_yield(p: Any, k: int, depth: int) -> Any:
-    """E[tau] of the same tree if all nodes are independent and the longest accepted path counts.
+    """E[tau] of the full k-ary tree if all nodes are independent and the longest accepted path counts.
 
     The probability that some path of h tokens below a node is accepted is g_h = 1 - (1 - p g_{h-1})^k, with g_0 = 1.
     E[tau] is 1 + g_1 + ... + g_depth. This is model (1) of `spectheory.goose`. The result is at least

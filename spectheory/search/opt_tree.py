@@ -103,7 +103,7 @@ class OptTreeAtCost:
     this layer is not drafted. Otherwise it has been drafted, and its nodes are used. At least one layer is drafted.
 
     The stop is exact if all contexts are like this one. Over a mixture of contexts, the layers that pay are those that
-    gain more than mu * speed, where speed is the tokens per target time of the whole run. For these use
+    gain more than mu * speed, where speed is the tokens per target time of the whole run. For a mixture use
     `OptTree(budget, threshold=mu * speed)`, which drafts one layer more.
 
     Attributes:
