@@ -14,15 +14,7 @@ NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
 def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: int | None = None) -> None:
-    """Refuse a value that is not a whole number of at least `least`, and at most `most` if `most` is given.
-
-    Args:
-        name: the name of the argument, for the message.
-        value: the value of the argument.
-        least: smallest value that is accepted.
-        repair: end of the message, such as ": None sets no limit".
-        most: largest value that is accepted; None sets no limit.
-    """
+    """Refuse a value that is not a whole number from `least` to `most`; `repair` is added to the message."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, got {value!r:.80}")
     if most is not None and not least <= value <= most:
