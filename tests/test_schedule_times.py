@@ -62,7 +62,10 @@ def test_stamps_are_merged_to_what_they_agree_on() -> None:
     [
         (st.Latency.roofline(**PAIR, batch=2), "batch-2.json holds computed times, not measured ones: measure with"),
         (st.Latency.constant(draft_seconds=0.1), "batch-2.json holds computed times, not measured ones: measure with"),
-        ({"target": "llama-3.1-70b"}, "batch-2.json was measured for target llama-3.1-70b, not llama-3.1-8b: move the file"),
+        (
+            {"target": "llama-3.1-70b"},
+            "batch-2.json was measured for target llama-3.1-70b, not llama-3.1-8b: move the file",
+        ),
         (
             {"draft": "qwen3-0.6b"},
             "batch-2.json was measured for draft qwen3-0.6b, not llama-3.2-1b: move the file to <gpu>",
