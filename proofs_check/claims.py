@@ -17,7 +17,7 @@ from typing import Any, Literal, TypeVar
 
 from proofs_check.plain import paragraphs
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 
 Status = Literal["holds", "corrected", "false"]
 T = TypeVar("T")

@@ -224,7 +224,7 @@ class Matrix:
             repeated_share=repeated_share([row["tokens"] for row in rows]),
             compared=len(rows) if greedy else 0,
             identical=sum(row["identical"] is True for row in rows),
-            widest_parting=max(margins, default=None),
+            largest_margin=max(margins, default=None),
         )
 
 

@@ -213,7 +213,7 @@ def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], gree
         "emitted": sum(text.accepted) + len(text.accepted),
         "fourgrams": len(fourgrams),
         "repeated_fourgrams": len(fourgrams) - len(set(fourgrams)),
-        "parted": SAME if where is None else where.position,
+        "first_difference": SAME if where is None else where.position,
         "margin": 0.0 if where is None else where.margin,
     }
 

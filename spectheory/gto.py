@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.tree import Tree
+from spectheory.core.tree import Tree, along_paths
 
 ROUNDING = 1e-9
-"""How far above 1 the probabilities of siblings may sum by rounding in float64; float32 rounds by up to 1e-5."""
+"""The probabilities of siblings may sum to more than 1 by this much, because of rounding in float64."""
 
 
 def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
@@ -57,7 +57,7 @@ def draft_tree_reward(tree: Tree, target_probability: Any, eta: float) -> float:
     reached = _reached(tree, target_probability)
     if isinstance(eta, bool) or not isinstance(eta, Real) or not 0 < eta < np.inf:  # pyright: ignore[reportOperatorIssue]
         raise InputError(f"eta must be finite and above 0, got {eta!r:.80}")
-    length = _along_paths(tree, np.concatenate([[0.0], reached[1:]]), np.add)
+    length = along_paths(tree.parent, np.append(0.0, reached[1:]), np.add)
     is_leaf = np.bincount(tree.parent[1:], minlength=len(length)) == 0
     lengths = length[is_leaf]
     best = lengths.max()
@@ -108,13 +108,4 @@ def _reached(tree: Tree, target_probability: Any) -> np.ndarray:
             f"target_probability of the children of node {below.argmax()} must sum to at most 1, got "
             f"{below.max():.6g}: siblings must hold different tokens, and softmax must be taken in float64"
         )
-    return _along_paths(tree, rate, np.multiply)
-
-
-def _along_paths(tree: Tree, entries: np.ndarray, combine: np.ufunc) -> np.ndarray:
-    """`entries` combined along the path from the root to each node; the entry of the root must be neutral."""
-    total, ancestor = entries.copy(), np.maximum(tree.parent, 0)
-    while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node
-        total = combine(total, total[ancestor])
-        ancestor = ancestor[ancestor]
-    return total
+    return along_paths(tree.parent, rate, np.multiply)

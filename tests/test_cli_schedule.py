@@ -183,7 +183,7 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
         f"{DEEPER}{depth}",
         "forwards are computed by a roofline, not measured",
         "a drafted level costs 0.38 ms outside the draft's forward",
-        "what GPUs say to each other is not counted: times are lower bounds",
+        "communication between GPUs is not counted: times are lower bounds",
     ]
     assert as_json["provenance"]["assumptions"] == said
     printed = " ".join(result.stdout.split())
@@ -212,7 +212,7 @@ def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
 @pytest.mark.parametrize(
     ("target", "draft", "change", "message"),
     [
-        ("llama-3.1-8b", "qwen3-0.6b", {}, "one vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
+        ("llama-3.1-8b", "qwen3-0.6b", {}, "the same vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
         (
             "llama-3.1-70b",
             "eagle3-llama-3.1-8b",
@@ -229,19 +229,19 @@ def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
             "deepseek-v3",
             "llama-3.2-1b",
             {},
-            "must have one tokenizer, got that of DeepSeek-V3 for deepseek-v3 and that",
+            "must have the same tokenizer, got DeepSeek-V3 for deepseek-v3 and",
         ),
         (
             "llama-3.1-8b",
             "deepseek-v3",
             {},
-            "got that of Llama 3 for llama-3.1-8b and that of DeepSeek-V3 for deepseek",
+            "got Llama 3 for llama-3.1-8b and DeepSeek-V3 for deepseek",
         ),
         (
             "mixtral-8x7b",
             "llama-2-7b",
             {},
-            "got that of Mistral v1 for mixtral-8x7b and that of Llama 2 for llama-2-7b",
+            "got Mistral v1 for mixtral-8x7b and Llama 2 for llama-2-7b",
         ),
         (
             "eagle3-llama-3.1-8b",

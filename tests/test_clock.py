@@ -54,7 +54,7 @@ def test_every_decoder_writes_the_same_greedy_texts(tiny: Pair, greedy: list[Wal
         *("PromptLookup", "TokenRecycling", "Goose", "Lookahead", "Datastore"),
     ]
     assert (record.tokens == 12).all()
-    assert (record.parted == SAME).all()
+    assert (record.first_difference == SAME).all()
     assert record.tau[[0, 3]] == pytest.approx(1)
     assert (record.tau[4:10] > 1).all()
     assert (record.outside_share > 0).all()
@@ -86,7 +86,7 @@ def test_sampled_texts_are_those_of_their_seed_and_are_not_compared(tiny: Pair) 
     state = torch.random.get_rng_state()
     first, second = (clocked(tiny, replace(SETTINGS, temperature=1.0), prompts=1)[-1] for _ in range(2))
     assert torch.equal(state, torch.random.get_rng_state())
-    assert (first.parted == SAME).all()
+    assert (first.first_difference == SAME).all()
     for name in ("tokens", "cycles", "emitted", "repeated_fourgrams"):
         assert (getattr(first, name) == getattr(second, name)).all()
 
@@ -154,7 +154,7 @@ def made_up(ratios: list[list[float]]) -> WallClock:
         emitted=100 * whole,
         fourgrams=97 * whole,
         repeated_fourgrams=0 * whole,
-        parted=SAME * whole,
+        first_difference=SAME * whole,
         margin=0.0 * whole,
     )
 
@@ -173,7 +173,7 @@ def test_numbers_are_medians_and_ratios() -> None:
     assert record.fastest("HF", "chain") == 3
     assert record.fastest("model-free") is None
     record = made_up(2 * THREE)
-    words = " ".join(clock_words(replace(record, parted=np.where(record.seconds == 0.25, 7, SAME))))
+    words = " ".join(clock_words(replace(record, first_difference=np.where(record.seconds == 0.25, 7, SAME))))
     assert "The chain of 2 runs at 1.20 (95% 1.00 to 2.00) times HF assisted, 2." in words
     beside = "1.60 (95% 0.50 to 4.00) times HF assisted, 2, the fastest of transformers here"
     assert f"The fastest tree, tree of 4, runs at {beside}" in words

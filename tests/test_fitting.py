@@ -11,16 +11,8 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope
-from spectheory.planning.fitting import (
-    Fitting,
-    LengthRule,
-    MostNodes,
-    PlainIsFastestError,
-    at_most,
-    first_is_longest,
-    name_for_engines,
-    one_length,
-)
+from spectheory.planning.fitting import Fitting, LengthRule, MostNodes, PlainIsFastestError, name_for_engines
+from spectheory.planning.length_rules import at_most, first_is_longest, one_length
 from spectheory.planning.scheduler import schedule
 from tests.test_envelope import RATES, grown
 
@@ -147,7 +139,7 @@ def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() ->
     lost = 1 - reached / fitting.schedule.speedup
     assert lost[1] > 0.01
     assert note == (
-        f"for batch size 1: predicted no slower than the plan; run at all of 1 to 256, {lost.mean():.1%} slower on "
+        f"for batch size 1: predicted no slower than the plan; at batch sizes 1 to 256: {lost.mean():.1%} slower on "
         f"average, each planned batch size counted once, {lost[1]:.1%} slower at batch size 256 than the plan"
     )
     (note,) = fitting.notes_at_first(reached, alone=True)

@@ -63,7 +63,7 @@ def test_every_combination_runs_and_its_distribution_holds(tiny: Pair, folder: P
         if row.temperature == 0:
             assert (row.compared, row.identical, row.z, row.exact) == (2, 2, None, row.tau)
         else:
-            assert (row.compared, row.identical, row.widest_parting) == (0, 0, None)
+            assert (row.compared, row.identical, row.largest_margin) == (0, 0, None)
         assert (row.positional is None) == (row.family == "model-free")
 
 
@@ -174,14 +174,14 @@ ROW = Calibrated(
     repeated_share=0.25,
     compared=0,
     identical=0,
-    widest_parting=None,
+    largest_margin=None,
 )
 GREEDY = replace(ROW, verifier="Greedy", temperature=0.0, exact=2.0, z=None, compared=3, identical=2)
 UNMODELLED = replace(GREEDY, policy="lookup", family="model-free", positional=None, positional_low=None)
 
 
 def test_what_the_tables_say() -> None:
-    rows = (ROW, replace(GREEDY, positional=2.02, widest_parting=3e-6), UNMODELLED)
+    rows = (ROW, replace(GREEDY, positional=2.02, largest_margin=3e-6), UNMODELLED)
     found = Calibration(rows, {"Slow": "takes a year"})
     greedy, sampled = calibration_rows(found)
     assert sampled.rows == (("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "0.10", "+25.0%"),)

@@ -247,7 +247,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"max_position_embeddings": "x"}, "max_position_embeddings must be a whole number from 1 to .*, got 'x'"),
+        ({"max_position_embeddings": "x"}, "max_position_embeddings must be a whole number, got 'x'"),
         ({"max_position_embeddings": 9, "rope_scaling": 3}, "rope_scaling must be an object, got 3"),
         (
             {"max_position_embeddings": 9, "rope_scaling": {"factor": "x"}},
@@ -264,7 +264,7 @@ def test_a_folder_in_the_working_directory_is_a_model(tmp_path: Path, monkeypatc
             {"model_type": "mixtral", "num_local_experts": 1, "num_experts_per_tok": 2},
             "must be at most the 1 experts, got 2",
         ),
-        ({"num_hidden_layers": 0}, "num_hidden_layers must be a whole number from 1 to 1,000,000,000, got 0"),
+        ({"num_hidden_layers": 0}, "num_hidden_layers must be between 1 and 1,000,000,000, got 0"),
         ({"num_hidden_layers": "12"}, "num_hidden_layers must be a whole number"),
         ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads=3, got 4"),
         ({"tie_word_embeddings": "no"}, "tie_word_embeddings must be true or false, got 'no'"),

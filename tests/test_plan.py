@@ -157,8 +157,8 @@ def test_every_level_is_charged_its_overhead() -> None:
 @pytest.mark.parametrize(
     ("context", "message"),
     [
-        (-5, "context must be a whole number of at least 0 cached tokens, got -5"),
-        (1.5, "context must be a whole number of at least 0 cached tokens, got 1.5"),
+        (-5, "context must be at least 0, got -5"),
+        (1.5, "context must be a whole number, got 1.5"),
         (
             100_000,
             "measured 100 to 100 cached tokens, got 100,000: measure there, or plan for the nearest, context=100",

@@ -99,7 +99,7 @@ def test_they_are_certified_by_name(name: str) -> None:
     ("path", "kind", "message"),
     [
         ("number", Solver, r"entry point toy = toy_package:number of group spectheory.solvers must be a Solver"),
-        ("ToyVerifier", Solver, r"must be a Solver, or a class of them that needs no arguments, got <class"),
+        ("ToyVerifier", Solver, r"must be a Solver, or a subclass that needs no arguments, got <class"),
         ("lost", Solver, r"toy_package:lost .* cannot be loaded: AttributeError: .*repair or uninstall"),
         ("missing.part", None, r"toy_package:missing.part .* cannot be loaded: AttributeError"),
     ],

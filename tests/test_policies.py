@@ -272,7 +272,10 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
         (lambda: Eagle2(2, 0, 5), "depth must be at least 1, got 0: one layer of drafted nodes is depth 1"),
         (lambda: Eagle2(2, 3, 0), "budget must be at least 1, got 0"),
         (lambda: SpecExec(2.5), "budget must be a whole number, got 2.5"),  # pyright: ignore[reportArgumentType]
-        (lambda: SpecExec(5, 0), "batch must be at least 1, got 0: the batch is the most nodes that one draft call"),
+        (
+            lambda: SpecExec(5, 0),
+            "batch must be at least 1, got 0: batch is the maximum number of nodes of a draft call",
+        ),
         (lambda: Salf(0), "budget must be at least 1, got 0"),
         (
             lambda: Salf(5, nan),

@@ -93,7 +93,7 @@ def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     [
         (PLAN, "provenance", {"source": "x", "seed": "one"}, "seed of the provenance must be int | None, got 'one'"),
         (PLAN, "context", None, "context must be of type int, got None"),
-        (PLAN, "tree", [-1, 5], "parent must be topological"),
+        (PLAN, "tree", [-1, 5], "parent must be -1 for node 0"),
         (TALLY, "seconds", "fast", "seconds must be of type float, got 'fast'"),
         (TALLY, "emitted", [5.5, 4.5], "emitted must be a list of counts"),
         (RATES, "hits", [[9000, -5], [0, 0]], "hits must be counts >= 0 that sum to at most trials"),

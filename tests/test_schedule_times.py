@@ -62,13 +62,16 @@ def test_stamps_are_merged_to_what_they_agree_on() -> None:
     [
         (st.Latency.roofline(**PAIR, batch=2), "batch-2.json holds computed times, not measured ones: measure with"),
         (st.Latency.constant(draft_seconds=0.1), "batch-2.json holds computed times, not measured ones: measure with"),
-        ({"target": "llama-3.1-70b"}, "batch-2.json was measured for target llama-3.1-70b, not llama-3.1-8b: move it"),
+        (
+            {"target": "llama-3.1-70b"},
+            "batch-2.json was measured for target llama-3.1-70b, not llama-3.1-8b: move the file",
+        ),
         (
             {"draft": "qwen3-0.6b"},
-            "batch-2.json was measured for draft qwen3-0.6b, not llama-3.2-1b: move it to where it",
+            "batch-2.json was measured for draft qwen3-0.6b, not llama-3.2-1b: move the file to <gpu>",
         ),
-        ({"batch": 4}, "batch-2.json was measured for batch 4, not 2: move it to where it belongs"),
-        ({"device": "NVIDIA H200"}, "batch-2.json was measured for gpu h200_sxm, not h100_sxm: move it to where it"),
+        ({"batch": 4}, "batch-2.json was measured for batch 4, not 2: move the file to <gpu>"),
+        ({"device": "NVIDIA H200"}, "batch-2.json was measured for gpu h200_sxm, not h100_sxm: move the file to <gpu>"),
         ({"device": "NVIDIA H100 80GB HBM3", "batch": 2}, None),
         ({"device": "cuda:0"}, None),
     ],

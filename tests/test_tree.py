@@ -69,9 +69,9 @@ def test_a_parent_array_that_is_no_tree_is_refused(bad: list) -> None:
     [
         ([(0,), (0,)], r"distinct and not empty, got \(0,\) twice"),
         ([()], "distinct and not empty"),
-        ([(0, 0)], r"every prefix: \(0, 0\) is there, \(0,\) is not"),
-        ([(0,), (2,)], r"ranks 0..k-1 without gaps: \(2,\)"),
-        ([(-1,)], "ranks 0..k-1 without gaps"),
+        ([(0, 0)], r"paths must contain the parent \(0,\) of the path \(0, 0\)"),
+        ([(0,), (2,)], r"ranks 0, 1, ... without gaps: \(2,\)"),
+        ([(-1,)], "ranks 0, 1, ... without gaps"),
     ],
 )
 def test_paths_that_are_no_tree_are_refused(paths: list, message: str) -> None:

@@ -168,9 +168,13 @@ def test_drafts_that_do_not_fit_are_refused() -> None:
 @pytest.mark.parametrize(
     ("parent", "draws", "message"),
     [
-        ([-1, 0, 1], ((1, 1), (2,), ()), "2 draws hit node 1, which must have 2 draws below it, got 1"),
-        ([-1, 0, 0, 1], ((1, 2), (3,), (), ()), "1 draws hit node 2, which must have 1 draws below it, got 0"),
-        ([-1, 0, 0, 1, 1, 2], ((1, 2), (3, 4), (5,), (), (), ()), "node 1, which must have 1 draws below it, got 2"),
+        ([-1, 0, 1], ((1, 1), (2,), ()), "node 1 was drawn 2 times and must have 2 draws below it, got 1"),
+        ([-1, 0, 0, 1], ((1, 2), (3,), (), ()), "node 2 was drawn 1 times and must have 1 draws below it, got 0"),
+        (
+            [-1, 0, 0, 1, 1, 2],
+            ((1, 2), (3, 4), (5,), (), (), ()),
+            "node 1 was drawn 1 times and must have 1 draws below it, got 2",
+        ),
     ],
 )
 def test_drafts_that_are_no_paths_are_refused(parent: list[int], draws: Any, message: str) -> None:

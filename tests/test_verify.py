@@ -123,7 +123,7 @@ def test_a_draft_that_does_not_fit_is_refused() -> None:
         st.Draft.in_order(st.Tree.chain(2), [0, 0], q, st.DrawRule.IID)
     with pytest.raises(ValueError, match=r"draws\[0\] must name the children \[1\] of that node, got \[\]"):
         st.Draft(st.Tree.chain(1), [0, 0], q, ((), ()), st.DrawRule.IID)
-    with pytest.raises(ValueError, match="draws repeat a child"):
+    with pytest.raises(ValueError, match="draws contains a child twice"):
         st.Draft(st.Tree.chain(1), [0, 0], q, ((1, 1), ()), st.DrawRule.TOP_K)
     top = st.Draft.in_order(st.Tree.chain(1), [0, 0], q, st.DrawRule.TOP_K)
     with pytest.raises(ValueError, match=r"draft.rule is TOP_K, TopDown\(solver=Naive\(\)\) is lossless for IID"):

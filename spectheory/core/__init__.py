@@ -1,1 +1,1 @@
-"""What everything else is made of: trees, drafts, worlds, distributions, records."""
+"""The data that all other packages use: trees, drafts, worlds, distributions and records."""

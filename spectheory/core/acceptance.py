@@ -1,4 +1,4 @@
-"""Acceptance: for each depth and rank, the probability that the child of that rank is accepted."""
+"""`Acceptance`, the acceptance rates: for each depth and rank, the probability that such a child is accepted."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 
 ROUNDING = 1e-9
-"""The sum of a row of rates may exceed 1 by this much, because of rounding."""
+"""The sum of a row of rates may be above 1 by this much, because of rounding."""
 THREE_DECIMALS = 0.0005 + ROUNDING
-"""Largest difference between a rate and hits / trials. Records made by hand may be rounded to 3 decimals."""
+"""Maximum difference between a rate and hits / trials: a record made by hand may have rates of 3 decimals."""
 
 MIN_TRIALS = 100
-"""Default number of visits that a depth needs before it gets rates of its own."""
+"""Default number of trials that a depth needs. Deeper rows of the table are left out."""
 
 
 class TooFewTrialsError(InputError):
-    """The root itself was visited only `trials` times, fewer than the required `min_trials`."""
+    """The children of the root were tried only `trials` times, fewer than the required `min_trials`."""
 
     def __init__(self, trials: int, min_trials: int) -> None:
         super().__init__(f"trials[0] is {trials}, fewer than min_trials={min_trials}: record more text")
@@ -125,13 +125,13 @@ class Acceptance(Record):
             texts: for each text, an array with the rank of each token among the draft's candidates; -1 if the token is
                 not among them.
             ranks: number of candidates, R.
-            max_depth: most rows of the table.
+            max_depth: maximum number of rows of the table.
             min_trials: see `from_counts`.
             policy: count only from the positions at which cycles with this tree start. None counts from every position.
             provenance: where the texts come from.
 
-        From each starting position, the token d positions later counts for depth d if all tokens between were among
-        their candidates. A tree that starts there can then reach that depth.
+        The token that is d positions after a start counts for depth d if all tokens before it, from the start on, were
+        among the draft's candidates: a tree that is drafted at the start can then reach depth d.
 
         A cycle starts after the previous one ends, often just after a token that the draft missed. Text after a miss is
         harder to draft than average, so rates from all positions predict too high a tau. Plan with these rates first,
@@ -153,7 +153,7 @@ class Acceptance(Record):
 
     @property
     def summary(self) -> str:
-        """The table's size, the rates at the root, and how often the root was visited."""
+        """One line: the size of the table, the rates at the root, and the number of trials at the root."""
         rates = ", ".join(f"{rate:.1%}" for rate in self.table[0, :6])
         visits = "" if self.trials is None else f"; {self.trials[0]:,} visits of the root"
         size = f"{self.depths} depths x {self.ranks} ranks"
@@ -161,12 +161,12 @@ class Acceptance(Record):
 
     @property
     def depths(self) -> int:
-        """Rows of the table."""
+        """Number of rows of the table."""
         return self.table.shape[0]
 
     @property
     def ranks(self) -> int:
-        """Columns of the table. Children of a higher rank have rate 0."""
+        """Number of columns of the table. Children of a higher rank have rate 0."""
         return self.table.shape[1]
 
     @property
@@ -196,7 +196,7 @@ class Acceptance(Record):
         return replace(self, table=np.array(rows), provenance=stamp.assuming(*said))
 
     def interval(self, level: float = 0.95) -> tuple[np.ndarray, np.ndarray]:
-        """Lower and upper Clopper-Pearson limits of each rate, both of shape (D, R). Positions count as independent.
+        """Lower and upper Clopper-Pearson limits of each rate, both of shape (D, R), for independent positions.
 
         Raises:
             InputError: the rates have no counts.
@@ -223,10 +223,9 @@ def cycle_starts(ranks: np.ndarray, tree: Tree) -> np.ndarray:
     starts, position = [], 1
     while position < len(ranks):
         starts.append(position)
-        node, children = 0, tree.children(0)
+        children = tree.child_lists[0]
         while position < len(ranks) and 0 <= ranks[position] < len(children):
-            node = int(children[ranks[position]])
-            children = tree.children(node)
+            children = tree.child_lists[children[ranks[position]]]
             position += 1
         position += 1
     return np.array(starts, np.int64)

@@ -1,7 +1,6 @@
-"""The few operations on distributions that float64 arrays, object arrays of Fraction and torch tensors share.
+"""Operations on distributions that work for float64 arrays, object arrays of Fraction and torch tensors alike.
 
-Each is written with arithmetic, comparisons and methods that all three share, so that no number system is named and
-nothing is read back from a device.
+Each uses only arithmetic, comparisons and methods that all three types have. Nothing is read back from a device.
 """
 
 from __future__ import annotations
@@ -15,14 +14,14 @@ Vector = Any
 """A distribution on the vocabulary, shape (V,): float64, object array of Fraction, or torch tensor."""
 
 SUM_TOLERANCE = 1e-5
-"""How far the sum of a floating-point distribution may be from 1; float32 softmax over a large vocabulary is nearer."""
+"""How far the sum of a floating-point distribution may be from 1. The softmax of a large vocabulary is closer to 1."""
 
 
 def check_distribution(name: str, distribution: Vector) -> None:
     """Refuse an array that is not a distribution on a vocabulary.
 
     Raises:
-        InputError: not one-dimensional, an entry that is negative or NaN, or a sum that is not 1 (exactly, for
+        InputError: the array is not one-dimensional, an entry is negative or NaN, or the sum is not 1 (exactly 1 for
             Fractions).
     """
     if getattr(distribution, "ndim", None) != 1 or len(distribution) == 0:
@@ -32,19 +31,19 @@ def check_distribution(name: str, distribution: Vector) -> None:
     if not (lowest >= 0 and abs(total - 1) <= (0 if exact else SUM_TOLERANCE)):
         raise InputError(
             f"{name} must be a distribution: entries >= 0 that sum to 1, got a sum of {_shown(total)} and a lowest "
-            f"entry of {_shown(lowest)}; softmax logits, and divide weights by their sum"
+            f"entry of {_shown(lowest)}; take the softmax of logits, or divide weights by their sum"
         )
 
 
 def check_tokens(drafts: Iterable[int], q: Vector) -> None:
-    """Refuse drafts that are empty, outside the vocabulary, or that q never draws.
+    """Refuse an empty list of drafted tokens, and a token that is outside the vocabulary or has q = 0.
 
     Raises:
-        InputError: it names the token.
+        InputError: the message names the token.
     """
     tokens = list(drafts)
     if not tokens:
-        raise InputError("drafts must name at least one token, got none: at a leaf the emitted token is drawn from p")
+        raise InputError("drafts must name at least one token, got none: at a leaf, draw the emitted token from p")
     for token in tokens:
         if not 0 <= token < len(q):
             raise InputError(f"drafts must be tokens between 0 and {len(q) - 1}, got {token}")
@@ -55,7 +54,7 @@ def check_tokens(drafts: Iterable[int], q: Vector) -> None:
 
 
 def zeros_like(v: Any) -> Any:
-    """Zeros of the shape and number system of `v`, a vector or a number."""
+    """Zeros of the shape and number type of `v`, a vector or a number."""
     return v * 0
 
 
@@ -65,12 +64,12 @@ def copy_of(v: Any) -> Any:
 
 
 def zero_of(v: Vector) -> Any:
-    """The number 0 in the number system of `v`, on its device."""
+    """The number 0 in the number type of `v`, on its device."""
     return v.sum() * 0
 
 
 def one_of(v: Vector) -> Any:
-    """The number 1 in the number system of `v`, on its device."""
+    """The number 1 in the number type of `v`, on its device."""
     return zero_of(v) + 1
 
 
@@ -80,23 +79,23 @@ def set_zero(v: Vector, tokens: int | list[int]) -> None:
 
 
 def positive_part(v: Vector) -> Vector:
-    """(v)+, entry by entry; not by clip, which puts whole numbers among Fractions, whose quotients are floats."""
+    """(v)+: negative entries become 0. `clip` would put ints among Fractions, and quotients of ints are floats."""
     return v * (v > 0)
 
 
 def excess(p: Vector, q: Vector, scale: Any = None) -> Vector:
-    """(p - q)+, or (p - scale q)+, in one new vector: large ones take longer to allocate than to fill."""
+    """(p - q)+, or (p - scale q)+. Only one vector is allocated, because allocating takes longer than filling."""
     difference = p - q if scale is None else q * -scale + p
     difference *= difference > 0
     return difference
 
 
 def power(v: Vector, exponent: int) -> Vector:
-    """`v` to a power, entry by entry for a whole exponent >= 0, by squaring: a few passes where pow() takes many."""
+    """Each entry of `v` to a whole exponent >= 0, by repeated squaring, which is faster than pow()."""
     if exponent == 0:
         return zeros_like(v) + 1
     result = copy_of(v)
-    for bit in bin(exponent)[3:]:  # in place: a new vector takes longer to allocate than to fill
+    for bit in bin(exponent)[3:]:  # in place: allocating a vector takes longer than filling it
         result *= result
         if bit == "1":
             result *= v
@@ -104,7 +103,7 @@ def power(v: Vector, exponent: int) -> Vector:
 
 
 def normalised(v: Vector, otherwise: Vector) -> Vector:
-    """`v` divided by its sum; `otherwise` where the sum is 0."""
+    """`v` divided by its sum; `otherwise` if the sum is 0."""
     total = v.sum()
     empty = total == 0
     distribution = v / (total + empty)
@@ -113,19 +112,19 @@ def normalised(v: Vector, otherwise: Vector) -> Vector:
 
 
 def residual(p: Vector, q: Vector) -> Vector:
-    """N((p - q)+), the distribution of the correction token; p where p = q, a branch of probability 0."""
+    """N((p - q)+), the distribution of the correction token; p if p = q, when no correction is needed."""
     return normalised(excess(p, q), otherwise=p)
 
 
 def without(q: Vector, token: int) -> Vector:
-    """Q restricted to the other tokens, N(q with entry `token` set to 0); all zeros where nothing else is left."""
+    """N(q with the entry of `token` set to 0): q restricted to the other tokens. Zeros if q had no other token."""
     rest = copy_of(q)
     set_zero(rest, token)
     return normalised(rest, otherwise=rest)
 
 
 def accept_ratio(p: Any, q: Any) -> Any:
-    """min(1, p / q); for q = 0 it is 1 where p > 0 and 0 where p = 0, so that no token of p = 0 is ever accepted."""
+    """min(1, p / q). For q = 0 it is 1 if p > 0, and 0 if p = 0: a token of p = 0 is never accepted."""
     return p * (p < q) / (q + (q == 0)) + (p >= q) * (p > 0)
 
 

@@ -1,8 +1,8 @@
-"""Random choices of a program: drawn from a generator, or played over every branch with exact probabilities.
+"""Random choices of a program: drawn from a generator, or enumerated over all branches with exact probabilities.
 
-`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. The `rng` it passes
-is a `Replay`, which has the methods of `numpy.random.Generator` whose outcomes can be counted; a uniform number
-is a symbol that is settled only as far as the comparisons it takes part in.
+`branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. This `rng` is a
+`Replay`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform numbers have no
+value: a comparison with a threshold is a draw with two outcomes, and narrows the interval that contains the number.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ Result = TypeVar("Result")
 
 
 COMPILED = np.dtype(np.float32), np.dtype(np.float64)
-"""What `draw` inverts by a compiled loop as it is."""
+"""Number types that the compiled loop of `draw` takes without conversion."""
 NUMPY_TOLERANCE = 1.5e-8
-"""How far probabilities may be from a sum of 1 before `numpy.random.Generator.choice` refuses them."""
+"""How far the sum of probabilities may be from 1 in `numpy.random.Generator.choice`."""
 MOST_OUTCOMES = 10_000
-"""Outcomes of one draw; a seed for another generator has more, and its results cannot be enumerated."""
+"""Maximum number of outcomes of one draw. A seed for another generator has more, and cannot be enumerated."""
 MOST_DRAWS = 10_000
-"""Draws of one branch: a loop that may reject any number of times would have a branch without end."""
+"""Maximum number of draws of one branch. A loop that may reject again and again has a branch without end."""
 
 
 Fork = tuple[int, tuple[Any, ...]]
-"""The outcome taken, and the weights of all outcomes that were possible."""
+"""The index of the outcome that was taken, and the weights of all possible outcomes."""
 
 
 class ReplayError(Exception):
@@ -39,15 +39,19 @@ class ReplayError(Exception):
 
 
 def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwise: Vector | None = None) -> int:
-    """Draw a token from `distribution` (V,), or from (distribution - less)+; from `otherwise` where that is all 0.
+    """Draw a token from `distribution` (V,), or from (distribution - less)+. The weights need not sum to 1.
 
-    They need not be normalised.
-
-    From a `numpy.random.Generator` or a `Replay`. A uniform number is at most 1 - 2**-53, so that its product with the
-    sum of the distribution rounds to less than that sum, unless that is subnormal.
+    Args:
+        distribution: (V,) weights of the tokens.
+        rng: a `numpy.random.Generator` or a `Replay`.
+        less: (V,) weights to subtract; None subtracts nothing.
+        otherwise: (V,) weights to draw from if all weights are 0 after the subtraction.
 
     Raises:
-        InputError: no token is probable, and there is nothing else to draw from.
+        InputError: all weights are 0, and `otherwise` is None.
+
+    A uniform number is at most 1 - 2**-53, so its product with the sum of the weights rounds to less than this sum,
+    unless the sum is subnormal.
     """
     if less is not None and (isinstance(rng, Replay) or not _compilable(distribution, less)):
         distribution, less = excess(distribution, less), None
@@ -69,7 +73,7 @@ def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwis
 
 
 def _fetched(distribution: Any) -> np.ndarray:
-    """The distribution on the host, in float64; a list may hold numbers that are each on a device."""
+    """The distribution in float64 in host memory. A list may hold numbers that are each on a device."""
     if isinstance(distribution, np.ndarray):
         return distribution.astype(np.float64)
     return np.asarray(distribution.cpu() if hasattr(distribution, "cpu") else [*map(float, distribution)], np.float64)
@@ -86,7 +90,7 @@ def _compilable(*distributions: Vector) -> bool:
 
 
 def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
-    """The body of `draw`, compiled: a token at a uniform number, -1 where none is probable. Nothing is less: (0,)."""
+    """The body of `draw`, to be compiled; -1 if all weights are 0. If `less` is empty, nothing is subtracted."""
     rest = np.empty(len(distribution))
     for token in range(len(distribution)):
         rest[token] = max(distribution[token] - less[token], 0) if len(less) else distribution[token]
@@ -101,21 +105,25 @@ def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
 
 @cache
 def compiled() -> Callable[[np.ndarray, np.ndarray, float], int]:
-    """`invert`, compiled once and kept on disk; Numba is imported here and not before."""
+    """`invert`, compiled by Numba and cached on disk. Numba is imported at the first call."""
     from numba import njit
 
     return njit(cache=True)(invert)
 
 
 def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:
-    """Every result of `program` with the exact probability of the branch that led to it; they sum to 1.
+    """Yield the result of `program` in each branch, with the exact probability of the branch. These sum to 1.
 
-    Branches of probability 0 in which a uniform number is exactly 0 are played too, since a generator of floating
-    point numbers does return 0.
+    Branches in which a uniform number is exactly 0 have probability 0 and are included, because a generator of
+    floating-point numbers can return 0.
+
+    Args:
+        program: function of the random source.
+        most: maximum number of branches.
 
     Raises:
-        ReplayError: the program has more than `most` branches, returns another result on the same draws, or uses a draw
-            that `Replay` does not offer.
+        ReplayError: the program has more than `most` branches, returns different results for the same draws, or uses a
+            draw that `Replay` does not have.
     """
     script: list[Fork] = []
     for _ in range(most):
@@ -132,9 +140,11 @@ def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> I
 
 
 class Replay:
-    """A random source that follows a script of outcomes, then takes the first outcome of each further draw.
+    """A random source that returns the outcomes of a script, then the first outcome of each further draw.
 
-    `chance` is the product of the probabilities of the outcomes so far, `trail` lists the forks.
+    Attributes:
+        chance: product of the probabilities of the outcomes so far.
+        trail: the outcome of each draw so far, with the weights of all its possible outcomes.
     """
 
     def __init__(self, script: Sequence[Fork]) -> None:
@@ -143,21 +153,22 @@ class Replay:
         self.chance = Fraction(1)
 
     def fork(self, weights: Sequence[Any]) -> int:
-        """Index of the outcome taken, of outcomes with the given weights, all of them possible."""
+        """Draw among outcomes with these weights, all above 0, and return the index of the outcome."""
         at, possible = len(self.trail), tuple(weights)
         if at == MOST_DRAWS:
             raise ReplayError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
             raise ReplayError(
-                "the program returned another result on the same draws: it has a random source of its own"
+                "the program returned another result on the same draws: it has a random source of its own; use only "
+                "the rng that it is given"
             )
         self.trail.append((chosen, possible))
         self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
         return chosen
 
     def choice(self, a: Any, size: None = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
-        """One of `a` (a length or a sequence) with probabilities `p`, which must sum to 1 as NumPy's must."""
+        """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1."""
         _refuse("choice", size=size, **unsupported)
         values = range(a) if isinstance(a, int | np.integer) else a
         weights = [1] * len(values) if p is None else list(p)
@@ -173,7 +184,7 @@ class Replay:
         _refuse("integers", size=size, **unsupported)
         span = range(low) if high is None else range(low, high)
         if span.stop - span.start > MOST_OUTCOMES:
-            raise ReplayError(f"integers over {span} is not replayed: it has more than {MOST_OUTCOMES:,} outcomes")
+            raise ReplayError(f"integers over {span} cannot be enumerated: it has more than {MOST_OUTCOMES:,} outcomes")
         return self.choice(span)
 
     def permutation(self, x: Any, **unsupported: Any) -> np.ndarray:
@@ -188,23 +199,23 @@ class Replay:
         if size is None:
             return Uniform(_Coin(self))
         if not isinstance(size, int | np.integer):
-            raise ReplayError(f"random(size={size}) is not replayed: draw a row, or one after another")
+            raise ReplayError(f"random(size={size}) cannot be enumerated: draw a row, or one after another")
         return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ReplayError(f"rng.{name} is not replayed: use random, choice, integers or permutation")
+        raise ReplayError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
 
 
 def _refuse(method: str, **given: Any) -> None:
     named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
     if named:
-        raise ReplayError(f"{method}({named}) is not replayed: draw one after another, with no options")
+        raise ReplayError(f"{method}({named}) cannot be enumerated: draw one after another, with no options")
 
 
 class _Coin:
-    """A uniform number known to be 0, or to lie in the open interval (low, high)."""
+    """A uniform number, of which it is known only that it is 0 or that it is in the open interval (low, high)."""
 
     def __init__(self, replay: Replay) -> None:
         self.replay = replay
@@ -212,13 +223,13 @@ class _Coin:
         self.is_zero: bool | None = None
 
     def settled_zero(self) -> bool:
-        """Whether it is exactly 0."""
+        """Whether the number is exactly 0. The first call draws this."""
         if self.is_zero is None:
             self.is_zero = self.replay.fork([1, 0]) == 1
         return self.is_zero
 
     def below(self, threshold: Fraction, or_equal: bool) -> bool:
-        """Whether u < threshold, or u <= threshold."""
+        """Whether the number is < threshold, or <= threshold. If this is not known yet, the call draws it."""
         if self.settled_zero():
             return threshold > 0 or (or_equal and threshold == 0)
         if threshold <= self.low or threshold >= self.high:
@@ -242,11 +253,11 @@ OPERATORS = {
     "multiply": ("__mul__", "__mul__"),
     "divide": ("__truediv__", "_no_number"),
 }
-"""What NumPy's functions of two arguments mean with a uniform number first, and second."""
+"""The method of `Uniform` for each NumPy function of two arguments, with the uniform number first and second."""
 
 
 class Uniform:
-    """scale * u + shift for a uniform u: it may be scaled, shifted and compared, and nothing else."""
+    """scale * u + shift for a uniform number u. It can only be scaled, shifted and compared."""
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -254,15 +265,13 @@ class Uniform:
         self.coin, self.scale, self.shift = coin, scale, shift
 
     def _compare(self, other: Any, below: bool, or_equal: bool) -> Any:
-        """Whether self < other (or <=) where `below`, self > other (or >=) elsewhere; entry by entry for an array."""
+        """Whether self < other (or <=) if `below`, else whether self > other (or >=); entry by entry for an array."""
         if isinstance(other, np.ndarray) and other.ndim:
             return np.array([self._compare(entry, below, or_equal) for entry in other])
         if isinstance(other, Uniform):
             return (other - self)._compare(0, not below, or_equal)
-        if _is_nan(other):
-            return False
-        if not np.isfinite(float(other)):
-            return below == (float(other) > 0)
+        if not np.isfinite(number := float(other)):
+            return not np.isnan(number) and below == (number > 0)
         gap = _exact(other) - self.shift
         if self.scale == 0:
             return (gap > 0) == below if gap else or_equal
@@ -273,7 +282,9 @@ class Uniform:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         names = OPERATORS.get(ufunc.__name__)
         if names is None or method != "__call__":
-            raise ReplayError(f"np.{ufunc.__name__} of a uniform number is not replayed: compare it with a threshold")
+            raise ReplayError(
+                f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it with a threshold"
+            )
         first, second = inputs
         return getattr(self, names[0])(second) if first is self else getattr(self, names[1])(first)
 
@@ -301,7 +312,7 @@ class Uniform:
         if isinstance(other, np.ndarray) and other.ndim:
             return np.array([self * entry for entry in other] + [None], dtype=object)[:-1]
         if isinstance(other, Uniform):
-            raise ReplayError("a product of two uniform numbers is not replayed: compare them one by one")
+            raise ReplayError("a product of two uniform numbers cannot be enumerated: compare them one by one")
         return Uniform(self.coin, self.scale * _exact(other), self.shift * _exact(other))
 
     def __truediv__(self, other: Any) -> Uniform:
@@ -327,14 +338,10 @@ class Uniform:
     __radd__ = __add__
 
     def _no_number(self, *_: Any) -> Any:
-        raise ReplayError("a uniform number is used as a number: only comparisons with thresholds are replayed")
+        raise ReplayError("a uniform number is used as a number: only comparisons with thresholds can be enumerated")
 
     __float__ = __int__ = __round__ = __index__ = _no_number
 
 
 def _exact(number: Any) -> Fraction:
     return number if isinstance(number, Fraction) else Fraction(number.item() if hasattr(number, "item") else number)
-
-
-def _is_nan(number: Any) -> bool:
-    return number != number

@@ -1,4 +1,4 @@
-"""Checks of arguments. Each refusal names the argument, the value and the repair."""
+"""Checks of arguments. Each error names the argument, the value and the repair."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
 def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: int | None = None) -> None:
-    """Refuse a value that is not a whole number of at least `least` and, unless it is None, at most `most`."""
+    """Refuse a value that is not a whole number from `least` to `most`; `repair` is added to the message."""
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
         raise InputError(f"{name} must be a whole number, got {value!r:.80}")
     if most is not None and not least <= value <= most:
@@ -23,26 +23,28 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
 
 
-def check_count(name: str, value: Any, least: int = 0) -> None:
-    """Refuse a value that is not a number of nodes, from `least` to the most drafted nodes that a Tree can hold."""
-    check_whole(name, value, least, most=LARGEST_TREE - 1)
+def check_counts(least: int = 0, **counts: Any) -> None:
+    """Refuse a value that is not a whole number from `least` to the maximum number of drafted nodes of a Tree."""
+    for name, count in counts.items():
+        check_whole(name, count, least, most=LARGEST_TREE - 1)
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:
-    """Refuse a value that is not a budget: a whole number of drafted nodes, from 1 to the most that a Tree can hold."""
+    """Refuse a value that is not a budget: a number of drafted nodes from 1 to the maximum of a Tree."""
     check_whole(name, budget, 1, NO_SPECULATION)
     if budget >= LARGEST_TREE:
         raise InputError(f"{name} must be less than {LARGEST_TREE:,}, the largest Tree, got {budget:,}")
 
 
 def check_not_negative(name: str, value: Any, repair: str) -> None:
-    """Refuse a value that is not a number of at least 0. NaN is refused, infinity is not."""
+    """Refuse a value that is not a number of at least 0. NaN is refused, infinity is accepted."""
     if isinstance(value, bool) or not isinstance(value, int | float | np.number) or not value >= 0:
         raise InputError(f"{name} must be a number of at least 0, got {value!r:.80}{repair}")
 
 
-def check_probability(name: str, value: Any) -> None:
+def check_probabilities(**probabilities: Any) -> None:
     """Refuse a value that is not a probability: a float or a Fraction between 0 and 1."""
-    is_number = isinstance(value, Real) and not isinstance(value, bool)
-    if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
-        raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")
+    for name, value in probabilities.items():
+        is_number = isinstance(value, Real) and not isinstance(value, bool)
+        if not is_number or not 0 <= value <= 1:  # pyright: ignore[reportOperatorIssue]
+            raise InputError(f"{name} must be a probability between 0 and 1, got {value!r:.80}")

@@ -1,4 +1,4 @@
-"""A draft: a tree with tokens, the draft's distributions, and how and in which order children were drawn."""
+"""`Draft`, a drafted tree: its tokens, the distributions they were drawn from, and how they were drawn."""
 
 from __future__ import annotations
 
@@ -13,28 +13,35 @@ from spectheory.core.tree import Tree
 
 
 class DrawRule(Enum):
-    """How the children of a node were drawn from the draft's distribution q there."""
+    """How the children of a node were drawn from q, the draft's distribution at the node."""
 
-    IID = "independent draws; those that coincide share a node"
-    IID_APART = "independent draws, each a node of its own"
+    IID = "independent draws; equal tokens share a node"
+    IID_APART = "independent draws; each has a node of its own"
     NO_REPLACEMENT = "draws without replacement, in draw order"
     TOP_K = "the k tokens of highest probability, in that order"
     TOP_K_THEN_ONE = "the k - 1 tokens of highest probability, then one draw from the others"
-    HUB = "one draw and the most probable token; where the draw was that token, one draw from the others instead"
+    HUB = "one draw and the most probable token; if both are equal, the second is one draw from the other tokens"
 
     def __repr__(self) -> str:
         return str(self)
 
-    def children(self, q: Vector, k: int, rng: Any) -> list[int]:
-        """Up to k tokens in draw order, with repeats; fewer where q has no more tokens to give.
+    def check_count(self, k: int) -> None:
+        """Check that this rule can draw k children. Raises InputError if k is below 1, or above 2 for HUB."""
+        if k < 1 or (self is DrawRule.HUB and k > 2):
+            raise InputError(
+                f"k must be {'1 or 2 for DrawRule.HUB' if self is DrawRule.HUB else 'at least 1'}, got {k}"
+            )
 
-        Ties in probability go to the lower token. `rng` is a `numpy.random.Generator` or a `Replay`.
+    def children(self, q: Vector, k: int, rng: Any) -> list[int]:
+        """Draw the tokens of up to k children from q, in draw order, with repeats.
+
+        The result has fewer than k tokens if q has no further token of positive probability. Of equal probabilities the
+        lower token comes first. `rng` is a `numpy.random.Generator` or a `Replay`.
 
         Raises:
-            InputError: k < 1, or k other than 2 for HUB (1 stands for one plain draw).
+            InputError: k is below 1, or above 2 for HUB, where k = 1 is a plain draw.
         """
-        if k < 1 or (self is DrawRule.HUB and k > 2):
-            raise InputError(f"k must be at least 1{', at most 2' if self is DrawRule.HUB else ''}, got {k}")
+        self.check_count(k)
         if self in (DrawRule.IID, DrawRule.IID_APART):
             return [draw(q, rng) for _ in range(k)]
         if self is DrawRule.TOP_K:
@@ -50,7 +57,7 @@ class DrawRule(Enum):
 
 
 def top_tokens(q: Vector, k: int) -> list[int]:
-    """The k most probable tokens of positive probability, ties to the lower token. O(kV)."""
+    """The k most probable tokens of positive probability; of equal ones the lower token comes first. Cost: O(kV)."""
     rest, found = copy_of(q), []
     while len(found) < k and rest[top := int(rest.argmax())] > 0:
         found.append(top)
@@ -72,15 +79,15 @@ class Draft:
     """One drafted tree, as a verifier sees it.
 
     Attributes:
-        tree: its shape, with n drafted nodes.
-        tokens: (n + 1,) token at each node; the root's is the last committed token.
+        tree: the tree, with n drafted nodes.
+        tokens: (n + 1,) token of each node; the token of the root is the last committed token.
         q: (n + 1, V) distribution from which the children of each node were drawn; rows of leaves are not read.
-        draws: draws[u] lists the child nodes of u in draw order, repeats included.
-        rule: how they were drawn.
+        draws: draws[u] lists the child nodes of node u in draw order, with repeats.
+        rule: how the children were drawn.
 
     Raises:
-        InputError: shapes disagree, `draws` does not name exactly the children of each node, or two siblings have
-            one token where the rule puts equal tokens into one node.
+        InputError: shapes disagree, `draws` does not list exactly the children of each node, or two siblings have the
+            same token although the rule puts equal tokens into one node.
     """
 
     tree: Tree
@@ -106,30 +113,30 @@ class Draft:
             tokens = [int(self.tokens[child]) for child in children]
             if self.rule is not DrawRule.IID_APART and len(set(tokens)) < len(tokens):
                 raise InputError(
-                    f"siblings of node {node} have tokens {tokens}: under {self.rule} equal tokens share a node, "
-                    "repeated in draws (or use DrawRule.IID_APART)"
+                    f"the children of node {node} have tokens {tokens}: under {self.rule} equal tokens share one node, "
+                    "which draws repeats; join them, or use DrawRule.IID_APART"
                 )
         if self.rule is not DrawRule.IID and any(len(set(drawn)) < len(drawn) for drawn in self.draws):
-            raise InputError(f"draws repeat a child, which {self.rule} never does: use DrawRule.IID")
+            raise InputError(f"draws contains a child twice, which {self.rule} never draws: use DrawRule.IID")
 
     @classmethod
     def _unchecked(cls, tree: Tree, tokens: Any, q: Any, draws: tuple[tuple[int, ...], ...], rule: DrawRule) -> Draft:
-        """`Draft(...)`, unchecked, for code that builds drafts by the thousand and cannot build wrong ones."""
+        """`Draft(...)` without checks, for code that builds thousands of drafts that are correct by construction."""
         draft = object.__new__(cls)
         vars(draft).update(tree=tree, tokens=tokens, q=q, draws=draws, rule=rule)
         return draft
 
     @classmethod
     def in_order(cls, tree: Tree, tokens: Any, q: Any, rule: DrawRule) -> Draft:
-        """A draft without repeats whose children were drawn in order of rank."""
+        """A draft without repeats, in which the children of each node were drawn in order of rank."""
         return cls(tree, tokens, q, tree.child_lists, rule)
 
     def drafted(self, node: int) -> list[int]:
-        """(k,) tokens drafted below `node`, in draw order with repeats."""
+        """The tokens of the children of `node`, in draw order, with repeats."""
         return [int(self.tokens[child]) for child in self.draws[node]]
 
     def context(self, node: int) -> tuple[int, ...]:
-        """The drafted tokens on the path to `node`, its own included; () for the root."""
+        """The drafted tokens on the path from the root to `node`, the token of `node` included; () for the root."""
         path: list[int] = []
         while node:
             path.append(int(self.tokens[node]))

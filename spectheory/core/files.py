@@ -12,7 +12,7 @@ GENERATOR = '<meta name="generator" content="spectheory">'
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write `text` to `path`. Nobody ever finds a half-written file there, even after an interruption.
+    """Write `text` to `path`. Even an interruption leaves no half-written file there.
 
     Raises:
         InputError: the file cannot be written. The message names `path`.
@@ -38,7 +38,7 @@ def read_text(path: str | Path) -> str:
     try:
         return Path(path).read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise InputError(f"there is no file {path}") from None
+        raise InputError(f"there is no file {path}: check the path") from None
     except IsADirectoryError:
         raise InputError(f"{path} is a folder: name a file") from None
     except OSError as error:

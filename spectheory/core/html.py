@@ -1,4 +1,4 @@
-"""What trees and tables show in a notebook: small HTML without a script or a stylesheet."""
+"""HTML of trees and tables for notebooks, without scripts or stylesheets."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from html import escape
 import numpy as np
 
 STEP, ROW, MARGIN = 44, 16, 10
-"""Pixels between depths and between leaves, and around the drawing."""
+"""Pixels between depths, between leaves, and around the drawing."""
 
 
 def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
-    """A tree from left to right, children by rank from top to bottom. All arrays have shape (budget + 1,)."""
+    """SVG of a tree, given parent, depth and `Tree.rows` of each node, (budget + 1,) each. The root is at the left."""
     x, y = MARGIN + STEP * depth, MARGIN + ROW * rows
     edges = "".join(
         f'<line x1="{x[above]}" y1="{y[above]:g}" x2="{x[node]}" y2="{y[node]:g}"/>'
@@ -28,7 +28,7 @@ def tree_svg(parent: np.ndarray, depth: np.ndarray, rows: np.ndarray) -> str:
 
 
 def table_html(title: str, header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """A table with its title."""
+    """An HTML table with a title."""
     head = "".join(f"<th>{escape(name)}</th>" for name in header)
     body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows)
     return f"<table><caption>{escape(title)}</caption><tr>{head}</tr>{body}</table>"

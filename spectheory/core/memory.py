@@ -12,7 +12,7 @@ MEMINFO = Path("/proc/meminfo")
 
 
 def available_bytes() -> int | None:
-    """Bytes available without swapping, by Linux's own estimate; on other systems all memory; None if unknown."""
+    """Bytes of memory that Linux reports as available; on other systems all memory; None if unknown."""
     if MEMINFO.exists():
         for line in MEMINFO.read_text().splitlines():
             if line.startswith("MemAvailable:"):

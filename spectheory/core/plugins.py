@@ -1,4 +1,4 @@
-"""What other installed packages register with spectheory, by entry points."""
+"""Solvers, verifiers, drafters, engines and claims of other installed packages, found by entry points."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from spectheory.core.errors import InputError
 
 
 def plugins(group: str, kind: type | None = None) -> list[Any]:
-    """What installed packages register in an entry-point group, in order of name; loaded now.
+    """Load the objects that installed packages register in an entry-point group, in order of their names.
 
-    A class of `kind` is called without arguments, so that an entry point may name an instance or a class.
+    An entry point may name an instance of `kind`, or a class of `kind`, which is called without arguments.
 
     Args:
         group: `spectheory.solvers`, `spectheory.verifiers`, `spectheory.drafters`, `spectheory.engines` or
             `spectheory.claims`.
-        kind: the class that each must be an instance of; anything where not given.
+        kind: the class of which each object must be an instance; None accepts any object.
 
     Raises:
         InputError: an entry point cannot be loaded, or is not of `kind`.
@@ -32,10 +32,8 @@ def _loaded(entry: Any, kind: type | None) -> Any:
             found = found()
     except Exception as error:
         raise InputError(
-            f"{name} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall the package that has it"
+            f"{name} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall its package"
         ) from error
     if kind and not isinstance(found, kind):
-        raise InputError(
-            f"{name} must be a {kind.__name__}, or a class of them that needs no arguments, got {found!r:.80}"
-        )
+        raise InputError(f"{name} must be a {kind.__name__}, or a subclass that needs no arguments, got {found!r:.80}")
     return found

@@ -31,12 +31,12 @@ class Provenance:
         versions: package versions by package name.
         target, draft: name or folder of each model.
         temperature: sampling temperature of the text; 0 is greedy decoding.
-        batch: sequences that run together in a forward.
-        gpu, gpus: key of the GPU, and how many GPUs share a forward.
+        batch: number of sequences that run together in a forward.
+        gpu, gpus: key of the GPU, and number of GPUs that share a forward.
         device, dtype, attention: device, number type and attention implementation with which the models ran.
         tree: `Tree.identity` of the tree that every cycle drafted.
         verifier: the verifier of every cycle.
-        requests: how many requests the run was to count. An interrupted run has counted fewer.
+        requests: number of requests that the run should count. An interrupted run has counted fewer.
         smoothed: whether measured values were replaced by the nearest monotone ones.
         assumptions: what was assumed because it was not measured, one sentence each.
         settings: all other settings of the run. They are shown, and a resumed run must have the same ones; nothing else
@@ -111,7 +111,7 @@ class Provenance:
 
     @property
     def placement(self) -> dict[str, str]:
-        """The known ones among device, dtype and attention, by name."""
+        """Device, dtype and attention by name. Unknown ones are left out."""
         return {name: value for name in PLACEMENT if (value := getattr(self, name)) is not None}
 
     @property
@@ -129,7 +129,7 @@ class Provenance:
 
     @classmethod
     def merged(cls, stamps: Sequence[Self]) -> Self:
-        """One provenance for a record made from several: all sources, machines and versions, and the equal fields."""
+        """The provenance of a record made from several: all sources, machines and versions, and the equal fields."""
         first = stamps[0]
         agreed = {
             name: getattr(first, name)

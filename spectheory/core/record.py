@@ -153,7 +153,7 @@ def parse(text: str, where: str) -> Any:
 
 
 def to_json(value: Any) -> str:
-    """`value` as indented JSON, with each list of plain values on one line."""
+    """`value` as indented JSON. A list of numbers or texts takes one line."""
     return _lines(value, "") + "\n"
 
 

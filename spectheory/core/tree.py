@@ -1,4 +1,4 @@
-"""`Tree`, a draft tree: one parent array, from which depths, ranks, children, masks and paths are derived."""
+"""`Tree`, a draft tree: a parent array, from which depths, ranks, children, masks and paths are computed."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ from spectheory.core.errors import InputError
 from spectheory.core.html import tree_svg
 
 LARGEST_TREE = 50_000_000
-"""Nodes; a parent array beyond this is a mistake in the arguments, not a draft tree."""
+"""Maximum number of nodes of a tree."""
 MOST_DRAWN = 400
-"""Drafted nodes of a tree that a notebook draws; a larger one is described."""
+"""Maximum number of drafted nodes of a tree that a notebook draws. A larger tree is described in words."""
 
 
 class Tree:
     """A draft tree. Node 0 is the last committed token, nodes 1..budget are drafted.
 
     Args:
-        parent: (budget + 1,) integers, topological: `parent[0] == -1` and `0 <= parent[u] < u`.
-            Siblings take their rank from the order of their indices.
+        parent: (budget + 1,) integers, the parent of each node: `parent[0] == -1` and `0 <= parent[u] < u`. The ranks
+            of siblings follow the order of their indices.
 
     Raises:
-        InputError: `parent` is empty, not one-dimensional, not whole numbers, or not topological.
+        InputError: `parent` is empty, not one-dimensional, not whole numbers, or has a parent after its child.
     """
 
     __slots__ = ("__dict__", "parent")
@@ -37,19 +37,19 @@ class Tree:
     def __init__(self, parent: Sequence[int] | np.ndarray) -> None:
         given: Any = np.asarray(parent)
         if given.ndim != 1 or given.size == 0 or given.dtype.kind not in "iu":
-            raise InputError(f"parent must be a row of whole numbers, [-1] for the root alone, got {parent!r:.80}")
+            raise InputError(f"parent must be a list of whole numbers, [-1] for the root alone, got {parent!r:.80}")
         if given.size > LARGEST_TREE:
             raise InputError(f"parent must have at most {LARGEST_TREE:,} nodes, got {given.size:,}")
         inner = given[1:]
         if given[0] != -1 or (inner < 0).any() or (inner >= np.arange(1, given.size)).any():
             shown = str(given[:12].tolist())[:-1] + (", ...]" if given.size > 12 else "]")
-            raise InputError(f"parent must be topological with parent[0] == -1, got {shown}")
+            raise InputError(f"parent must be -1 for node 0 and an earlier node for every other node, got {shown}")
         self.parent = given.astype(np.int32)
         self.parent.setflags(write=False)
 
     @classmethod
     def _unchecked(cls, parent: Sequence[int]) -> Tree:
-        """`Tree(parent)`, unchecked, for code that builds trees by the thousand and cannot build wrong ones."""
+        """`Tree(parent)` without checks, for code that builds thousands of trees that are correct by construction."""
         tree = object.__new__(cls)
         tree.parent = np.array(parent, np.int32)
         tree.parent.setflags(write=False)
@@ -57,7 +57,7 @@ class Tree:
 
     @classmethod
     def chain(cls, budget: int) -> Tree:
-        """`budget` drafted tokens one after another; `Tree.chain(0)` is the root alone, no speculation."""
+        """The chain of `budget` drafted nodes. `Tree.chain(0)` is the root alone, which means no speculation."""
         if not 0 <= budget < LARGEST_TREE:
             raise InputError(f"budget of a chain must be between 0 and {LARGEST_TREE - 1:,}, got {budget}")
         return cls(np.arange(-1, budget))
@@ -78,10 +78,10 @@ class Tree:
 
     @classmethod
     def from_paths(cls, paths: Iterable[Sequence[int]]) -> Tree:
-        """The tree whose nodes are `paths` of child ranks, root excluded; nodes are put in order (length, path).
+        """The tree whose drafted nodes have these paths of ranks from the root. Nodes are ordered by (depth, path).
 
         Raises:
-            InputError: a path is empty, is given twice, lacks its prefix, or lacks the sibling of the rank before it.
+            InputError: a path is empty or given twice, or the path to its parent or previous sibling is missing.
         """
         rows = sorted((tuple(int(rank) for rank in path) for path in paths), key=lambda path: (len(path), path))
         index: dict[tuple[int, ...], int] = {(): 0}
@@ -89,15 +89,15 @@ class Tree:
             if not path or path in index:
                 raise InputError(f"paths must be distinct and not empty, got {path} {'twice' if path else ''}".rstrip())
             if path[:-1] not in index:
-                raise InputError(f"paths must contain every prefix: {path} is there, {path[:-1]} is not")
+                raise InputError(f"paths must contain the parent {path[:-1]} of the path {path}")
             if path[-1] < 0 or (path[-1] > 0 and (*path[:-1], path[-1] - 1) not in index):
-                raise InputError(f"paths must use ranks 0..k-1 without gaps: {path} has no sibling of the rank before")
+                raise InputError(f"paths must use ranks 0, 1, ... without gaps: {path} has no previous sibling")
             index[path] = len(index)
         return cls([-1] + [index[path[:-1]] for path in rows])
 
     @property
     def identity(self) -> str:
-        """16 hexadecimal digits that equal trees share and others do not, for the provenance of what they drafted."""
+        """A hash of the tree, 16 hexadecimal digits. It identifies the tree in provenances."""
         return hashlib.sha256(str(self.parent.tolist()).encode()).hexdigest()[:16]
 
     @property
@@ -107,14 +107,8 @@ class Tree:
 
     @cached_property
     def depth(self) -> np.ndarray:
-        """(budget + 1,) int32, edges from the root; 0 for the root."""
-        depth = np.ones(len(self.parent), np.int32)
-        depth[0] = 0
-        ancestor = np.maximum(self.parent, 0)
-        while ancestor.any():  # pointer doubling: log2(depth) rounds
-            depth += depth[ancestor]
-            ancestor = ancestor[ancestor]
-        return depth
+        """(budget + 1,) int32, number of edges from the root to each node."""
+        return along_paths(self.parent, np.append(np.int32(0), np.ones(self.budget, np.int32)), np.add)
 
     @cached_property
     def rank(self) -> np.ndarray:
@@ -126,21 +120,15 @@ class Tree:
         rank[order] = np.arange(len(order)) - first
         return rank
 
-    @cached_property
-    def _children(self) -> tuple[np.ndarray, np.ndarray]:
-        order = np.argsort(self.parent, kind="stable")
-        return order, np.searchsorted(self.parent[order], np.arange(len(self.parent) + 1))
-
     def children(self, node: int) -> np.ndarray:
-        """Indices of the children of `node` in order of rank."""
+        """(children,) int64, the children of `node` in order of rank."""
         if not 0 <= node <= self.budget:
             raise InputError(f"node must be between 0 and {self.budget}, got {node}")
-        order, start = self._children
-        return order[start[node] : start[node + 1]]
+        return np.array(self.child_lists[node], np.int64)
 
     @cached_property
     def child_lists(self) -> tuple[tuple[int, ...], ...]:
-        """For each of the budget + 1 nodes its children in order of rank."""
+        """For each of the budget + 1 nodes, its children in order of rank."""
         lists: list[list[int]] = [[] for _ in self.parent]
         for node, parent in enumerate(self.parent[1:].tolist(), start=1):
             lists[parent].append(node)
@@ -153,12 +141,12 @@ class Tree:
 
     @property
     def is_chain(self) -> bool:
-        """Whether no node has two children."""
+        """Whether every node has at most one child."""
         return self.max_depth == self.budget
 
     @cached_property
     def rows(self) -> np.ndarray:
-        """(budget + 1,) rows for drawing: one for each leaf in order of rank, the middle of its children for others."""
+        """(budget + 1,) row of each node in a drawing: 0, 1, ... for leaves, the middle of the children for others."""
         rows = np.zeros(self.budget + 1)
         waiting, row = [0], 0
         while waiting:
@@ -173,23 +161,23 @@ class Tree:
         return rows
 
     def ancestor_mask(self) -> np.ndarray:
-        """(budget + 1, budget + 1) bool; [u, v] is true where v is u or an ancestor of u: the tree attention mask."""
+        """(budget + 1, budget + 1) bool, the tree attention mask: [u, v] is true if v is u or an ancestor of u."""
         mask = np.eye(len(self.parent), dtype=bool)
         for node, parent in enumerate(self.parent[1:].tolist(), start=1):
             mask[node] |= mask[parent]
         return mask
 
     def to_paths(self) -> list[tuple[int, ...]]:
-        """For each drafted node its path of ranks from the root, in node order."""
+        """For each drafted node, in order of index, its path of ranks from the root."""
         paths: list[tuple[int, ...]] = [()]
         for node in range(1, len(self.parent)):
             paths.append((*paths[self.parent[node]], int(self.rank[node])))
         return paths[1:]
 
     def level_widths(self) -> np.ndarray:
-        """(max_depth,) number of inner nodes at depth 0, 1, ...: the tokens of each draft forward that grows the tree.
+        """(max_depth,) number of nodes with children at depth 0, 1, ...: the tokens of each draft forward.
 
-        Entry 0 is the root, so a chain of n has n ones and the root alone has no entry.
+        Entry 0 is for the root: a chain of n nodes has n ones, and the root alone has no entry.
         """
         inner = np.unique(self.parent[1:])
         return np.bincount(self.depth[inner], minlength=self.max_depth)
@@ -211,3 +199,12 @@ class Tree:
         if self.budget > MOST_DRAWN:
             return f"<pre>{escape(repr(self))}</pre>"
         return tree_svg(self.parent, self.depth, self.rows)
+
+
+def along_paths(parent: np.ndarray, entries: np.ndarray, combine: np.ufunc) -> np.ndarray:
+    """Combine `entries` (..., budget + 1) along the path from the root to each node. The root's must be neutral."""
+    total, ancestor = entries, np.maximum(parent, 0)
+    while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node
+        total = combine(total, total[..., ancestor])
+        ancestor = ancestor[ancestor]
+    return total

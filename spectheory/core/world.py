@@ -1,4 +1,4 @@
-"""Worlds (target and draft given as functions of the context) and policies that draw drafts in them."""
+"""`World`, a target and a draft as functions of the context, and policies that draw random drafts in it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 
 Context = tuple[int, ...]
-"""Tokens after the last committed one, oldest first; () right after it."""
+"""The drafted tokens after the last committed token, oldest first; () directly after it."""
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class World:
     """Target and draft as next-token distributions given a context.
 
     Attributes:
-        p: context -> (V,) the target's distribution.
-        q: context -> (V,) the draft's distribution.
+        p: function that returns the target's distribution (V,) after a context.
+        q: function that returns the draft's distribution (V,) after a context.
     """
 
     p: Callable[[Context], Vector]
@@ -32,47 +32,48 @@ class World:
 
     @classmethod
     def constant(cls, p: Vector, q: Vector) -> World:
-        """Distributions that do not depend on the context."""
+        """A world whose distributions do not depend on the context."""
         return cls(lambda _: p, lambda _: q)
 
     @classmethod
     def markov(cls, p: Any, q: Any, start: int = 0) -> World:
-        """Distributions p[token], q[token], each of shape (V, V), of the last token only; `start` is the committed
-        one.
+        """A world whose distributions depend on the last token only: p[token] and q[token].
+
+        `p` and `q` have shape (V, V). `start` is the last committed token.
         """
         return cls(lambda context: p[(start, *context)[-1]], lambda context: q[(start, *context)[-1]])
 
     @classmethod
     def table(cls, distributions: Mapping[Context, tuple[Vector, Vector]]) -> World:
-        """Distributions (p, q) listed for each context; those for () also hold for a context that is not listed."""
+        """A world with the distributions (p, q) of each listed context. Other contexts have the distributions of ()."""
         return cls(
             lambda context: distributions.get(context, distributions[()])[0],
             lambda context: distributions.get(context, distributions[()])[1],
         )
 
     def target(self, draft: Draft) -> list[Vector]:
-        """The target's distribution at each node of a draft, n + 1 rows of (V,)."""
+        """The target's distribution (V,) at each of the n + 1 nodes of a draft."""
         return [self.p(draft.context(node)) for node in range(draft.tree.budget + 1)]
 
 
 class DrawPolicy(ABC):
-    """How a draft tree grows. Subclasses return how many draws a node of given depth and multiplicity gets."""
+    """How a random draft tree grows: the number of draws below a node, by its depth and how often it was drawn."""
 
     rule: DrawRule
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """The shape without the draw rule."""
+        """The name of the policy in messages, without the draw rule."""
 
     @abstractmethod
     def draws(self, depth: int, multiplicity: int) -> int:
-        """Number of draws below a node that `multiplicity` draws have hit."""
+        """Number of draws below a node at `depth` that was drawn `multiplicity` times."""
 
     def grow(self, world: World, rng: Any) -> Draft:
-        """Draw one draft; `rng` is a `numpy.random.Generator`, or the `Replay` of `branches` to get all of them."""
+        """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Replay` to enumerate all drafts."""
         growth = Growth(self.rule)
-        for node, _ in enumerate(growth.tokens):  # grows while it is read
+        for node, _ in enumerate(growth.tokens):  # the list grows during the loop
             distribution = world.q(growth.contexts[node])
             count = self.draws(growth.depth(node), growth.hits[node])
             growth.add(node, distribution, self.rule.children(distribution, count, rng) if count else [])
@@ -83,9 +84,9 @@ class Growth:
     """A draft that grows node by node.
 
     Attributes:
-        tokens: of the nodes so far; the root's is `root`.
-        contexts: for each node the drafted tokens from the root to it.
-        hits: how many draws have hit each node.
+        tokens: token of each node so far; the token of the root is the argument `root`.
+        contexts: for each node, the drafted tokens on the path from the root.
+        hits: for each node, how often it was drawn.
     """
 
     def __init__(self, rule: DrawRule, root: int = 0) -> None:
@@ -97,11 +98,11 @@ class Growth:
         self._draws: list[tuple[int, ...]] = [()]
 
     def depth(self, node: int) -> int:
-        """Edges from the root to `node`."""
+        """Number of edges from the root to `node`."""
         return len(self.contexts[node])
 
     def add(self, node: int, distribution: Vector, drawn: Sequence[int]) -> list[int]:
-        """Put the tokens drawn from `distribution` below `node`, in draw order; the nodes that are new."""
+        """Add the tokens `drawn` from `distribution`, in draw order, below `node`. Returns the new nodes."""
         first = len(self.tokens)
         known: dict[int, int] = {}
         draws = []
@@ -121,21 +122,21 @@ class Growth:
         return list(range(first, len(self.tokens)))
 
     def draft(self) -> Draft:
-        """The whole draft. A leaf has the distribution that it was given, or None."""
+        """The draft of all nodes so far. A leaf to which nothing was added has no distribution (None)."""
         tree, tokens = Tree._unchecked(self._parent), np.array(self.tokens)
         return Draft._unchecked(tree, tokens, self._distributions, tuple(self._draws), self.rule)
 
 
 @dataclass(frozen=True)
 class Levels(DrawPolicy):
-    """Every node of depth d gets counts[d] draws: chains (1, 1, ...), k-ary and delayed trees (1, 1, 3, 1)."""
+    """Every node at depth d gets counts[d] draws: (1, 1, ...) is a chain, (1, 1, 3, 1) a delayed tree."""
 
     counts: tuple[int, ...]
     rule: DrawRule = DrawRule.IID
 
     def __post_init__(self) -> None:
         if not self.counts or min(self.counts) < 1:
-            raise InputError(f"counts must name at least one draw for each depth, such as (2, 1), got {self.counts}")
+            raise InputError(f"counts must have at least one entry, each at least 1, such as (2, 1), got {self.counts}")
 
     @property
     def name(self) -> str:
@@ -149,9 +150,9 @@ class Levels(DrawPolicy):
 
 @dataclass(frozen=True)
 class Paths(DrawPolicy):
-    """A trunk of `trunk` single draws, then `paths` i.i.d. continuations of `length` tokens: (K, L1, L2)-delayed trees.
+    """The (K, L1, L2)-delayed tree: L1 = `trunk` single draws, then K = `paths` i.i.d. paths of L2 = `length` tokens.
 
-    Paths share the nodes of their common beginnings under DrawRule.IID: a node on m of them gets m draws.
+    Under DrawRule.IID, paths that begin with the same tokens share nodes, and a node on m paths gets m draws.
     Source: Dynamic Delayed Tree Expansion, Section 4.
     """
 

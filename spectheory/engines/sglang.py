@@ -31,7 +31,8 @@ from spectheory.engines.report_values import (
 )
 from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, VERSIONS, export
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
-from spectheory.planning.fitting import Fitting, at_most, one_length
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.length_rules import at_most, one_length
 from spectheory.planning.runnable import Envelope
 
 __all__ = ["ENGINE", "VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]

@@ -18,7 +18,8 @@ from spectheory.engines.report_values import EXACT, agree, count, json_value, ma
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, export
 from spectheory.hardware.models import ModelConfig
-from spectheory.planning.fitting import Fitting, first_is_longest
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.length_rules import first_is_longest
 
 __all__ = ["ENGINE", "VERSIONS", "export", "from_iteration_stats", "from_metrics"]
 

@@ -19,7 +19,8 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
 from spectheory.engines.statistics import RECOVERED, Statistics
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
-from spectheory.planning.fitting import Fitting, at_most, one_length
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.length_rules import at_most, one_length
 
 __all__ = [
     "ENGINE",

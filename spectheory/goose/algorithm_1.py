@@ -6,7 +6,7 @@ from collections import deque
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.tree import Tree
 from spectheory.goose.allocation import harmonic_widths
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
@@ -37,18 +37,18 @@ def spine_tree(
     Args:
         p_spine: the rate of a token of the match.
         p_branch: the rate of a branch, as for `SpineTree`.
-        budget: the most drafted nodes; the source uses 60.
+        budget: maximum number of drafted nodes; the source uses 60.
         match_length: the number of tokens of the match, 0 for no match.
-        spine_ratio: the most spine tokens as a share of the budget. The source adapts it between 0.15 and 0.5 to a
-            moving average of the spine's acceptance.
-        root_ratio: the spine-branch ratio of the source, see step 2.
-        max_spine: the most tokens of the spine.
-        top_k: the most branches at a node.
+        spine_ratio: maximum number of spine tokens, as a share of the budget. The source adapts it to a moving average
+            of the spine's acceptance, between 0.15 and 0.5.
+        root_ratio: share of the remaining budget for branches at the root; the source calls it spine-branch ratio.
+        max_spine: maximum number of tokens of the spine.
+        top_k: maximum number of branches at a node.
         min_score: branches with a lower score are left out. The score of branch j is its rate off the spine:
             p_branch (1 - p_branch)^j for sequential siblings, p_branch for exclusive siblings.
-        branch_depth: the most tokens on a path of branches.
-        bypass_length: a match of at least this length is drafted as a chain without branches; None for never.
-        siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
+        branch_depth: maximum number of tokens on a path of branches.
+        bypass_length: minimum length of a match that is drafted as a chain without branches; None for no such length.
+        siblings: "sequential" or "exclusive", model (2) or (3) of `spectheory.goose`.
 
     Raises:
         InputError: an argument is out of range.
@@ -69,18 +69,12 @@ def spine_tree(
 
     Source: Goose, Algorithm 1, Sections 4.1 and 4.3, and its table of hyperparameters.
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_probability("spine_ratio", spine_ratio)
-    check_probability("root_ratio", root_ratio)
-    check_probability("min_score", min_score)
-    check_count("max_spine", max_spine)
-    check_count("budget", budget)
-    check_count("match_length", match_length)
-    check_count("top_k", top_k)
-    check_count("branch_depth", branch_depth)
+    check_probabilities(
+        p_spine=p_spine, p_branch=p_branch, spine_ratio=spine_ratio, root_ratio=root_ratio, min_score=min_score
+    )
+    check_counts(max_spine=max_spine, budget=budget, match_length=match_length, top_k=top_k, branch_depth=branch_depth)
     if bypass_length is not None:
-        check_count("bypass_length", bypass_length)
+        check_counts(bypass_length=bypass_length)
     again, most = sibling_rule(float(p_branch), siblings)
     bypassed = bypass_length is not None and match_length >= max(1, bypass_length)
     spine = min(match_length, max_spine, budget if bypassed else int(spine_ratio * budget))

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.goose.geometric import geometric_sum
 
 
@@ -64,10 +64,10 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     gains the shallower token comes first.
 
     Args:
-        p_spine: p_s, float or Fraction; with Fractions the gains are compared exactly.
-        p_branch: p_t, float or Fraction.
-        spine_length: L, at least 0.
-        branch_budget: the most branches, at least 0.
+        p_spine: p_s, the rate of a spine token, float or Fraction; with Fractions the gains are compared exactly.
+        p_branch: p_t, the rate of a branch, float or Fraction.
+        spine_length: L, the number of spine tokens, at least 0.
+        branch_budget: maximum number of branches, at least 0.
 
     Raises:
         InputError: an argument is out of range.
@@ -83,10 +83,8 @@ def allocate(p_spine: Any, p_branch: Any, spine_length: int, branch_budget: int)
     >>> found.widths, found.harmonic
     ((4, 3, 2, 1), (5, 2, 2, 1))
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("spine_length", spine_length)
-    check_count("branch_budget", branch_budget)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(spine_length=spine_length, branch_budget=branch_budget)
     slope = _slope(float(p_spine), float(p_branch))
     depth = np.arange(spine_length)
     mean = branch_budget / max(1, spine_length) + (spine_length - 1) / 2 * slope
@@ -111,7 +109,7 @@ def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
     independent of L (proofs_check, claim G-P2-HARM).
 
     Args:
-        spine_length: L, at least 0.
+        spine_length: L, the number of spine tokens, at least 0.
         branch_budget: the number of branches, at least 0.
 
     Source: Goose, Algorithm 1, step 3. The source states the weights but not the rounding, which is chosen here so that
@@ -126,7 +124,7 @@ def harmonic_widths(spine_length: int, branch_budget: int) -> tuple[int, ...]:
 
 
 def _found(p_branch: Any, width: float) -> Any:
-    """1 - (1 - p_t)^b, the probability that one of b branches is right; without cancellation for whole b."""
+    """1 - (1 - p_t)^b, the probability that one of b branches is right, computed without cancellation for whole b."""
     if isinstance(width, int | np.integer) and width >= 0:
         return p_branch * geometric_sum(1 - p_branch, int(width))
     return 1 - (1 - float(p_branch)) ** float(width)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 
 
 def chain_is_optimal(p_spine: Any, p_branch: Any, length: int) -> bool:
@@ -28,7 +28,6 @@ def chain_is_optimal(p_spine: Any, p_branch: Any, length: int) -> bool:
     >>> [chain_is_optimal(0.7, 0.3, length) for length in (6, 7)]
     [True, False]
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("length", length, 1)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(1, length=length)
     return p_spine**length >= (1 - p_spine) * p_branch

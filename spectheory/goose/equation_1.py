@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.goose.geometric import geometric_sum
@@ -23,9 +23,9 @@ def spine_bound(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence
     Args:
         p_spine: p_s, the rate of a spine token, float or Fraction. If both rates are Fractions, so is the result.
         p_branch: p_t, the rate of a branch token.
-        spine_length: L, the tokens of the spine.
+        spine_length: L, the number of spine tokens.
         widths: (L,) b_k, the number of branches beside spine token k; `widths[0]` branches are children of the root.
-        branch_depth: D, the tokens of each branch, which is a chain; its first token is the first of the D.
+        branch_depth: D, the number of tokens of each branch, which is a chain.
 
     Raises:
         InputError: an argument is out of range.
@@ -83,11 +83,10 @@ def tree_of_bound(
 
 
 def _check(p_spine: Any, p_branch: Any, spine_length: int, widths: Sequence[int], branch_depth: int) -> None:
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("spine_length", spine_length)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(spine_length=spine_length)
     _check_widths(widths, spine_length)
-    check_count("branch_depth", branch_depth, least=1)
+    check_counts(1, branch_depth=branch_depth)
 
 
 def _check_widths(widths: Sequence[int], spine_length: int) -> None:
@@ -99,5 +98,4 @@ def _check_widths(widths: Sequence[int], spine_length: int) -> None:
             f"widths must have one entry for each of the spine_length={spine_length} spine tokens, 0 for no branch, "
             f"got {len(widths)} entries"
         )
-    for k, width in enumerate(widths):
-        check_count(f"widths[{k}]", width)
+    check_counts(**{f"widths[{k}]": width for k, width in enumerate(widths)})

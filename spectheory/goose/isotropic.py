@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spectheory.core.arrays import zeros_like
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import ROUNDING, Siblings
@@ -21,7 +21,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
         p: the rate of a token, float or Fraction; the result is of the same type.
         k: the number of children of a node, at least 1.
         depth: the number of levels below the root, at least 0.
-        siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
+        siblings: "sequential" or "exclusive", model (2) or (3) of `spectheory.goose`.
 
     Raises:
         InputError: an argument is out of range, or the rates of exclusive siblings sum to more than 1.
@@ -47,7 +47,7 @@ def isotropic_yield(p: Any, k: int, depth: int, *, siblings: Siblings = "sequent
 
 
 def longest_path_yield(p: Any, k: int, depth: int) -> Any:
-    """E[tau] of the same tree if all nodes are independent and the longest accepted path counts.
+    """E[tau] of the full k-ary tree if all nodes are independent and the longest accepted path counts.
 
     The probability that some path of h tokens below a node is accepted is g_h = 1 - (1 - p g_{h-1})^k, with g_0 = 1.
     E[tau] is 1 + g_1 + ... + g_depth. This is model (1) of `spectheory.goose`. The result is at least
@@ -63,6 +63,6 @@ def longest_path_yield(p: Any, k: int, depth: int) -> Any:
 
 
 def _check(p: Any, k: int, depth: int) -> None:
-    check_probability("p", p)
-    check_count("k", k, least=1)
-    check_count("depth", depth)
+    check_probabilities(p=p)
+    check_counts(1, k=k)
+    check_counts(depth=depth)

@@ -25,19 +25,19 @@ from heapq import heappop, heappush
 
 import numpy as np
 
-from spectheory.core.checks import check_count, check_probability
+from spectheory.core.checks import check_counts, check_probabilities
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
 
 COMPILE_ABOVE = 128
-"""Nodes above which the search is compiled. Below, it takes at most 0.5 ms without, and importing Numba hundreds."""
+"""Budget above which the search is compiled. Below it takes at most 0.5 ms, and importing Numba hundreds of ms."""
 
 SMALL = 1_000_000
-"""Nodes up to which memory is not checked: any machine has enough, and the check would take longer than the search."""
+"""Budget up to which memory is not checked: any machine has enough, and the check is slower than the search."""
 
 BYTES_PER_NODE = 40
-"""For parent, value, depth below the spine, rank, and the copies in Tree."""
+"""Bytes of memory per node: parent, value, depth below the spine, rank, and the copies in Tree."""
 
 Taken = tuple[np.ndarray, np.ndarray, float]
 """The nodes that are taken: parent, depth below the spine, and the sum of all values; see `take`."""
@@ -61,11 +61,11 @@ def optimal_tree(
     Args:
         p_spine: the rate of a spine token; it may be above or below `p_branch`. 0 gives the best tree of branches.
         p_branch: the rate of a branch, see `SpineTree`.
-        budget: the most drafted nodes, at least 0.
+        budget: maximum number of drafted nodes, at least 0.
         siblings: "sequential", where the rate of a branch is conditional on the rejection of earlier siblings; or
             "exclusive", where every branch has rate `p_branch`, and a node has as many as sum to at most 1. These are
             models (2) and (3) of `spectheory.goose`.
-        branch_depth: the most branches on a path; None sets no limit, 0 gives the spine alone.
+        branch_depth: maximum number of branches on a path; None sets no limit, 0 gives the spine alone.
 
     Raises:
         InputError: an argument is out of range, or the search needs more memory than is available.
@@ -78,11 +78,8 @@ def optimal_tree(
     >>> best.tree, best.is_spine.nonzero()[0].tolist(), round(best.block_efficiency, 4)
     (Tree([-1, 0, 1, 0, 2, 0, 1]), [0, 1, 2, 4], 2.295)
     """
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
-    check_count("budget", budget)
-    if branch_depth is not None:
-        check_count("branch_depth", branch_depth)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
+    check_counts(budget=budget, branch_depth=0 if branch_depth is None else branch_depth)
     if budget > SMALL:
         require_memory(lambda n: BYTES_PER_NODE * (n + 1), budget)
     again, most = sibling_rule(float(p_branch), siblings)
@@ -107,8 +104,8 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
         p_spine: the rate of a spine token.
         p_branch: the rate of the first branch of a node that is not on the spine.
         again: the ratio of the rate of a branch to the rate of the previous branch.
-        most: the most branches at a node.
-        budget: the most drafted nodes.
+        most: maximum number of branches at a node.
+        budget: maximum number of drafted nodes.
         limit: the greatest depth below the spine, at most `budget`.
 
     Returns:

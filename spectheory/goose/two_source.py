@@ -8,18 +8,18 @@ from typing import Literal, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_probability
+from spectheory.core.checks import check_probabilities
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE, Tree
 
 Siblings = Literal["sequential", "exclusive"]
 
 ROUNDING = 1e-9
-"""How far above 1 the rates of exclusive siblings may sum through rounding."""
+"""The sum of the rates of exclusive siblings may be above 1 by this much, because of rounding."""
 
 
 def sibling_rule(p_branch: float, siblings: Siblings) -> tuple[float, int]:
-    """The ratio of the rate of a branch to the rate of the previous branch, and the most branches that a node can have.
+    """The rate of a branch divided by the rate of the previous branch, and the maximum number of branches of a node.
 
     Raises:
         InputError: `siblings` is neither "sequential" nor "exclusive".
@@ -72,7 +72,7 @@ class SpineTree:
             is_spine: (budget + 1,) bool, true for the root and for a chain of nodes that starts at the root.
             p_spine: the rate of a spine token.
             p_branch: the rate of a branch.
-            siblings: "sequential" or "exclusive", (2) or (3) of `spectheory.goose`.
+            siblings: "sequential" or "exclusive", model (2) or (3) of `spectheory.goose`.
 
         Raises:
             InputError: a rate is not a probability, `is_spine` is not a chain from the root, or the rates of the
@@ -88,8 +88,7 @@ def two_source_reach(
     tree: Tree, is_spine: np.ndarray, p_spine: float, p_branch: float, siblings: Siblings
 ) -> np.ndarray:
     """(budget + 1,) float64: the probability that each node is accepted; 1 for the root. Errors as in `valued`."""
-    check_probability("p_spine", p_spine)
-    check_probability("p_branch", p_branch)
+    check_probabilities(p_spine=p_spine, p_branch=p_branch)
     again, most = sibling_rule(float(p_branch), siblings)
     if is_spine.shape != tree.parent.shape or not is_spine[0]:
         raise InputError(

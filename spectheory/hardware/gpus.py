@@ -8,7 +8,7 @@ from functools import cache
 from importlib.resources import files
 
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 
 DRIVER_NAMES = {
     "NVIDIA H100 80GB HBM3": "h100_sxm",

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 
 
 @dataclass(frozen=True)
@@ -124,10 +125,7 @@ class Fields:
         for name in names:
             value = self.values.get(name)
             if value is not None:
-                if not isinstance(value, int) or isinstance(value, bool) or not least <= value <= LARGEST:
-                    raise InputError(
-                        f"{self.where}: {name} must be a whole number from {least} to {LARGEST:,}, got {value!r:.40}"
-                    )
+                check_whole(f"{self.where}: {name}", value, least, most=LARGEST)
                 return value
         if default is None:
             raise InputError(

@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -114,7 +115,7 @@ class Latency(Record):
         Args:
             gpu: a name of the GPU, or a `Gpu`.
             target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
-            draft: the draft model, likewise.
+            draft: the draft model, given in one of the same ways.
             batch: the number of sequences that run together in a forward.
             context: tokens of each sequence in the KV cache.
             tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
@@ -124,8 +125,8 @@ class Latency(Record):
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
-                draft cannot draft for the target, a size is below 1, or the models and the cache do not fit into the
-                memory of the GPUs.
+                draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
+                the memory of the GPUs.
         """
         place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
         both = model_of(target), model_of(draft)
@@ -214,7 +215,7 @@ class Latency(Record):
         return float(self._at(self.draft_seconds, np.array(tokens), context))
 
     def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds of draft and of target forwards of 1, ..., `most` tokens after `context` cached tokens.
+        """Seconds of draft forwards and of target forwards of 1, 2, ..., `most` tokens after `context` cached tokens.
 
         Returns:
             draft (most,) float64 and target (most,) float64.
@@ -233,8 +234,7 @@ class Latency(Record):
         """
         if context is None:
             return int(self.contexts[len(self.contexts) // 2])
-        if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
-            raise InputError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
+        check_whole("context", context, 0)
         nearest = int(np.clip(context, self.contexts[0], self.contexts[-1]))
         if nearest != context:
             raise InputError(
@@ -279,6 +279,6 @@ def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
     for name, there in found.items():
         if there is not None and there != asked[name]:
             raise InputError(
-                f"{where} was measured for {name} {there}, not {asked[name]}: move it to where it belongs, "
+                f"{where} was measured for {name} {there}, not {asked[name]}: move the file to "
                 "<gpu>/<target>/<draft>/batch-<n>.json"
             )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.names import unknown
+from spectheory.core.near_names import unknown
 from spectheory.hardware.hf_config import Arithmetic, Fields, weight_formats
 from spectheory.hardware.parameters import Shape, is_eagle3, shape_of
 
@@ -54,7 +54,7 @@ class ModelConfig:
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
         """The model that a Hugging Face config.json describes.
 
-        The default dtype is bfloat16. The cache is in the dtype, even if the weights are packed.
+        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed.
 
         Args:
             source: the path of the config.json, its folder, or its contents.
@@ -173,7 +173,7 @@ class ModelConfig:
 
 
 PADDING = 0.01
-"""Share by which vocabulary sizes may differ: models with one tokenizer pad their output layers (Qwen2.5: by 0.1%)."""
+"""Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""
 
 
 def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
@@ -197,12 +197,12 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
     sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
     if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
         raise InputError(
-            f"target and draft must have one vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
+            f"target and draft must have the same vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
             f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
         )
     if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
         raise InputError(
-            f"target and draft must have one tokenizer, got that of {target.tokenizer} for {target.name} and that of "
+            f"target and draft must have the same tokenizer, got {target.tokenizer} for {target.name} and "
             f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
         )
     for one in (target,) if draft.target_hidden is not None else (target, draft):
@@ -232,6 +232,14 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
         raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
     return ModelConfig.from_hf(source)
+
+
+def known_model(source: str | None) -> ModelConfig | None:
+    """The model of this name or path, as `model` finds it; None if there is no such model."""
+    try:
+        return None if source is None else model(source)
+    except InputError:
+        return None
 
 
 def shipped_name(source: str) -> str | None:

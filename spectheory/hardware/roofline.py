@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 
 import numpy as np
 
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.gpus import Gpu
@@ -97,9 +98,7 @@ class Roofline:
 
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
-            value = getattr(self, name)
-            if not isinstance(value, int | np.integer) or isinstance(value, bool) or not least <= value <= LARGEST:
-                raise InputError(f"{name} must be a whole number from {least} to {LARGEST:,}, got {value!r}")
+            check_whole(name, getattr(self, name), least, most=LARGEST)
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
         """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
@@ -169,7 +168,7 @@ class Roofline:
             settings={"gpu_sources": "; ".join(self.gpu.sources), "context": self.context, **asdict(self.derates)},
         )
         level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
-        between = ["what GPUs say to each other is not counted: times are lower bounds"] if self.gpus > 1 else []
+        between = ["communication between GPUs is not counted: times are lower bounds"] if self.gpus > 1 else []
         known = target.tokenizer and draft.tokenizer
         pair = [] if known else [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
         return stamp.assuming("forwards are computed by a roofline, not measured", level, *between, *pair)

@@ -1,4 +1,4 @@
-"""Node solvers: how a token is emitted at one node, given the target's p, the draft's q and the drafted tokens."""
+"""Node solvers: how the token of one node is chosen, given the target's p, the draft's q and the drafted tokens."""
 
 from spectheory.core.plugins import plugins
 from spectheory.otlp.argmax import ArgMax
@@ -43,11 +43,11 @@ ALL: tuple[Solver, ...] = (
     SpecHub(),
     OptimalTransport(),
 )
-"""Every solver of this package that keeps the target's distribution, in its default settings: all but `ArgMax`."""
+"""All lossless solvers of this package, in default settings. `ArgMax` is not among them: it keeps greedy decoding."""
 
 
 def solvers() -> list[Solver]:
-    """The solvers of `ALL`, then those that installed packages register in the group `spectheory.solvers`.
+    """The solvers of `ALL`, then the solvers that installed packages register as entry points of `spectheory.solvers`.
 
     Raises:
         InputError: an entry point cannot be loaded, or is not a Solver.

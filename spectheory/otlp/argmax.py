@@ -1,4 +1,4 @@
-"""ArgMax, the solver of greedy decoding: the target's most probable token, for any drafts."""
+"""`ArgMax`, the solver of greedy decoding."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class ArgMax(Solver):
-    """Emit argmax p; of equal maxima the lowest token. Any drafts will do: it keeps greedy decoding, not p.
+    """Emit argmax p, the most probable token of the target (of equal ones the lowest). It keeps greedy decoding, not p.
 
-    Acceptance: 1 where argmax p is among the k most probable tokens of q, else 0.
+    Acceptance: 1 if argmax p is among the k most probable tokens of q, else 0.
     Cost: O(V).
     Source: greedy verification, as in Goose, Algorithm 3.
     """

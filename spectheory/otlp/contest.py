@@ -1,4 +1,4 @@
-"""A contest between two drafts: which of two tokens wins, and the distribution of the winner."""
+"""`Contest`, the choice of one of two drafts (the winner), and the distribution of the winner."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from spectheory.otlp.flow import max_flow
 
 @dataclass(frozen=True, eq=False)
 class Contest:
-    """The contest between a draw from the distribution `first` and one from `second`.
+    """The choice of one of two tokens, a draw from the distribution `first` and a draw from `second`.
 
     Attributes:
-        first: (V,) distribution of one.
-        second: (V,) distribution of the other.
-        order: (V,) tokens, the strongest first.
-        free: how many of them meet by chances of their own.
-        chances: (i, j) -> probability that i wins, for tokens i before j of the free ones that can meet; of all other
-            pairs the stronger wins.
-        distribution: (V,) of the winner.
+        first: (V,) distribution of the first token.
+        second: (V,) distribution of the second token.
+        order: (V,) all tokens, the strongest first.
+        free: number of strongest tokens (the free tokens) whose pairs are decided by `chances`.
+        chances: for each pair (i, j) of free tokens that can be drawn, i before j in `order`, the probability that i
+            wins. In all other pairs the stronger token wins.
+        distribution: (V,) distribution of the winner.
     """
 
     first: Vector
@@ -37,9 +37,10 @@ class Contest:
 
     @classmethod
     def between(cls, p: Vector, first: Vector, second: Vector, truncation: int) -> Contest:
-        """The contest whose winner's distribution fits under p as well as `truncation` free tokens allow.
+        """The contest in which as much as possible of the winner's distribution is below p.
 
-        The strongest has the highest p - first * second, of equal ones the lowest token.
+        There are `truncation` free tokens. Tokens are ordered by p - first * second, the highest first; of equal ones
+        the lower token comes first.
         """
         order = np.argsort(-np.array((p - first * second).tolist()), kind="stable")
         free = order[:truncation].tolist()
@@ -61,12 +62,12 @@ class Contest:
         return self.chances.get((token, other), 1)
 
     def won(self, first: Vector, second: Vector) -> Vector:
-        """What each token wins where the two draws have these weights, within the supports of `first` and `second`."""
+        """(V,) weight with which each token wins, if these are the weights of the draws, within the two supports."""
         masses = {(i, j): first[i] * second[j] + first[j] * second[i] for i, j in self.chances}
         return _shared(_ordered(first, second, self.order, self.free), masses, self.chances)
 
     def regained(self, refused: Vector, rest: Vector) -> Any:
-        """Probability that the winner is refused, with `refused` of its token, and the loser then drawn from `rest`."""
+        """Probability that the winner x is refused, with probability refused[x], and `rest` draws the loser."""
         first, second = self.first, self.second
         weaker = first * _weaker(second * rest, self.order, self.free)
         weaker = weaker + second * _weaker(first * rest, self.order, self.free)
@@ -78,7 +79,7 @@ class Contest:
 
 
 def one_order(contests: Sequence[Contest], q: Vector) -> np.ndarray | None:
-    """The order of the first contest, if it alone decides all contests between tokens that q draws; else None."""
+    """The order of the first contest, if the stronger token by this order wins all contests; else None."""
     drawn = np.array((q > 0).tolist())
     first, *others = (contest.order[drawn[contest.order]] for contest in contests)
     by_strength = all(chance == 1 for contest in contests for chance in contest.chances.values())
@@ -86,13 +87,14 @@ def one_order(contests: Sequence[Contest], q: Vector) -> np.ndarray | None:
 
 
 def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, rest: Vector) -> Any:
-    """Probability that the strongest of k draws from q is refused and another of them then drawn from `rest`.
+    """Probability that the strongest of k draws from q is refused, and that `rest` then draws another of them.
 
-    Let G be the mass of x and of what x beats, y among it. That x wins while y is not drawn has the probability (G -
-    q_y)^k - (G - q_x - q_y)^k. By the binomial theorem, that x wins while y is drawn has -sum_{j >= 1} (k choose j)
-    (-q_y)^j (G^(k-j) - (G - q_x)^(k-j)), where x and y meet in products only: a running sum along the order for each j.
-    In floating point an error of at most about (1 + max q)^k roundings stays, as j = 0 is left out, where nearly all
-    cancels, and the differences of powers are summed without subtraction.
+    Let G be the mass of x and of all weaker tokens, y among them. The probability that x wins and y is not drawn is
+    (G - q_y)^k - (G - q_x - q_y)^k. So by the binomial theorem, the probability that x wins and y is drawn is
+    -sum_{j >= 1} (k choose j) (-q_y)^j (G^(k-j) - (G - q_x)^(k-j)). Each term is a product of a factor of y and a
+    factor of x, so one running sum along the order is enough for each j. In floating point the error is at most about
+    (1 + max q)^k roundings: the term j = 0, in which nearly everything cancels, is not computed, and the differences of
+    powers are summed without subtraction.
     """
     q, refused, rest, beaten = (v[order] for v in (q, refused, rest, _weaker(q, order, 1)))
     total = 0
@@ -106,12 +108,12 @@ def regained_in_order(order: np.ndarray, q: Vector, k: int, refused: Vector, res
 
 
 def _ordered(first: Vector, second: Vector, order: np.ndarray, free: int) -> Vector:
-    """The weight with which each token is the stronger of two draws, or both of them; two free tokens are left out."""
+    """(V,) weight with which each token is the stronger of two draws, or both; pairs of free tokens are left out."""
     return first * second + first * _weaker(second, order, free) + second * _weaker(first, order, free)
 
 
 def _shared(distribution: Vector, masses: dict[tuple[int, int], Any], chances: dict[tuple[int, int], Any]) -> Vector:
-    """Add to each token, in place, its share of the masses of its pairs."""
+    """Add to each token, in place, the share of the mass of each of its pairs that it wins."""
     for (i, j), mass in masses.items():
         distribution[i] += mass * chances[i, j]
         distribution[j] += mass * (1 - chances[i, j])
@@ -119,9 +121,10 @@ def _shared(distribution: Vector, masses: dict[tuple[int, int], Any], chances: d
 
 
 def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tuple[int, int], Any]:
-    """The chance of the first token of each pair by which most of the pairs' mass finds room at its tokens.
+    """For each pair, the probability that its first token wins, such that as much mass as possible fits into `room`.
 
-    Mass without room goes to the first. Several choices find as much; the flow's order of edges makes one of them.
+    The mass that does not fit goes to the first token. If several solutions are equally good, the order of the edges
+    decides.
     """
     nodes = {token: node for node, token in enumerate(room)}
     source, sink = len(nodes) + len(masses), len(nodes) + len(masses) + 1
@@ -133,7 +136,7 @@ def _fitted(masses: dict[tuple[int, int], Any], room: dict[int, Any]) -> dict[tu
 
 
 def _weaker(v: Vector, order: np.ndarray, free: int) -> Vector:
-    """For each token the sum of v over the weaker ones, without the free ones where it is free itself."""
+    """For each token, the sum of v over the weaker tokens; for a free token, over the tokens that are not free."""
     weakest_first = order[::-1].copy()
     below = zeros_like(v)
     below[1:] = v[weakest_first].cumsum(0)[:-1]

@@ -1,4 +1,4 @@
-"""The distribution of the set of drafts: all that the optimal acceptance depends on."""
+"""The distribution of the set of drafts. The optimal acceptance depends on nothing else of the drafts."""
 
 from __future__ import annotations
 
@@ -10,19 +10,18 @@ from spectheory.core.draft import DrawRule, top_tokens
 from spectheory.core.errors import InputError
 
 MOST_SETS = 20_000
-"""How many sets of drafts are listed at most: a few seconds of work in Fractions."""
+"""Maximum number of sets of drafts that are listed: a few seconds in Fractions."""
 
 
 def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
-    """Probability of each set of tokens that k drafts by `rule` can make, those of probability 0 left out.
+    """Probability of each set of tokens that k drafts by `rule` can form. Sets of probability 0 are left out.
 
-    Sets have fewer than k tokens where draws repeat, or where q has no more tokens to give.
+    A set has fewer than k tokens if draws repeat, or if fewer than k tokens have q > 0.
 
     Raises:
-        InputError: there are more than MOST_SETS sets, or k is no number of drafts for the rule.
+        InputError: there are more than MOST_SETS sets, or k is below 1, or above 2 for HUB.
     """
-    if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+    rule.check_count(k)
     one = zeros_like(q.tolist()[0]) + 1
     if rule is DrawRule.TOP_K:
         return {frozenset(top_tokens(q, k)): one}
@@ -37,8 +36,8 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
     count = sum(comb(len(weights), size) for size in range(1 if repeats else draws, draws + 1))
     if count > MOST_SETS:
         raise InputError(
-            f"{k} drafts from {len(weights)} tokens make {count:,} sets, more than the {MOST_SETS:,} that are listed: "
-            "take fewer drafts, or keep only the most probable tokens of q"
+            f"{k} drafts from {len(weights)} tokens form {count:,} sets, at most {MOST_SETS:,} can be listed: use a "
+            "smaller k, or a q with fewer tokens of positive probability"
         )
     return _drawn({frozenset(head): one}, weights, draws, repeats)
 
@@ -46,7 +45,7 @@ def draft_sets(q: Vector, k: int, rule: DrawRule) -> dict[frozenset[int], Any]:
 def _drawn(
     sets: dict[frozenset[int], Any], weights: dict[int, Any], draws: int, repeats: bool
 ) -> dict[frozenset[int], Any]:
-    """The distribution of the set after further draws, one by one: the next set depends on the last alone."""
+    """The distribution of the set after `draws` further draws, one after another."""
     for _ in range(draws):
         grown: dict[frozenset[int], Any] = {}
         for chosen, chance in sets.items():

@@ -1,4 +1,4 @@
-"""Acceptance by sampling, where the exact sum over drafts is out of reach."""
+"""The acceptance of a node solver, estimated from drawn drafts, for cases in which the exact sum takes too long."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ def estimated_acceptance(
 ) -> tuple[float, float]:
     """Mean and standard error of the probability that the emitted token is among k drafts drawn by `solver.rule`.
 
-    Unbiased: only the drafts are drawn; given them, the chance is summed exactly over the distinct ones. The standard
-    error is 0 where that chance is the same for all drafts seen.
+    The estimate is unbiased: only the drafts are drawn, and given the drafts the probability is exact. The standard
+    error is 0 if this probability is the same for all drawn drafts.
 
     Args:
         solver: the node solver.
         p: (V,) the target's distribution.
         q: (V,) the draft's distribution.
-        k: drafts at the node.
-        samples: draws of k drafts, at least 2.
-        rng: source of the draws.
+        k: number of drafts at the node.
+        samples: number of times that k drafts are drawn, at least 2.
+        rng: random source of the draws.
 
     Raises:
         InputError: fewer than 2 samples, p or q is not a distribution, their lengths differ, or k < 1.

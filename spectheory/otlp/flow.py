@@ -1,4 +1,4 @@
-"""Maximum flow by Dinic's algorithm, in the number system of the capacities: exact for int and Fraction."""
+"""Maximum flow by Dinic's algorithm, in the number type of the capacities: exact for int and Fraction."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ Edge = tuple[int, int, Any]
 def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
     """The flow on each edge of a maximum flow from source to sink.
 
-    The flow is a function of the order of the edges: a node sends along its edges in that order. In floating point a
-    saturated edge is left with a capacity of exactly 0, so no tolerance is needed and the flow ends.
+    If there are several maximum flows, the order of the edges decides: a node uses its edges in this order. In floating
+    point the remaining capacity of a saturated edge is exactly 0, so no tolerance is needed and the search ends.
 
-    Cost: O(nodes^2 edges), far less on the two-layered networks of this package.
+    Cost: O(nodes^2 edges), far less for the networks of two layers in this package.
     """
     heads, room = [], []
     leaving: list[list[int]] = [[] for _ in range(1 + max(source, sink, *(max(tail, head) for tail, head, _ in edges)))]
@@ -32,7 +32,7 @@ def max_flow(edges: Sequence[Edge], source: int, sink: int) -> list[Any]:
 
 
 def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source: int) -> list[int | None]:
-    """Distance of each node from the source along edges with room; None where there is no path."""
+    """Distance of each node from the source along edges with remaining capacity; None if there is no path."""
     levels: list[int | None] = [None] * len(leaving)
     levels[source], front, distance = 0, [source], 0
     while front:
@@ -48,7 +48,7 @@ def _levels(heads: list[int], room: list[Any], leaving: list[list[int]], source:
 def _block(
     heads: list[int], room: list[Any], leaving: list[list[int]], levels: Sequence[int | None], source: int, sink: int
 ) -> None:
-    """Send flow along shortest paths until each has a saturated edge. Edge e ^ 1 is e reversed."""
+    """Send flow along shortest paths until each has a saturated edge. Edge e ^ 1 is the reverse of edge e."""
     tried = [0] * len(leaving)
     node, path = source, []
     while True:

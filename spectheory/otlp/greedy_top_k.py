@@ -1,4 +1,4 @@
-"""GreedyTopK: the k - 1 tokens of highest q are drafted outright, and one more is drawn from the others."""
+"""`GreedyTopK`, for drafts that are the k - 1 most probable tokens of q and one draw from the other tokens."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ from spectheory.otlp.solver import Solver
 class GreedyTopK(Solver):
     """Accept the drawn draft x with probability min(1, p(x) / q'(x)), else emit a token of N((p - q')+).
 
-    T are the tokens drafted outright and q' is q restricted to the others. Lossless because this is rejection sampling
-    of p by a draw from q'; and since q' = 0 on T, a rejection hits T with all of p there. Where q has at most k tokens,
-    the last of them is drawn with certainty, which is the same distribution.
+    T is the set of the k - 1 most probable tokens of q, which are drafted without a draw, and q' is q restricted to the
+    other tokens. Lossless, because this is rejection sampling of p with a draw from q'. Since q' = 0 on T, the residual
+    keeps all of p there, and its tokens of T are accepted too. If q has at most k tokens, the draw is certain, and the
+    same formulas hold.
 
-    Acceptance: p(T) + sum min(p, q'), the most that any solver reaches on these drafts.
+    Acceptance: p(T) + sum min(p, q'), the maximum over all solvers for these drafts.
     Cost: O(V) for the distribution, O(kV) for the acceptance.
     Source: arXiv 2502.18779, Section 5.
     """

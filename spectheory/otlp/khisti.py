@@ -1,4 +1,4 @@
-"""Importance-weighted selection: choose one draft by pairwise contests, then apply the naive rule to it."""
+"""`Khisti`, importance-weighted selection: choose one draft by contests of two, then apply the naive rule to it."""
 
 from __future__ import annotations
 
@@ -17,37 +17,38 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class Khisti(Solver):
-    """Choose one draft by contests of two, and apply the naive rule to it.
+    """Choose one draft, the winner, by contests of two. Then apply the naive rule to it.
 
-    With r the distribution of the chosen draft, it is emitted with probability min(1, p / r), else a token of
-    N((p - r)+) is.
+    The naive rule: if the winner x has the distribution r, it is emitted with probability min(1, p(x) / r(x)), else a
+    token of N((p - r)+) is emitted.
 
-    The first two drafts meet, then the winner and the next draft, and so on. Of two tokens the one with the higher
-    p - r q wins (r, q the distributions of the two drafts), except that among the `truncation` tokens where p - r q is
-    highest the chances are chosen so that as much as possible of the winner's distribution fits under p.
+    The first two drafts have a contest, then the winner and the next draft, and so on. If the two drafts have the
+    distributions r and q, the token with the higher p - r q wins. Only between two of the `truncation` tokens of
+    highest p - r q, chance decides, with probabilities that keep as much as possible of the winner's distribution
+    below p.
 
-    Lossless for any chances: they depend on p, q and k only, so the winner is a draw from the distribution r
-    computed from those very chances, and the naive rule is lossless for one draw from r. The guard chooses between this
-    and the naive rule by p, q and k only, so the distribution is p either way; and since sum min(p, r) is at most this
-    solver's acceptance, its acceptance with the guard is never below the naive one.
+    Lossless for any such probabilities: they depend on p, q and k only, so the winner is a draw from a known
+    distribution r, and the naive rule is lossless for one draw from r. The guard chooses between this and the naive
+    rule by p, q and k only, so it is lossless too. Since sum min(p, r) is at most the acceptance of this solver, the
+    acceptance with the guard is never below the acceptance of the naive rule.
 
-    `_distribution` averages over the winner x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for
-    every token t. Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts t = x alone, and so misses the
-    residual's mass on the other drafts.
+    `_distribution` sums over the winners x: B(t) = sum_x P(x wins) [a_x 1[t = x] + (1 - a_x) N((p - r)+)(t)] for each
+    token t, with a_x = min(1, p(x) / r(x)). Algorithm 15 of Dynamic Delayed Tree Expansion, read literally, counts
+    t = x only. It misses the mass of the residual on the other drafts.
 
     Attributes:
-        truncation: among how many tokens chances are optimised; the whole vocabulary reaches the optimum for k = 2.
-        guard: use the naive rule where it accepts at least sum min(p, r), as for p = q.
+        truncation: number of tokens between which chance decides; for k = 2 the whole vocabulary gives the optimum.
+        guard: whether to use the naive rule if it accepts at least sum min(p, r), for example if p = q.
 
     Raises:
-        InputError: truncation < 1.
+        InputError: truncation is below 1.
 
-    Acceptance: sum min(p, r), plus the residual's mass on the drafts that lost: sum_y N((p - r)+)(y) sum_x (1 -
-        min(1, p(x) / r(x))) (r(x) - u_y(x)), where u_y(x) is the probability that x wins and y is not drafted, from
-        the same contests with y left out of q. For k > 2 this takes O(k (V + s^2)) more for each y with p > r, at most
-        O(k V (V + s^2)): `acceptance_bounds` is cheaper. Where one order decides all contests O(k V) is enough; but
-        p - r q ranks more than some ten tokens differently in later contests, unless q is flat. Dynamic Delayed Tree
-        Expansion gives the first sum as a lower bound and says that the rate cannot be computed efficiently.
+    Acceptance: sum min(p, r), plus the mass of the residual on the drafts that lost: sum_y N((p - r)+)(y) sum_x (1 -
+        min(1, p(x) / r(x))) (r(x) - u_y(x)), where u_y(x) is the probability that x wins and y is not drafted; it is
+        computed by the same contests with y left out of q. For k > 2 this costs O(k (V + s^2)) for each y with p > r,
+        at most O(k V (V + s^2)). `acceptance_bounds` is cheaper. If one order decides all contests, O(k V) is enough;
+        with more than about ten tokens this is rare unless q is flat. Dynamic Delayed Tree Expansion gives the first
+        sum as a lower bound, and says that the acceptance cannot be computed efficiently.
     Cost: O(k (V log V + s^2)) and k - 1 maximum flows of s^2 / 2 pairs, s = truncation.
     Source: arXiv 2410.18234 (Khisti et al.); Dynamic Delayed Tree Expansion, B.5 and Algorithms 5, 10 and 15.
     """
@@ -102,15 +103,17 @@ class Khisti(Solver):
     def acceptance_bounds(self, p: Vector, q: Vector, k: int) -> tuple[Any, Any]:
         """(lower, upper) bounds of the acceptance of k drafts: sum min(p, r), and the optimum over all solvers.
 
+        With the guard, the lower bound may be the acceptance of the naive rule.
+
         Raises:
-            InputError: p or q is not a distribution, their lengths differ, or k < 1.
+            InputError: p or q is not a distribution, their lengths differ, or k is below 1.
         """
         upper = optimal_acceptance(p, q, k)
         _, r = self._ladder(p, q, k)
         return (Naive()._acceptance(p, q, k) if self._naive(p, q, r, k) else _overlap(p, r)), upper
 
     def _ladder(self, p: Vector, q: Vector, k: int) -> tuple[list[Contest], Vector]:
-        """The k - 1 contests and the distribution of the last winner."""
+        """The k - 1 contests, and the distribution of the winner of the last contest."""
         contests, r = [], q
         for _ in range(k - 1):
             contests.append(Contest.between(p, r, q, self.truncation))
@@ -122,7 +125,7 @@ class Khisti(Solver):
 
 
 def _winner_without(token: int, contests: list[Contest], q: Vector) -> Vector:
-    """The probability of each token to win while `token` is not drafted."""
+    """(V,) probability that each token wins and `token` is not drafted."""
     left = copy_of(q)
     set_zero(left, token)
     won = left

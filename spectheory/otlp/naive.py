@@ -1,4 +1,4 @@
-"""Naive: rejection sampling on the first draft; the token of the residual may still be one of the others."""
+"""`Naive`, rejection sampling with the first draft."""
 
 from __future__ import annotations
 
@@ -16,8 +16,9 @@ from spectheory.otlp.solver import Solver
 class Naive(Solver):
     """Accept the first draft x with probability min(1, p(x) / q(x)), else emit a token of N((p - q)+).
 
-    Lossless whenever the first draft is a draw from q, for any other drafts: the emitted distribution given x
-    averages to min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p.
+    Lossless if the first draft is a draw from q, whatever the other drafts are: averaged over x, the distribution of
+    the emitted token is min(p, q) + (1 - sum min(p, q)) N((p - q)+) = p. The token of the residual is accepted if it is
+    one of the other drafts.
 
     Acceptance: 1 - sum_t (p - q)+(t) (1 - q(t))^(k - 1), which is sum min(p, q) for one draft.
     Cost: O(V).

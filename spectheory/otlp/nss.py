@@ -1,4 +1,4 @@
-"""NSS, sample and match: a draw from the target's distribution, for any drafts."""
+"""`NSS`, which draws from the target's distribution and ignores the drafts."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class NSS(Solver):
-    """Emit a token of p; it is accepted where it happens to be among the drafts.
+    """Emit a token drawn from p. It counts as accepted if it is among the drafts.
 
-    Lossless for any drafts, adversarial ones too, because it never looks at them.
+    Lossless for any drafts, adversarial ones too, because the drafts are ignored.
 
     Acceptance: sum_t p(t) (1 - (1 - q(t))^k) for independent drafts; sum_t p(t) P(t among the drafts) for all others.
     Cost: O(V).
     Source: SpecInfer (arXiv 2305.09781), the baseline; Dynamic Delayed Tree Expansion, Algorithms 6 and 11.
     """
 
-    rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, *(rule for rule in DrawRule if rule is not DrawRule.IID))
+    rules: ClassVar[tuple[DrawRule, ...]] = tuple(DrawRule)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution."""

@@ -1,4 +1,4 @@
-"""Optimal transport: the solver of the highest acceptance, for small vocabularies."""
+"""`OptimalTransport`, the solver of highest acceptance, for small vocabularies."""
 
 from __future__ import annotations
 
@@ -21,39 +21,41 @@ APART = {DrawRule.IID: DrawRule.IID_APART, DrawRule.IID_APART: DrawRule.IID}
 
 @dataclass(frozen=True)
 class OptimalTransport(Solver):
-    """Couple the set of the drafts with the emitted token so that the token is most often in the set.
+    """Couple the set of drafts with the emitted token, so that the token is in the set as often as possible.
 
-    P is the distribution of that set.
-    Lossless because C is a coupling: a maximum flow C(X, t) <= P(X), p(t) along t in X, and what is left of P matched
-    independently to what is left of p, sum over the sets X to p. Given drafts with set X, t is emitted with
-    probability C(X, t) / P(X). Where the flow leaves part of X unmatched, every token of X is exhausted, so nothing
-    but the flow is accepted and its value is the acceptance.
+    Let P(X) be the probability that X is the set of drafts. A maximum flow sends mass F(X, t) from sets X to tokens t
+    in X, at most P(X) from each set and at most p(t) to each token. The rest of P is matched independently with the
+    rest of p. Given drafts with the set X, token t is emitted with probability C(X, t) / P(X), where C is the flow plus
+    the independent part.
 
-    It enumerates all sets of drafts, and refuses more than `draft_sets.MOST_SETS` of them with an InputError; its
-    acceptance has no such limit.
+    Lossless, because the sum of C(X, t) over X is p(t). If the flow leaves a rest of P(X), it has used up p(t) for all
+    t in X, so the independent part adds no accepted token, and the acceptance is the value of the flow.
+
+    All sets of drafts are listed; more than `draft_sets.MOST_SETS` sets are refused with an InputError. The acceptance
+    has no such limit.
 
     Attributes:
-        drawn: how the drafts are drawn; drafts that this rule cannot give have the distribution p.
+        drawn: how the drafts are drawn. Given drafts that cannot be drawn like this, the emitted token is drawn from p.
 
-    Acceptance: the optimum over all solvers, the least p(H) + 1 - P(sets within H) over the sets H of tokens.
-    Cost: a maximum flow between the sets, C(V, k) and more, and V tokens; kept for the drafts that follow.
+    Acceptance: the optimum over all solvers, the minimum of p(H) + 1 - P(sets within H) over all sets H of tokens.
+    Cost: a maximum flow between all sets of drafts, at least C(V, k) of them, and V tokens; cached for p, q and k.
     Source: arXiv 2310.15141 (SpecTr), the linear program of optimal transport; as a flow arXiv 2511.15898.
     """
 
     drawn: DrawRule = DrawRule.IID
 
     small_vocabulary_only: ClassVar[str] = (
-        "lists all sets of drafts, too many of a real vocabulary; where it need not, for HUB and TOP_K_THEN_ONE, "
-        "SpecHub and GreedyTopK reach its acceptance"
+        "lists all sets of drafts, and a real vocabulary has too many; for HUB and TOP_K_THEN_ONE, SpecHub and "
+        "GreedyTopK have the same acceptance without a list"
     )
 
     def variants(self) -> tuple[Solver, ...]:
-        """See Solver.variants; one for each other distribution of the set of drafts."""
+        """See Solver.variants; one for each other way to draw the drafts."""
         return tuple(OptimalTransport(rule) for rule in DrawRule if rule not in self.rules)
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:  # pyright: ignore[reportIncompatibleVariableOverride]
-        """`drawn`, and the rule of the same distribution of sets."""
+        """`drawn`, and the rule under which the set of drafts has the same distribution."""
         return (self.drawn, APART[self.drawn]) if self.drawn in APART else (self.drawn,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
@@ -85,7 +87,7 @@ def _coupling(
 ) -> Mapping[frozenset[int], Mapping[int, Any]]:
     """Distribution of the emitted token given each set of k drafts.
 
-    `exact` keeps the results for 1/2 and 0.5 apart, which are equal as keys of the cache.
+    `exact` is part of the key of the cache, because 1/2 and 0.5 are equal as keys.
     """
     chances = draft_sets(np.array(q, dtype=object if exact else np.float64), k, drawn)
     source, sink = len(p) + len(chances), len(p) + len(chances) + 1

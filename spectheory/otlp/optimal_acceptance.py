@@ -1,4 +1,4 @@
-"""The largest acceptance of any lossless solver, computed without constructing that solver."""
+"""The maximum acceptance of all lossless node solvers, computed without a solver."""
 
 from __future__ import annotations
 
@@ -9,42 +9,40 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, copy_of, normalised, positive_part, power, set_zero, zero_of, zeros_like
 from spectheory.core.draft import DrawRule, top_tokens
-from spectheory.core.errors import InputError
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.solver import _check_pair
 from spectheory.otlp.without_replacement import kept_within
 
 
 def optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule = DrawRule.IID) -> Any:
-    """The largest acceptance of any lossless node solver: the value of optimal transport from drafts to tokens.
+    """The maximum acceptance of all lossless node solvers: the value of optimal transport from drafts to tokens.
 
-    It is the least p(H) + 1 - Q(H) over all sets H of tokens, where Q(H) is the probability that all drafts are in H:
-    a token of H is emitted with probability p(H) at most, and drafts that are not all in H have probability 1 - Q(H);
-    that the least is reached is max-flow = min-cut. Exact for Fractions; for float64 rounding is the only error,
-    and for NO_REPLACEMENT another of less than 1e-12.
+    It is the minimum of p(H) + 1 - Q(H) over all sets H of tokens, where Q(H) is the probability that all drafts are
+    in H. No solver is better: an accepted token is in H, with probability at most p(H), or is a draft outside H, and
+    some draft is outside H with probability 1 - Q(H). Max-flow = min-cut says that the minimum is reached. The result
+    is exact for Fractions. For float64 the only error is rounding, and for NO_REPLACEMENT an error below 1e-12.
 
     Args:
         p: (V,) the target's distribution.
         q: (V,) the draft's distribution.
-        k: drafts at the node; 1 or 2 for HUB.
-        rule: how they are drawn.
+        k: number of drafts at the node, at least 1; 1 or 2 for HUB.
+        rule: how the drafts are drawn.
 
     Raises:
-        InputError: p or q is not a distribution, their lengths differ, k < 1, k > 2 for HUB, or p and q are Fractions,
-            drawn without replacement, on so large a vocabulary that their sums cannot be listed.
+        InputError: p or q is not a distribution, their lengths differ, k is out of range, or p and q are Fractions, the
+            rule is NO_REPLACEMENT, and there are too many sets of drafts to list.
 
     Cost: O(V log V); for NO_REPLACEMENT some hundred passes of O(k V), in Fractions O(V^k).
     Source: arXiv 2502.18779 (Hu et al.), the dual of optimal transport and its scans; Dynamic Delayed Tree Expansion,
     Definition 5.1.
     """
     _check_pair(p, q)
-    if k < 1 or (rule is DrawRule.HUB and k > 2):
-        raise InputError(f"k must be at least 1{', at most 2' if rule is DrawRule.HUB else ''}, got {k}")
+    rule.check_count(k)
     return _optimal_acceptance(p, q, k, rule)
 
 
 def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
-    """See `optimal_acceptance`; unchecked."""
+    """`optimal_acceptance`, unchecked."""
     if rule is DrawRule.TOP_K:
         return p[top_tokens(q, k)].sum()
     if rule is DrawRule.TOP_K_THEN_ONE or (rule is DrawRule.HUB and k == 2):
@@ -56,12 +54,13 @@ def _optimal_acceptance(p: Vector, q: Vector, k: int, rule: DrawRule) -> Any:
 
 
 def _least_cut(p: Vector, q: Vector, kept: Callable[[Vector], Vector]) -> Any:
-    """The least p(H) + 1 - Q(H) over the prefixes H of the tokens by falling q / p; `kept` gives Q for each prefix.
+    """The minimum of p(H) + 1 - Q(H) over the prefixes H of the tokens in the order of falling q / p.
 
-    Some prefix is least of all sets where Q(H) = f(q(H)) with a convex f, as for independent draws: of all sets of one
-    q(H) (tokens cut in parts allowed) the prefix has the least p(H), which is linear in q(H) between two prefixes, so
-    that the cut is concave there and least at an end. For draws without replacement Hu et al. prove it, from what they
-    call q-convexity of Q; for TOP_K_THEN_ONE it does not hold.
+    `kept` returns Q for each prefix. A prefix is the minimum over all sets if Q(H) = f(q(H)) with a convex f, as for
+    independent draws: among all sets with the same q(H) (parts of tokens allowed), the prefix has the smallest p(H).
+    Between two prefixes p(H) is linear in q(H), so the cut is concave there, and its minimum is at an end. For draws
+    without replacement Hu et al. prove the same from a property of Q that they call q-convexity. For TOP_K_THEN_ONE it
+    is not true.
     """
     either = p + q
     order = (-(q / (either + (either == 0)))).argsort()
@@ -69,7 +68,7 @@ def _least_cut(p: Vector, q: Vector, kept: Callable[[Vector], Vector]) -> Any:
 
 
 def _head_then_one(p: Vector, q: Vector, head: list[int]) -> Any:
-    """p(head) + sum min(p, q restricted to the others), which meets the least cut at the others with p > q."""
+    """The minimum cut if `head` is drafted and one more token is drawn: p(head) + sum min(p, q without head)."""
     others, rest = copy_of(p), copy_of(q)
     set_zero(others, head)
     set_zero(rest, head)
@@ -77,7 +76,7 @@ def _head_then_one(p: Vector, q: Vector, head: list[int]) -> Any:
 
 
 def _kept_without_replacement(q: Vector, k: int) -> Vector:
-    """(V,) probability that all of k drafts without replacement are among the first 1, 2, ... tokens."""
+    """(V,) probability that k drafts without replacement are all among the first n tokens, for n = 1, ..., V."""
     if q.dtype != object:
         return kept_within(q, k)
     last = zeros_like(q)

@@ -1,4 +1,4 @@
-"""RRS, recursive rejection sampling without replacement: each draft against the distribution it was drawn from."""
+"""`RRS`, recursive rejection sampling for drafts without replacement."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ from spectheory.otlp.specinfer import after_rejection
 from spectheory.otlp.tries import distribution_of_tries
 
 MOST_EVALUATIONS = 1_000_000
-"""Tokens to the power k - 1 up to which the exact acceptance of k > 2 drafts is summed."""
+"""Maximum of V^(k - 1) for which the exact acceptance of k > 2 drafts is computed."""
 
 
 @dataclass(frozen=True)
 class RRS(Solver):
-    """Accept draft x with probability min(1, p(x) / q(x)); else p becomes N((p - q)+), q loses x, and the next.
+    """Try the drafts in draw order: accept draft x with probability min(1, p(x) / q(x)).
 
-    Lossless for draws without replacement in draw order: given those before it, each draft is a draw from what is then
-    q, so that each round is rejection sampling of what is then p. Independent draws with repeats left out are such
-    draws too: whether another distinct token comes depends on the past alone, and it is then a draw from q without
-    those seen. Sorted drafts, or q kept after a rejection, are lossy.
+    After a rejection p becomes N((p - q)+), x is removed from q, and the next draft is tried. If all are rejected, the
+    token is drawn from the last p.
+
+    Lossless for draws without replacement in draw order: given the earlier drafts, each draft is a draw from the
+    current q, so each round is rejection sampling of the current p. Independent draws without their repeats are such
+    draws too: given that another distinct token follows, it is a draw from q without the tokens seen before. Sorted
+    drafts are lossy, and so is a q from which rejected tokens are not removed.
 
     Acceptance: a_k(p, q) = sum min(p, q) + sum_x (q - p)+(x) a_(k-1)(N((p - q)+), q without x), a_0 = 0. A rejected
-        token has no mass in any later residual, so that only an accepted draft counts.
+        token has no mass in later residuals, so only accepted drafts count.
     Cost: O(kV) for the distribution; O(V log V) for the acceptance of 2 drafts, O(V^(k-1) log V) of more.
     Source: arXiv 2402.14160 and 2402.12374 (Sequoia).
     """
@@ -36,7 +39,7 @@ class RRS(Solver):
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.NO_REPLACEMENT, DrawRule.IID, DrawRule.IID_APART)
 
     def drafts_in_reach(self, vocabulary: int) -> int | None:
-        """See Solver.drafts_in_reach; 2 drafts take one sort on any vocabulary."""
+        """See Solver.drafts_in_reach; for 2 drafts one sort is enough on any vocabulary."""
         most = 2
         while 1 < vocabulary**most <= MOST_EVALUATIONS:
             most += 1
@@ -65,7 +68,7 @@ class RRS(Solver):
         """See Solver.acceptance.
 
         Raises:
-            InputError: too many tokens and drafts for the exact sum.
+            InputError: k > 2 and V^(k - 1) is too large for the exact sum.
         """
         if k > 2 and len(q) ** (k - 1) > MOST_EVALUATIONS:
             raise InputError(
@@ -76,7 +79,7 @@ class RRS(Solver):
 
 
 def _accepted(p: Vector, q: Vector, k: int) -> Any:
-    """The acceptance of k rounds, by recursion on the first draft rejected."""
+    """The acceptance of k rounds, by recursion over the first rejected draft."""
     if k == 2:
         return _accepted_of_two(p, q)
     at_once = p.clip(max=q).sum()
@@ -88,10 +91,11 @@ def _accepted(p: Vector, q: Vector, k: int) -> Any:
 
 
 def _accepted_of_two(p: Vector, q: Vector) -> Any:
-    """The acceptance of two rounds, with one sort in place of a sum over V for every first draft x.
+    """The acceptance of two rounds, with one sort instead of a sum over V for every first draft x.
 
-    Round two accepts sum_t min(r(t), q(t) / (1 - q(x))), r = N((p - q)+); x itself adds nothing since r(x) = 0. Sorted
-    by q(t) / r(t), the tokens before 1 - q(x) add q(t) / (1 - q(x)) and those after it r(t): two running sums.
+    After x is rejected, the second round accepts sum_t min(r(t), q(t) / (1 - q(x))) with r = N((p - q)+) and r(x) = 0.
+    If tokens are sorted by q(t) / r(t), the minimum is q(t) / (1 - q(x)) before the place of 1 - q(x), and r(t) after
+    it. So two running sums are enough.
     """
     size, left, others, top = len(q), residual(p, q), 1 - q, q.argmax()
     others[top] = q[:top].sum() + q[top + 1 :].sum()  # 1 - q would cancel where one token has nearly all of q

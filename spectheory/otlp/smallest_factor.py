@@ -1,4 +1,4 @@
-"""The least factor for which SpecTr is lossless: rho*, the smallest root of the gap in [1, k]."""
+"""rho*, the smallest factor from which on SpecTr is lossless: the smallest root of `gap` in [1, k]."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from typing import Any
 from spectheory.core.arrays import Vector, excess, power
 
 HALVINGS = (2, 6, 24)
-"""How often the bracket [1, k] of rho* is halved, to a width of (k - 1) / 2^32; after each group of halvings the tokens
-that the bracket decides are left out of the sums."""
+"""Numbers of halvings of the interval [1, k] that contains rho*, to a final width of (k - 1) / 2^32. After each group,
+tokens for which the sign of p - rho q is the same in the whole interval leave the sums."""
 
 
 def gap(above: Any, rho: Any, k: int) -> Any:
-    """A - rho b, from above = sum (p - rho q)+ = 1 - rho b: a form that is exactly 0 for p = q and rho = 1."""
+    """A - rho b (symbols as in `SpecTr`), from above = sum (p - rho q)+; exactly 0 for p = q and rho = 1."""
     return above - power((above + rho - 1) / rho, k)
 
 
 @dataclass(frozen=True, eq=False)
 class _Open:
-    """Tokens that a bracket of rho leaves open: p > rho q at its lower end only. Of those above at both ends, sums."""
+    """The tokens for which p - rho q changes its sign in an interval of rho, and the sums over all tokens above 0."""
 
     p: Vector
     q: Vector
@@ -27,13 +27,13 @@ class _Open:
     sure_q: Any
 
     def above(self, rho: Any) -> Any:
-        """The sum of (p - rho q)+ over all tokens, for rho in the bracket."""
+        """The sum of (p - rho q)+ over all tokens, for rho in the interval."""
         return self.sure_p - self.sure_q * rho + excess(self.p, self.q, rho).sum()
 
     def within(self, low: Any, high: Any) -> _Open:
-        """The same for a narrower bracket. On a device it waits twice, for the number of tokens that remain.
+        """The same for the narrower interval from `low` to `high`. On a device it waits twice, for numbers of tokens.
 
-        Index lists, since a mask takes many times as long to read by.
+        Tokens are selected by index, because selection by a mask takes many times as long.
         """
         kept = (self.p > self.q * low).nonzero()
         p, q = self.p[kept].reshape(-1), self.q[kept].reshape(-1)  # nonzero of a tensor is a column
@@ -44,7 +44,7 @@ class _Open:
 
 
 def smallest_factor(p: Vector, q: Vector, k: int) -> Any:
-    """The upper end of a bracket of rho*, by halving [1, k]; the outcomes of halvings are not read back."""
+    """The upper end of a narrow interval that contains rho*, found by halving [1, k] without reading from a device."""
     total = p.sum()
     low, high = total / total, total / total * k
     tokens = _Open(p, q, 0, 0)

@@ -13,39 +13,39 @@ from spectheory.core.errors import InputError
 
 
 class Solver(ABC):
-    """A node solver. It is lossless when the drafted tokens were drawn by one of `rules`; `rule` is the first.
+    """A node solver. It is lossless if the drafted tokens were drawn by one of `rules`; `rule` is the first of them.
 
-    `distribution`, `acceptance` and `sample` check their arguments once, then call the methods of the same name with a
-    leading underscore, which a solver defines and which callers that have checked may call.
+    `distribution`, `acceptance` and `sample` check their arguments, then call the methods of the same name with a
+    leading underscore. A solver defines these methods. Callers whose arguments are already checked may call them.
     """
 
     rules: ClassVar[tuple[DrawRule, ...]]
     most_drafts: ClassVar[int | None] = None
-    """How many drafts at a node it takes at most; None for any number."""
+    """Maximum number of drafts at a node; None for no maximum."""
     small_vocabulary_only: ClassVar[str] = ""
-    """Why it is of no use on the vocabulary of a language model; empty where it is."""
+    """The reason why the solver cannot be used with the vocabulary of a language model; empty if it can."""
 
     def variants(self) -> tuple[Solver, ...]:
-        """The same solver in other settings that are certified and measured with it."""
+        """The solver with other settings, which are certified and measured too."""
         return ()
 
     def drafts_in_reach(self, vocabulary: int) -> int | None:
-        """The number of drafts up to which `acceptance` takes seconds at most on so many tokens; None for any."""
+        """The maximum k for which `acceptance` takes at most seconds with this vocabulary size; None for any k."""
         return self.most_drafts
 
     @property
     def rule(self) -> DrawRule:
-        """The draw rule that its acceptance is stated for."""
+        """The draw rule for which `acceptance` holds."""
         return self.rules[0]
 
     @final
     def distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """Distribution of the emitted token given the drafts, shape (V,): the branching probabilities of the papers.
+        """(V,) distribution of the emitted token given the drafts; papers call it branching probabilities.
 
         Args:
             p: (V,) the target's distribution.
             q: (V,) the draft's distribution.
-            drafts: (k,) drafted tokens in draw order with repeats, k >= 1.
+            drafts: (k,) drafted tokens in draw order, with repeats, k >= 1.
 
         Raises:
             InputError: p or q is not a distribution, their lengths differ, or a draft is outside the vocabulary or has
@@ -76,7 +76,7 @@ class Solver(ABC):
 
     @abstractmethod
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """`distribution`, unchecked: the branching probabilities of all tokens. The caller may change the result."""
+        """`distribution`, unchecked. The caller may change the result."""
 
     @abstractmethod
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
@@ -85,13 +85,13 @@ class Solver(ABC):
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
         """`sample`, unchecked: a draw from `_distribution`.
 
-        A solver whose procedure mostly ends before it needs the whole distribution overrides it.
+        A solver that can draw without computing the whole distribution overrides this method.
         """
         return draw(self._distribution(p, q, drafts), rng)
 
 
 def _checked(p: Vector, q: Vector, drafts: Sequence[int]) -> list[int]:
-    """The drafts as ints."""
+    """The drafts as ints, after a check of all arguments."""
     _check_pair(p, q)
     tokens = [int(token) for token in drafts]
     check_tokens(tokens, q)

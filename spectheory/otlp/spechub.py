@@ -1,4 +1,4 @@
-"""SpecHub: pairs of drafts through the most probable token, the hub."""
+"""`SpecHub`, for two drafts, one of which is the hub: the most probable token of q."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, set_zero
+from spectheory.core.arrays import Vector, accept_ratio, copy_of, excess, normalised, positive_part, set_zero
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -16,14 +16,15 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class SpecHub(Solver):
-    """Let the pairs (x, hub) fill p(x) first, the pairs (hub, x) what they leave of it, and both then fill p(hub).
+    """Transport of the mass of draft pairs to tokens: pairs (x, hub) first, then pairs (hub, x); x before hub.
 
-    Of a pair the token x that is not the hub is tried first, with ratio p(x) over the chance of the pair, then the hub,
-    with ratio p(hub) over the mass that the x of all such pairs have left. Lossless because no token is ever given
-    more than its p, and what a pair cannot place goes to N(what is left of p). One draft is Naive's.
+    A pair consists of the hub and a token x that is not the hub. x is tried first. It is accepted with probability
+    min(1, p(x) / probability of the pair), where p(x) for pairs (hub, x) is what pairs (x, hub) have not used. Then the
+    hub is tried, against the mass that was not placed on any x. The rest goes to N(unused part of p). Lossless, because
+    no token gets more than its p. A single draft is treated as in `Naive`.
 
-    Acceptance: p(hub) + sum_(x not hub) min(p(x), q(x) / (1 - q(hub))), that of GreedyTopK for two drafts: the sets of
-        drafts have the same distribution, and both reach the most for it. sum min(p, q) for one draft.
+    Acceptance: p(hub) + sum_(x not hub) min(p(x), q(x) / (1 - q(hub))) for two drafts, as for GreedyTopK: the sets of
+        drafts have the same distribution, and both solvers are optimal for it. sum min(p, q) for one draft.
     Cost: O(V).
     Source: arXiv 2411.05289.
     """
@@ -34,7 +35,7 @@ class SpecHub(Solver):
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution.
 
-        Which of two drafts is the hub is read back from a device.
+        Two probabilities are read back from a device, to find which of the two drafts is the hub.
 
         Raises:
             InputError: more than 2 drafts.
@@ -44,20 +45,20 @@ class SpecHub(Solver):
             return Naive()._distribution(p, q, drafts)
         hub = min(drafts, key=lambda token: (-q[token], token))
         x = drafts[0] + drafts[1] - hub
-        straight = copy_of(q)  # chance of (x, hub), by x
+        straight = copy_of(q)  # probability of the pair (x, hub), for each x
         set_zero(straight, hub)
-        reverse = normalised(straight, otherwise=straight) * q[hub]  # chance of (hub, x), by x
+        reverse = normalised(straight, otherwise=straight) * q[hub]  # probability of the pair (hub, x), for each x
         left = excess(p, straight)
         set_zero(left, hub)
         unplaced = excess(straight, p).sum()
         unplaced_reverse = excess(reverse, left).sum()
-        hub_left = _positive(p[hub] - unplaced_reverse)
+        hub_left = positive_part(p[hub] - unplaced_reverse)
         if drafts[0] == hub:
             accept, accept_hub = accept_ratio(left[x], reverse[x]), accept_ratio(p[hub], unplaced_reverse)
         else:
             accept, accept_hub = accept_ratio(p[x], straight[x]), accept_ratio(hub_left, unplaced)
         left = excess(left, reverse)
-        left[hub] = _positive(hub_left - unplaced)
+        left[hub] = positive_part(hub_left - unplaced)
         distribution = normalised(left, otherwise=p)
         distribution *= (1 - accept) * (1 - accept_hub)
         distribution[x] += accept
@@ -72,10 +73,6 @@ class SpecHub(Solver):
         """
         _check_two(k)
         return GreedyTopK()._acceptance(p, q, k)
-
-
-def _positive(number: Any) -> Any:
-    return number * (number > 0)
 
 
 def _check_two(k: int) -> None:

@@ -1,4 +1,4 @@
-"""SpecInfer: the drafts are tried in random order, each against the residual of p after the rejections before it."""
+"""`SpecInfer`, which tries the drafts in random order, each against the residual after the earlier rejections."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from spectheory.otlp.solver import Solver
 
 @dataclass(frozen=True)
 class SpecInfer(Solver):
-    """Accept a draft x picked at random with probability min(1, p(x) / q(x)); else p becomes N((p - q)+) and the next.
+    """Try the drafts in random order: accept draft x with probability min(1, p(x) / q(x)).
 
-    Lossless for independent drafts: each round is rejection sampling of what is then p by a fresh draw from q, so the
-    token it accepts and the residual it leaves add up to that p. A repeated token is tried again: it is rejected
-    with certainty, but its round still updates p, and to skip it is lossy.
+    After a rejection p becomes N((p - q)+), and the next draft is tried. If all are rejected, the token is drawn from
+    the last p.
 
-    Acceptance: 1 - prod_i (1 - sum min(p_i, q)) over the k rounds. The last term of Algorithm 9 of Dynamic Delayed Tree
-        Expansion, for a residual token that is a rejected draft, is always 0: p_k(t) > 0 forces p_i(t) > q(t) before.
-    Cost: O(kV), and at most 2^k steps on the host for `distribution`, over multisets of drafts left.
+    Lossless for independent drafts: each round is rejection sampling of the current p with a new draw from q. A
+    repeated token must be tried again. It is always rejected, but its round updates p; skipping it is lossy.
+
+    Acceptance: 1 - prod_i (1 - sum min(p_i, q)) over the k rounds, with p_i the p of round i. The last term of
+        Algorithm 9 of Dynamic Delayed Tree Expansion, for a residual token that is a rejected draft, is always 0,
+        because p_k(t) > 0 implies p_i(t) > q(t) in all earlier rounds.
+    Cost: O(kV), and for `distribution` at most 2^k steps on the host, one for each multiset of untried drafts.
     Source: arXiv 2305.09781, Algorithm 2. Algorithm 14 of Dynamic Delayed Tree Expansion is off by one: its line 12
         needs the accept ratio of the round that follows (for X = (0, 0), thirds, it gives 3/4 instead of 1/2).
     """
@@ -32,8 +35,8 @@ class SpecInfer(Solver):
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
         """See Solver.distribution.
 
-        The accept ratios of k drafts in k rounds are read back from a device at once, in one wait: the sum over orders
-        visits up to 2^k states, each far cheaper on the host than a kernel launch.
+        The accept ratios of k drafts in k rounds are read back from a device together. The sum over all orders has up
+        to 2^k states, and each takes less time on the host than a kernel launch.
         """
         rounds, drafted = len(drafts), q[list(drafts)]
         ratios = (q[list(drafts) * rounds] / 1).reshape(rounds, rounds)
@@ -66,17 +69,17 @@ class SpecInfer(Solver):
 
 
 def after_rejection(left: Vector, q: Vector, scale: Any) -> tuple[Vector, Any]:
-    """(left - scale q)+ and its sum: the residual of p after a rejected draw from q, times the chance to reach that
-    round.
+    """(left - scale q)+ and its sum: the residual after a rejected draw from q, not normalised.
 
-    Without normalisation between rounds nothing is divided by 0 where p = q, and `left` stays below p.
+    The sum is the probability that this round is reached. Without normalisation nothing is divided by 0 if p = q, and
+    `left` stays below p.
     """
     left = excess(left, q, scale)
     return left, left.sum()
 
 
 def _orders(drafts: list[int], ratios: list[list[Any]]) -> tuple[dict[int, Any], Any]:
-    """Chance that each token is accepted, and that none is, over all orders in which the drafts may be tried."""
+    """Probability that each token is accepted, and that no token is, over all orders of the drafts."""
     column = {token: j for j, token in enumerate(drafts)}
     states: dict[tuple[int, ...], Any] = {tuple(sorted(drafts)): 1}
     hits: dict[int, Any] = dict.fromkeys(drafts, 0)

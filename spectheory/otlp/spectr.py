@@ -1,4 +1,4 @@
-"""SpecTr's K-SEQ: every draft is tried against p / (rho q), with a factor rho that leaves p - gamma min(p / rho, q)."""
+"""`SpecTr`, the rule K-SEQ of SpecTr: every draft is tried against p / (rho q) with the same factor rho."""
 
 from __future__ import annotations
 
@@ -17,35 +17,37 @@ from spectheory.otlp.solver import Solver
 from spectheory.otlp.tries import distribution_of_tries
 
 ROUNDING = 1e-6
-"""Gap up to which a given rho passes for floating-point distributions."""
+"""Maximum gap A - rho b of a given rho for floating-point distributions; for Fractions it is 0."""
 
 
 @dataclass(frozen=True)
 class SpecTr(Solver):
-    """Accept each draft x in turn with probability min(1, p(x) / (rho q(x))), else emit a token of
-    N((p - gamma min(p / rho, q))+).
+    """Try the drafts in order: accept draft x with probability min(1, p(x) / (rho q(x))).
 
-    With b = sum min(p / rho, q), A = 1 - (1 - b)^k and gamma = A / b, the drafts place gamma min(p / rho, q). That
-    stays below p, and the rule is lossless for independent drafts, where gamma <= rho or b = 0, that is where the gap
-    A - rho b is not positive. gamma rises with rho, so the gap is positive below its smallest root rho* in [1, k] and
-    never above it, beyond k too. Below rho* a factor is lossless only if p > rho q wherever p > 0, as rho = 1 is for
-    p = (1, 0), q = (1/10, 9/10), k = 2, where rho* = 1.9; it is refused all the same. B.3 of Dynamic Delayed Tree
-    Expansion calls rho* optimal; it is for A, but not for the acceptance, which counts residual tokens that hit a
-    draft: p = (1/3, 2/3), q = (2/3, 1/3), k = 2 has 0.811 at rho* and 5/6 at rho = 2.
+    If all are rejected, emit a token of the residual N((p - gamma min(p / rho, q))+), with b = sum min(p / rho, q),
+    A = 1 - (1 - b)^k and gamma = A / b.
 
-    Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), r the residual and w = (q - p / rho)+ / (1 - b) the
-        distribution of a rejected draft. At rho* the second term is 0: r and w have disjoint supports there.
-    Cost: O(V) for the distribution and the acceptance, for rho* 2 sums over V, 6 over the tokens these leave open, 24
-        over few.
+    Accepted drafts have the mass gamma min(p / rho, q). The rule is lossless for independent drafts if this mass is at
+    most p, which holds if gamma <= rho or b = 0, that is if the gap A - rho b is at most 0. The gap is positive below
+    its smallest root rho* in [1, k], and never positive above it. Below rho*, a factor is lossless only if p > rho q
+    wherever p > 0. An example is rho = 1 for p = (1, 0), q = (1/10, 9/10), k = 2, where rho* = 1.9. Such factors are
+    refused too. B.3 of Dynamic Delayed Tree Expansion calls rho* optimal. It is optimal for A, but not for the
+    acceptance, which also counts residual tokens that equal a draft: for p = (1/3, 2/3), q = (2/3, 1/3) and k = 2 the
+    acceptance is 0.811 at rho* and 5/6 at rho = 2.
+
+    Acceptance: A + (1 - A) sum_t r(t) (1 - (1 - w(t))^k), where r is the residual and w = (q - p / rho)+ / (1 - b) is
+        the distribution of a rejected draft. At rho* the second term is 0, because r and w have disjoint supports.
+    Cost: O(V) for the distribution and the acceptance; rho* takes 2 sums over V and 30 sums over fewer tokens.
     Source: arXiv 2310.15141, Algorithm 2 and Theorem 1; Dynamic Delayed Tree Expansion, Algorithms 3, 8 and 13.
 
     Attributes:
-        rho: the factor; by default rho*, or the best of `candidates`.
-        candidates: how many factors to try, evenly from rho* to k, both included. The one of highest acceptance is
-            used: each is lossless, rho* is among them, so more candidates than 1 never accept less than 1.
+        rho: the factor; None takes rho*, or the best of `candidates`.
+        candidates: number of factors to try, evenly spaced from rho* to k, both included. The factor of highest
+            acceptance is used. All are lossless, and rho* is one of them, so the acceptance is at least as high as
+            with one candidate.
 
     Raises:
-        InputError: rho < 1 or infinite, candidates < 1, or both given.
+        InputError: rho is below 1 or infinite, `candidates` is below 1, or both are given.
     """
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID, DrawRule.IID_APART)
@@ -58,20 +60,20 @@ class SpecTr(Solver):
         if self.candidates < 1:
             raise InputError(f"candidates must be at least 1, got {self.candidates}")
         if self.rho is not None and self.candidates > 1:
-            raise InputError(f"rho = {self.rho} leaves nothing to choose, got candidates = {self.candidates}: give one")
+            raise InputError(f"give rho or candidates, not both, got rho={self.rho} and candidates={self.candidates}")
 
     def variants(self) -> tuple[Solver, ...]:
         """See Solver.variants."""
         return (SpecTr(candidates=9),)
 
     def factor(self, p: Vector, q: Vector, k: int) -> Any:
-        """The rho used for k drafts.
+        """The rho that is used for k drafts.
 
-        rho* is known as a bracket of width (k - 1) / 2^32, and its upper end is used, which is lossless. The bracket
-        comes from halving [1, k], so that for Fractions its ends have denominators up to 2^32.
+        rho* is known up to an interval of width (k - 1) / 2^32. Its upper end is used, which is lossless. The interval
+        is found by halving [1, k], so for Fractions its ends have denominators up to 2^32.
 
         Raises:
-            InputError: the given rho is below rho*; every factor from there on is lossless, of those below few are.
+            InputError: the given rho is below rho*.
         """
         if self.rho is not None:
             return self._given(p, q, k)
@@ -96,7 +98,7 @@ class SpecTr(Solver):
         return distribution_of_tries(tries, normalised(positive_part(left), otherwise=p))
 
     def _sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """See Solver.sample. The factor is sought where a draft is accepted by some factors from 1 to k, not by all.
+        """See Solver.sample. rho* is computed only if a draft is accepted by some factors from 1 to k but not by all.
 
         Raises:
             InputError: the given rho is below rho*.
@@ -127,16 +129,16 @@ class SpecTr(Solver):
         if rho < k and gap(excess(p, q, rho).sum() / p.sum(), rho, k) > (0 if exact else ROUNDING):
             needed = smallest_factor(p, q, k)
             raise InputError(
-                f"rho = {self.rho} is below rho* = {float(needed):.9g} for k = {k} drafts here, and only from there on "
-                "every factor is lossless: give rho* or more, or leave rho out"
+                f"rho must be at least rho* = {float(needed):.9g} for these p, q and k = {k} drafts, got {self.rho}: "
+                "smaller factors may be lossy; use a larger rho, or leave it out"
             )
         return rho
 
 
 def _left(p: Vector, q: Vector, k: int, rho: Any) -> tuple[Vector, Vector, Any]:
-    """min(p, rho q); p - gamma min(p / rho, q), what k drafts leave of p; and 1 - b, which one draft is rejected by.
+    """min(p, rho q); the unused part of p, p - gamma min(p / rho, q); and 1 - b, the probability to reject a draft.
 
-    gamma is the sum of (1 - b)^i over i < k, so that it needs no guard where b = 0 and nothing is placed.
+    gamma is computed as the sum of (1 - b)^i over i < k, which is defined for b = 0 too.
     """
     placed = (q * rho).clip(max=p)
     rejected = 1 - placed.sum() / rho
@@ -149,7 +151,7 @@ def _left(p: Vector, q: Vector, k: int, rho: Any) -> tuple[Vector, Vector, Any]:
 
 
 def _acceptance(p: Vector, q: Vector, k: int, rho: Any) -> Any:
-    """A + (1 - A) sum r (1 - (1 - w)^k) = 1 - sum left (1 - w)^k; w = 0 for p = q, where nothing is rejected."""
+    """A + (1 - A) sum r (1 - (1 - w)^k) = 1 - sum left (1 - w)^k; w = 0 if nothing is rejected, as for p = q."""
     missed, left, rejected = _left(p, q, k, rho)
     missed *= 1 / rho
     missed -= q

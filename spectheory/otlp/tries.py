@@ -9,7 +9,7 @@ from spectheory.core.arrays import Vector
 
 
 def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
-    """Try each (token, chance to accept it) in turn; draw from `after` if none is accepted.
+    """Distribution of the token if each (token, probability to accept it) is tried in order, and `after` is drawn last.
 
     `after` is changed in place and returned.
     """

@@ -1,15 +1,16 @@
-"""The probability that k draws without replacement all fall on the first n tokens, for every n, in floating point.
+"""The probability Q that k draws without replacement are all among the first n tokens, for every n, in floating point.
 
-Give token i a clock that rings at a time with exponential distribution of rate q_i: the order of ringing is the order
-of draws. With N(t) the clocks among the first n that rang by t, and d the rate of all others together, 1 - Q is the
-integral of d e^(-d t) P(N(t) < k): the first of the others rings while fewer than k of the first n did. P(N(t) < k) is
-e^(-sum q t) times the elementary symmetric polynomials of e^(q_i t) - 1 up to degree k - 1, whose prefixes are k - 1
-cumulative sums of positive numbers, so nothing cancels.
+Give each token i a clock that rings after an exponential time of rate q_i. The order in which clocks ring is the order
+of the draws. Let N(t) be the number of clocks of the first n tokens that have rung by time t, and d the sum of q over
+the other tokens. Then 1 - Q is the integral of d e^(-d t) P(N(t) < k) over t: the first clock of another token rings
+when fewer than k clocks of the first n tokens have rung. P(N(t) < k) is e^(-sum q t) times the sum of the elementary
+symmetric polynomials of e^(q_i t) - 1 up to degree k - 1. For all n together these are k - 1 cumulative sums of
+positive numbers, so nothing cancels.
 
-In x = ln t the integrand is entire, and the trapezoid rule of step h errs by less than
-2 cos(y)^-k / (e^(2 pi y / h) - 1) for every y in (0, pi / 2): |d t e^(-d t)| integrates to 1 / cos(y) on the line
-Im x = y, and |1 - e^-z| is at most (1 - e^-Re(z)) / cos(y) there. With the step below that is less than 1e-12 for
-every k.
+In x = ln t the integrand is entire, so the error of the trapezoid rule with step h is below
+2 cos(y)^-k / (e^(2 pi y / h) - 1) for every y in (0, pi / 2): the integral of |d t e^(-d t)| on the line Im x = y is
+1 / cos(y), and |1 - e^-z| is at most (1 - e^-Re(z)) / cos(y) there. With the step of this module the error is below
+1e-12 for every k.
 """
 
 from __future__ import annotations
@@ -19,19 +20,19 @@ from itertools import pairwise
 import numpy as np
 
 NEGLIGIBLE = 40
-"""Events of probability below e^-40 are left out."""
+"""Events of probability below e^-NEGLIGIBLE are left out."""
 SAFE = 300
-"""Exponents are kept below twice this, where exp is far from the ends of float64."""
+"""Exponents stay below 2 SAFE, where exp is far from the limits of float64."""
 CHUNK = 2**17
-"""Entries held at a time, that they stay in the cache."""
+"""Number of entries that are processed together, so that they fit into the cache."""
 FIRST = 1e-5
-"""Before this time two clocks ring with probability below 1e-10 / 2, which the integral takes times 1e-5."""
+"""Start of the integration. Two clocks ring before this time with probability below 1e-10 / 2, weighted by 1e-5."""
 
 
 def kept_within(q: np.ndarray, k: int) -> np.ndarray:
     """(V,) probability that k >= 2 draws without replacement all fall among the first v tokens, for v = 1 to V.
 
-    If fewer than k tokens of q have positive probability, all of those are drawn. The error is below 1e-12, apart from
+    If fewer than k tokens have positive probability, all of them are drawn. The error is below 1e-12, apart from
     rounding.
     """
     k = min(k, int(np.count_nonzero(q)))
@@ -42,7 +43,7 @@ def kept_within(q: np.ndarray, k: int) -> np.ndarray:
     step = min(0.2, 0.6 / np.sqrt(k))
     times = FIRST * np.exp(step * np.arange(1 + np.ceil(np.log(last / FIRST) / step)))
     others = np.append(np.cumsum(q[::-1])[-2::-1], 0)
-    # the nodes before FIRST, where P(N < k) is 1: step * sum of d t e^(-d t) over t = FIRST e^(-step j), j >= 1
+    # the times before FIRST, where P(N < k) is 1: step * sum of d t e^(-d t) over t = FIRST e^(-step j), j >= 1
     x = others * FIRST
     lost = step * (x / np.expm1(step) - x**2 / np.expm1(2 * step))
     runs = _runs(q * times[-1])
@@ -57,7 +58,7 @@ def kept_within(q: np.ndarray, k: int) -> np.ndarray:
 
 
 def _runs(exponents: np.ndarray) -> list[slice]:
-    """The tokens in runs over which the exponents sum to less than 2 SAFE, or single ones where one is above SAFE."""
+    """Slices of tokens: runs whose exponents sum to less than 2 SAFE, and single tokens of exponents above SAFE."""
     large = exponents > SAFE
     run = np.cumsum(np.where(large, 0, exponents)) // SAFE + 2 * np.cumsum(large) - large
     ends = [*(np.flatnonzero(np.diff(run)) + 1).tolist(), len(exponents)]
@@ -65,9 +66,16 @@ def _runs(exponents: np.ndarray) -> list[slice]:
 
 
 def _rung(q: np.ndarray, others: np.ndarray, t: np.ndarray, state: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The sum of t e^(-others t) P(N(t) < k) over the times (T, 1) after each token of a run, (n,).
+    """The sum of t e^(-others t) P(N(t) < k) over the times `t` (T, 1), for each of the n tokens of a run.
 
-    And the distribution of N(t), (k, T, 1), after the run, from the one before it.
+    Args:
+        q: (n,) rates of the tokens.
+        others: (n,) sum of q over all tokens after each token.
+        t: (T, 1) times.
+        state: (k, T, 1) distribution of N(t) before the run.
+
+    Returns:
+        The sums (n,), and the distribution of N(t) after the run, (k, T, 1).
     """
     if len(q) == 1:
         rings = -np.expm1(-q * t)

@@ -1,4 +1,4 @@
-"""Candidates: the trees worth timing. One search serves every latency, batch size and context."""
+"""`Candidates`, the trees that a plan chooses from. One search is enough for all latencies and batch sizes."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from spectheory.search.beam import beam, draft_scores
 from spectheory.yields import block_efficiency
 
 Progress = Callable[[int, int], None]
-"""A callback to which a search reports its progress: (finished steps, all steps)."""
+"""A callback to which a search reports its progress: the number of finished steps and the number of all steps."""
 
 
 def ignore_progress(finished: int, total: int) -> None:
@@ -32,9 +32,9 @@ class Limits:
     """Limits of a search.
 
     Attributes:
-        max_budget: most drafted nodes, at least 1.
+        max_budget: maximum number of drafted nodes, at least 1.
         max_depth: depth of the deepest node, at least 1; None sets no limit.
-        max_fanout: most children of a node, at least 1; None sets no limit.
+        max_fanout: maximum number of children of a node, at least 1; None sets no limit.
     """
 
     max_budget: int = 64
@@ -48,12 +48,12 @@ class Limits:
                 check_whole(name, value, 1, ": None sets no limit")
 
     def require(self, tree: Tree) -> None:
-        """Check that a tree is within the limits. Raises InputError if not."""
+        """Check that a tree is within the limits. Raises InputError if it is not."""
         sizes = {"max_budget": tree.budget, "max_depth": tree.max_depth, "max_fanout": int(tree.rank.max()) + 1}
         for name, size in sizes.items():
             limit = getattr(self, name)
             if limit is not None and tree.budget and size > limit:
-                raise InputError(f"limits.{name} must be at least {size}, as the tree has it, got {limit}")
+                raise InputError(f"limits.{name} must be at least {size}, the size of the tree, got {limit}")
 
     @property
     def longest_chain(self) -> int:
@@ -62,9 +62,9 @@ class Limits:
 
 
 ARRAY_BYTES = 112
-"""Bytes of an array beyond its data."""
+"""Bytes that an array needs in addition to its data."""
 TREES_BYTES = 25
-"""The candidates need at most this many bytes, times the squared budget, times the number of depth limits.
+"""Bytes that the candidates need at most, per squared budget and depth limit.
 
 This holds for rates that are non-increasing in rank: 7 to 20 bytes were measured for budgets from 150 to 1,000. For
 other rates the beams need more, 29 bytes at budget 1,000. `_Pool` counts the bytes and stops before the memory is used
@@ -72,7 +72,7 @@ up."""
 
 
 class Candidates:
-    """The trees worth timing: those of highest block efficiency for each budget, depth limit and width limit.
+    """The trees of highest block efficiency for each budget, depth limit and width limit. Plans choose the fastest.
 
     The width of a tree is the largest number of nodes with children at one depth. That is the number of tokens of its
     widest draft forward.
@@ -89,8 +89,8 @@ class Candidates:
 
     Attributes:
         block_efficiency: (M,) block efficiency of each candidate. Candidate 0 is the root alone.
-        free: (max_budget + 1,) for each budget, the number of the candidate of highest block efficiency at any depth.
-        chains: (max_budget + 1,) for each budget, the number of its chain, cut to the depth limit.
+        free: (max_budget + 1,) for each budget, the index of the candidate of highest block efficiency at any depth.
+        chains: (max_budget + 1,) for each budget, the index of its chain, cut to the depth limit.
     """
 
     def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = ignore_progress) -> None:
@@ -119,7 +119,7 @@ class Candidates:
         self.block_efficiency, self._budget, self._depth = pool.joined()
 
     def tree(self, number: int) -> Tree:
-        """The tree of the candidate with this number."""
+        """The tree of the candidate with the index `number`."""
         return self._pool.tree(number)
 
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
@@ -133,7 +133,7 @@ class Candidates:
         return self.block_efficiency * latency.plain(context) / seconds
 
     def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
-        """The number of the fastest candidate, or of the fastest one in `among`. Ties go to the smallest tree."""
+        """The index of the fastest candidate, or of the fastest in `among`. Ties go to the smallest tree."""
         numbers = np.arange(len(self._budget)) if among is None else among
         return int(numbers[np.lexsort((self._budget[numbers], -speedups[numbers]))[0]])
 
@@ -152,8 +152,8 @@ class _Pool:
     """The candidates found so far, as arrays. All prefixes of one beam share its parent array.
 
     Args:
-        acceptance: the rates.
-        available: bytes that the candidates may use; None if unknown.
+        acceptance: acceptance rates by depth and rank.
+        available: number of bytes that the candidates may use; None if unknown.
     """
 
     def __init__(self, acceptance: Acceptance, available: int | None) -> None:
@@ -167,7 +167,7 @@ class _Pool:
         self._count = 0
 
     def numbers(self, trees: Iterable[Tree]) -> np.ndarray:
-        """The number of each tree. New trees are added."""
+        """The index of each tree. New trees are added."""
         found = []
         for tree in trees:
             name = tree.parent.tobytes()
@@ -208,7 +208,7 @@ class _Pool:
         return np.concatenate([draft[widths].sum(1) for widths in self._widths])
 
     def tree(self, number: int) -> Tree:
-        """The tree of the candidate with this number."""
+        """The tree of the candidate with the index `number`."""
         beam = bisect_right(self._first, number) - 1
         return Tree(self._parents[beam][: self._budget[beam][number - self._first[beam]] + 1])
 

@@ -1,4 +1,4 @@
-"""Deployment: two models on a GPU. Forward times are measured if a record exists, otherwise computed."""
+"""`Deployment`, two models on a GPU, with forward times that are measured if a record exists, otherwise computed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
-from spectheory.hardware.models import ModelConfig, model, model_names, require_pair, shipped_name
+from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
 
@@ -23,8 +23,8 @@ class Deployment:
     Attributes:
         gpu: key or name of a known GPU.
         target, draft: name of a shipped model, or path of a config.json or of its folder.
-        gpus: how many GPUs share a forward.
-        context: tokens in the KV cache of each sequence.
+        gpus: number of GPUs that share a forward.
+        context: number of tokens in the KV cache of each sequence.
         measured: folder of measured latency records; None uses the records in the package.
         smooth: whether measured times are made non-decreasing in tokens.
 
@@ -47,7 +47,7 @@ class Deployment:
         They are measured if `gpus` is 1 and a measured record covers the context. Otherwise a roofline computes them.
 
         Raises:
-            InputError: as `Latency.roofline` and `Latency.measured`.
+            InputError: see `Latency.roofline` and `Latency.measured`.
         """
         target, draft = self._names
         if self.gpus == 1 and exists(self.gpu, target, draft, batch, self.measured):
@@ -68,7 +68,7 @@ class Deployment:
         max_fanout: int | None = None,
         progress: Progress = ignore_progress,
     ) -> Schedule:
-        """The fastest choice at each batch size. The arguments are those of `spectheory.schedule`.
+        """The fastest choice at each batch size. Arguments are the same as for `spectheory.schedule`.
 
         Raises:
             InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
@@ -90,10 +90,7 @@ class Deployment:
     @property
     def target_config(self) -> ModelConfig | None:
         """The configuration of the target; None if only measurements of the target are known."""
-        try:
-            return model(self._names[0])
-        except InputError:
-            return None
+        return known_model(self._names[0])
 
     @property
     def _names(self) -> tuple[str, str]:

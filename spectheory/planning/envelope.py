@@ -24,13 +24,14 @@ from spectheory.search.beam import beam, draft_scores
 class EnvelopePlan:
     """An envelope, and the tree that it grows if the draft's probabilities equal the planned rates.
 
-    A draft's probabilities never increase with rank. If the planned rates do, the tree is grown with the rates of
-    `Acceptance.smoothed` instead: see `search.beam`. Its block efficiency is computed from the planned rates.
+    A draft's probabilities never increase with rank. If the planned rates increase with rank somewhere, the tree is
+    grown with the rates of `Acceptance.smoothed` instead (see `search.beam`). The block efficiency of the tree is
+    computed from the planned rates.
 
     Attributes:
-        levels: levels of drafted nodes.
-        branching: children of a node, and also the number of nodes of a level that get children.
-        tree: the drafted nodes kept.
+        levels: number of levels of drafted nodes.
+        branching: number of children of a node, and also the number of nodes of a level that get children.
+        tree: the tree of the drafted nodes that are kept.
         block_efficiency: predicted tau.
         speedup: predicted speedup, including the draft forwards that the engine runs.
     """
@@ -59,9 +60,9 @@ class Envelopes:
 
     Args:
         acceptance: rates by depth and rank, where rank 0 is the draft's most probable token.
-        max_levels: most levels; None for `max_budget` levels.
-        max_branching: most children of a node; None for all ranks. Values above `max_budget` change nothing.
-        max_budget: most nodes that are kept.
+        max_levels: maximum number of levels; None for `max_budget` levels.
+        max_branching: maximum number of children of a node; None for all ranks.
+        max_budget: maximum number of nodes that are kept.
 
     Raises:
         InputError: a limit is below 1.
@@ -78,7 +79,7 @@ class Envelopes:
         limits = {"max_levels": max_levels, "max_branching": max_branching, "max_budget": max_budget}
         for name, limit in limits.items():
             if limit is not None:
-                check_whole(name, limit, 1, "")
+                check_whole(name, limit, 1)
         self._max_budget, levels = max_budget, min(max_levels or max_budget, max_budget)
         branchings = range(1, min(max_branching or max_budget, acceptance.ranks, max_budget) + 1)
         rates, scores = acceptance.table, draft_scores(acceptance)
@@ -95,7 +96,7 @@ class Envelopes:
     ) -> EnvelopePlan:
         """The envelope of highest speedup. Ties go to fewer levels, then to less branching, then to fewer nodes.
 
-        `most_nodes` is an engine's own limit: it returns the most nodes for (levels, branching).
+        `most_nodes` is an engine's own limit: it returns the maximum number of nodes for (levels, branching).
 
         Raises:
             InputError: all rates at the root are 0, so there is nothing to draft.
@@ -109,10 +110,11 @@ class Envelopes:
         speedups: np.ndarray,
         most_nodes: Callable[[int, int], int] | None = None,
     ) -> EnvelopePlan:
-        """The single envelope that is best for all `latencies` together.
+        """The envelope that is best for all `latencies` together.
 
-        `speedups` (B,) are the speedups of a plan at each latency. The envelope has the highest mean of its own speedup
-        divided by the plan's. Its `speedup` is the one at the first latency. Ties and errors are as in `fastest`.
+        `speedups` (B,) are the speedups of a plan at each latency. The result has the highest mean of its own speedup
+        divided by the plan's speedup. Its field `speedup` is for the first latency. Ties, `most_nodes` and errors are
+        the same as for `fastest`.
         """
         draft, target = np.swapaxes([at.curves(self._max_budget + 1, context) for at in latencies], 0, 1)
         weights = np.array([at.plain(context) for at in latencies]) / speedups

@@ -1,8 +1,9 @@
-"""What an engine can run of a schedule, and what that loses against the schedule."""
+"""Fitting: what an engine can run of a schedule, and how much slower it is than the schedule."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
@@ -14,16 +15,16 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.models import ModelConfig, model, repository
+from spectheory.hardware.models import ModelConfig, known_model, model, repository
 from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.planner import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
-from spectheory.planning.scheduler import Schedule, schedule_of
+from spectheory.planning.scheduler import Schedule, schedule_of, span
 from spectheory.yields import block_efficiency
 
 
 class PlainIsFastestError(Exception):
-    """Plain decoding is the fastest that the engine can run: there is nothing to export, and nothing is wrong."""
+    """Plain decoding is predicted to be the fastest on this engine. It is not a fault: there is nothing to export."""
 
 
 Runs = TypeVar("Runs", bound=list[ChainRange] | Envelope, covariant=True)
@@ -35,8 +36,8 @@ class Fitted(Generic[Runs]):
 
     Attributes:
         runs: chains by batch size, or one envelope for all batch sizes.
-        what: a description of it in a few words.
-        speedups: (B,) predicted at each planned batch size.
+        what: a description of `runs` in a few words.
+        speedups: (B,) predicted speedup of `runs` at each planned batch size.
     """
 
     runs: Runs
@@ -46,12 +47,12 @@ class Fitted(Generic[Runs]):
 
 @dataclass(frozen=True, eq=False)
 class Fitting:
-    """A schedule, with the questions that exporters ask of it: what fits the limits of an engine, and what that loses.
+    """A schedule, with methods for exporters: which chains and envelopes an engine can run, and how fast they are.
 
     Attributes:
         schedule: the fastest tree and the fastest chain at each batch size.
-        draft: the draft model as it was given; empty where it has no name.
-        target: the configuration of the target; None where it is not known.
+        draft: the draft model as it was given; empty if it has no name.
+        target: the configuration of the target; None if it is unknown.
     """
 
     schedule: Schedule
@@ -63,16 +64,16 @@ class Fitting:
         """The fitting of a plan or a schedule.
 
         Args:
-            plan: a plan is for the batch size of its latency alone.
-            draft: the name of the draft, default the one in the provenance.
-            target: a known model or the path of its config.json, default the one in the provenance.
+            plan: a schedule, or a plan, which counts as a schedule of one batch size.
+            draft: the name of the draft; None takes the name in the provenance.
+            target: a shipped model or the path of its config.json; None takes the name in the provenance.
 
         Raises:
-            InputError: `target` is neither a known model nor the path of a configuration.
+            InputError: `target` is neither a shipped model nor the path of a config.json.
         """
         scheduled = schedule_of(plan) if isinstance(plan, Plan) else plan
         stamp = scheduled.provenance
-        config = _known(stamp.target) if target is None else model(target)
+        config = known_model(stamp.target) if target is None else model(target)
         return cls(scheduled, (stamp.draft or "") if draft is None else draft, config)
 
     @property
@@ -82,15 +83,15 @@ class Fitting:
 
     @property
     def longest(self) -> int:
-        """Tokens of the longest chain within the limits of the schedule."""
+        """Number of tokens of the longest chain within the limits of the schedule."""
         return self.schedule.limits.longest_chain
 
     @property
     def tree(self) -> Tree:
-        """The fastest tree at the first batch size, which may be a chain.
+        """The fastest tree at the first batch size; it may be a chain.
 
         Raises:
-            PlainIsFastestError: plain decoding is as fast.
+            PlainIsFastestError: no tree is faster than plain decoding at the first batch size.
         """
         tree = self.schedule.ranges()[0][2]
         if tree.budget == 0:
@@ -102,20 +103,20 @@ class Fitting:
         """The length of the fastest chain at the first batch size.
 
         Raises:
-            PlainIsFastestError: plain decoding is as fast.
+            PlainIsFastestError: no chain is faster than plain decoding at the first batch size.
         """
         if self.chain_lengths[0] == 0:
             raise PlainIsFastestError(f"no chain beats plain decoding at batch size {self.schedule.batches[0]}")
         return int(self.chain_lengths[0])
 
     def chains(self, rule: LengthRule, allowed: str) -> Fitted[list[ChainRange]]:
-        """The chains that an engine can run, for every batch size from 1 to the largest that was planned.
+        """The chains that an engine can run, for every batch size from 1 to the largest planned one.
 
-        A batch size between two planned ones takes the chain of the smaller.
+        A batch size between two planned ones takes the chain of the smaller one.
 
         Args:
-            rule: chooses the lengths.
-            allowed: says which chains `rule` chooses among, as the end of "the fastest chains that ...".
+            rule: function that chooses the length at each planned batch size.
+            allowed: which chains `rule` chooses from, in words that complete "the fastest chains that ...".
 
         Raises:
             PlainIsFastestError: no chain beats plain decoding.
@@ -129,17 +130,17 @@ class Fitting:
         starts = [1, *batches[changes].tolist(), int(batches[-1]) + 1]
         found = lengths[[0, *changes]].tolist()
         ranges = [ChainRange(a, b - 1, length) for (a, b), length in zip(pairwise(starts), found, strict=True)]
-        if np.array_equal(lengths, self.chain_lengths):
-            reached = self.schedule.chain_speedup
-        else:
-            reached = self.chain_speedups[np.arange(len(lengths)), lengths]
+        same = np.array_equal(lengths, self.chain_lengths)
+        reached = self.schedule.chain_speedup if same else self.chain_speedups[np.arange(len(lengths)), lengths]
         return Fitted(ranges, f"the fastest chains that {allowed}", reached)
 
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
-        """The envelope of highest mean share of the plan's speed over the batch sizes, within a bound on its nodes.
+        """The envelope of highest mean share of the plan's speed over the batch sizes.
+
+        `most_nodes` is the engine's own limit on the number of nodes; None is no limit.
 
         Raises:
-            PlainIsFastestError: plain decoding is as fast, on average.
+            PlainIsFastestError: no envelope is faster than plain decoding, on average over the batch sizes.
         """
         if not self.schedule.acceptance.table[0].any():
             raise PlainIsFastestError("nothing beats plain decoding at any batch size")
@@ -161,35 +162,34 @@ class Fitting:
     ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
         """The chains of `rule` or one envelope, whichever has the higher mean share of the plan's speed, with notes.
 
+        Arguments are the same as for `chains` and `envelope`.
+
         Raises:
-            PlainIsFastestError: neither beats plain decoding.
+            PlainIsFastestError: neither is faster than plain decoding.
         """
-        try:
-            chains = self.chains(rule, allowed)
-        except PlainIsFastestError:
-            chains = None
-        try:
-            envelope = self.envelope(most_nodes)
-        except PlainIsFastestError:
-            chains = chains or self.chains(rule, allowed)
-            return chains, self.notes(chains)
-        width = envelope.runs.branching
-        capped = self.capped(width)
-        if chains is None:
-            return envelope, (*self.notes(envelope), *capped)
-        if width == 1:
-            return chains, (*self.notes(chains), *capped)
-        best, other = chains, envelope
-        if self.share(envelope.speedups) > self.share(chains.speedups) + 1e-9:
-            best, other = envelope, chains
-        return best, (*self.notes(best), f"not taken, {other.what}: predicted {self.loss(other.speedups)}", *capped)
+        found: list[Fitted[list[ChainRange] | Envelope]] = []
+        with suppress(PlainIsFastestError):
+            found.append(self.chains(rule, allowed))
+        with suppress(PlainIsFastestError):
+            found.append(self.envelope(most_nodes))
+        best = found[0] if found else self.chains(rule, allowed)  # without any, this raises again
+        envelope = found[-1].runs
+        if isinstance(envelope, list):
+            return best, self.notes(best)
+        rejected = ()
+        if len(found) == 2 and envelope.branching > 1:
+            best, other = (
+                found if self.share(found[1].speedups) <= self.share(found[0].speedups) + 1e-9 else found[::-1]
+            )
+            rejected = (f"not taken, {other.what}: predicted {self.loss(other.speedups)}",)
+        return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
 
     def share(self, speedups: np.ndarray) -> float:
-        """The mean over the planned batch sizes of the share of the plan's speed."""
+        """The mean of `speedups` (B,) divided by the plan's speedups."""
         return float((speedups / self.schedule.speedup).mean())
 
     def loss(self, speedups: np.ndarray) -> str:
-        """What (B,) `speedups` lose against the plan, on average and at worst, in words."""
+        """How much slower than the plan `speedups` (B,) are, on average and at worst, in words."""
         lost = 1 - speedups / self.schedule.speedup
         worst = int(lost.argmax())
         if lost[worst] < 5e-4:
@@ -199,34 +199,29 @@ class Fitting:
         return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
-        """Notes: the batch sizes that `fitted` is for, and what it loses."""
+        """Notes for people: the batch sizes that `fitted` is for, its speed, and what unplanned batch sizes take."""
         first, last = self.schedule.batches[[0, -1]]
-        sizes = f"batch size {first}" if first == last else f"batch sizes {first} to {last}"
-        note = f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"
-        return (note, *self._filled(fitted.runs)) if isinstance(fitted.runs, list) else (note,)
-
-    def _filled(self, chains: list[ChainRange]) -> tuple[str, ...]:
-        """Notes on the chains of batch sizes that were not planned."""
-        first, differ = self.schedule.batches[0], len(chains) > 1
-        below = (f"batch sizes below {first} take the chain of {first}",) * bool(first > 1)
-        between = ("batch sizes between planned ones take the chain of the smaller",) * (
-            self.schedule.is_sparse and differ
-        )
-        return below + between
+        sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
+        notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
+        if isinstance(fitted.runs, list) and first > 1:
+            notes.append(f"batch sizes below {first} take the chain of {first}")
+        if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
+            notes.append("batch sizes between planned ones take the chain of the smaller")
+        return tuple(notes)
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
-        """Notes on one tree or chain that is for the first batch size.
+        """Notes for people on one tree or chain that was chosen for the first batch size.
 
         Args:
-            speedups: (B,) its predicted speedup at each planned batch size.
-            alone: the engine drafts at no other batch size.
+            speedups: (B,) predicted speedup of the tree or chain at each planned batch size.
+            alone: whether the engine can draft at batch size 1 only.
         """
         first, last = self.schedule.batches[[0, -1]]
         lost = 1 - speedups[0] / self.schedule.speedup[0]
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
         if alone:
             return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
-        elsewhere = f"; run at all of {first} to {last}, {self.loss(speedups)}" if first < last else ""
+        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
     def speedups_of(self, tree: Tree) -> np.ndarray:
@@ -235,22 +230,22 @@ class Fitting:
         return np.array([tau * latency.plain(context) / latency.cycle(tree, context) for latency in self.latencies])
 
     def capped(self, width: int) -> tuple[str, ...]:
-        """A note where what an engine grows is as wide as there are recorded ranks."""
+        """A note if `width`, the branching of a tree, is the number of recorded ranks; nothing otherwise."""
         ranks = self.schedule.acceptance.ranks
         if width < ranks:
             return ()
         return (f"{ranks} {'rank is' if ranks == 1 else 'ranks are'} recorded, which bounds the branching of trees",)
 
     def notes_of_tree(self, tree: Tree) -> tuple[str, ...]:
-        """`notes_at_first` of a static tree, and a note where it is as wide as there are recorded ranks."""
+        """The notes of `notes_at_first` and of `capped` on a static tree."""
         return (*self.notes_at_first(self.speedups_of(tree)), *self.capped(int(tree.rank.max()) + 1))
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
-        """`notes_at_first` of the fastest chain at the first batch size."""
+        """The notes of `notes_at_first` on the fastest chain at the first batch size."""
         return self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone)
 
     def other_draft(self, wanted: str) -> str:
-        """A note on an export that names no draft, for an engine that drafts with another kind of draft."""
+        """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
         draft = self.draft or "a draft without a name"
         return f"planned for {draft}, which by its name is not {wanted}: rates and times differ"
 
@@ -258,7 +253,7 @@ class Fitting:
         """Check that batch size 1 is planned, for an engine that drafts for one sequence at a time.
 
         Raises:
-            InputError: the first planned batch size is larger.
+            InputError: the first planned batch size is above 1.
         """
         if self.schedule.batches[0] > 1:
             raise InputError(
@@ -266,10 +261,10 @@ class Fitting:
             )
 
     def require_whole_model(self) -> None:
-        """Check that the draft is a whole model, for an engine that does not know EAGLE.
+        """Check that the draft is a whole model, for an engine that cannot run EAGLE heads.
 
         Raises:
-            InputError: the draft is a head, by its name.
+            InputError: the name of the draft is the name of an EAGLE head.
         """
         if self.family != "model":
             raise InputError(f"the draft must be a whole model, got the EAGLE head {self.draft}")
@@ -282,18 +277,19 @@ class Fitting:
     @cached_property
     def chain_speedups(self) -> np.ndarray:
         """(B, longest + 1) predicted speedup of the chain of each length at each planned batch size."""
-        chains, context = [Tree.chain(n) for n in range(self.longest + 1)], self.schedule.context
+        lengths, context = np.arange(self.longest + 1), self.schedule.context
+        chains = [Tree.chain(length) for length in lengths.tolist()]
         tau = np.array([block_efficiency(chain, self.schedule.acceptance) for chain in chains])
-        depth, rows = np.arange(len(chains)), []
+        rows = []
         for at in self.latencies:
-            target = np.array([at.target(n + 1, context) for n in range(len(chains))])
-            cycle = target + depth * at.draft(1, context) + [at.overhead(chain) for chain in chains]
+            draft, target = at.curves(len(chains), context)
+            cycle = target + lengths * draft[0] + [at.overhead(chain) for chain in chains]
             rows.append(tau * at.plain(context) / cycle)
         return np.array(rows)
 
     @property
     def model(self) -> str:
-        """What engines load as the draft model.
+        """The name or folder from which an engine loads the draft model.
 
         Raises:
             InputError: the draft has no name.
@@ -307,62 +303,17 @@ class Fitting:
 
     @property
     def family(self) -> str:
-        """The kind of the draft, by its name: `eagle3`, `eagle` or `model`."""
+        """The kind of the draft, derived from its name: `eagle3`, `eagle` or `model`."""
         name = self.draft.lower().replace("-", "")
         return next((family for family in ("eagle3", "eagle") if family in name), "model")
 
 
 LengthRule = Callable[[Fitting], np.ndarray]
-"""Chooses among the chains that an engine can run: (B,) the length at each planned batch size."""
+"""A function that returns (B,) the length of the chain at each planned batch size."""
 MostNodes = Callable[[int, int], int]
-"""An engine's bound on the nodes of an envelope, as a function of (levels, branching)."""
-
-
-def at_most(longest: int) -> LengthRule:
-    """The fastest chain of at most `longest` tokens at each batch size."""
-    return lambda fitting: (
-        fitting.chain_lengths
-        if fitting.chain_lengths.max() <= longest
-        else fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
-    )
-
-
-def one_length(longest: int) -> LengthRule:
-    """The one length, at most `longest`, of highest mean share of the plan's speed over all batch sizes; 0 is none."""
-
-    def rule(fitting: Fitting) -> np.ndarray:
-        shares = fitting.chain_speedups[:, : longest + 1] / fitting.schedule.chain_speedup[:, None]
-        return np.full(len(shares), shares.mean(axis=0).argmax())
-
-    return rule
-
-
-def first_is_longest(fitting: Fitting) -> np.ndarray:
-    """Chain lengths for an engine that allows no chain longer than the one at the first batch size.
-
-    Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
-    lengths with the highest mean of their speedup over the plan's chain speedup win, so the first chain may be longer
-    than is fastest there.
-    """
-    if fitting.chain_lengths[0] == fitting.chain_lengths.max():
-        return fitting.chain_lengths
-    tried = [fitting.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.longest + 1)]
-    for most, lengths in enumerate(tried):
-        lengths[0] = most
-    rows = np.arange(len(fitting.chain_lengths))
-    return max(
-        tried, key=lambda lengths: (fitting.chain_speedups[rows, lengths] / fitting.schedule.chain_speedup).mean()
-    )
+"""A function of (levels, branching) that returns the maximum number of nodes that an engine verifies."""
 
 
 def name_for_engines(draft: str) -> str:
-    """What an engine loads for `draft`: the repository of a shipped model, the folder of a config.json."""
+    """What an engine loads for `draft`: the repository of a shipped model, the folder of a config.json, or the name."""
     return repository(draft) or (str(Path(draft).parent) if draft.endswith(".json") else draft)
-
-
-def _known(target: str | None) -> ModelConfig | None:
-    """The configuration of the target that a provenance names; None where there is none to read."""
-    try:
-        return None if target is None else model(target)
-    except InputError:
-        return None

@@ -1,4 +1,4 @@
-"""Plan: the fastest tree, chain or no speculation, given acceptance rates and forward times."""
+"""`Plan`: the fastest tree, chain or no speculation, given acceptance rates and forward times."""
 
 from __future__ import annotations
 
@@ -42,10 +42,10 @@ class Plan(Record):
 
     Attributes:
         tree: the chosen tree.
-        acceptance: the rates from which it is predicted.
-        latency: the forward times from which it is predicted.
-        context: tokens in the KV cache for which it was planned.
-        limits: limits of the search that chose the tree.
+        acceptance: the acceptance rates from which the speed is predicted.
+        latency: the forward times from which the speed is predicted.
+        context: number of tokens in the KV cache for which the speed is predicted.
+        limits: the limits of the search that chose the tree.
     """
 
     kind: ClassVar[str] = "plan"

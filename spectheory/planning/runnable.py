@@ -3,22 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import TypeGuard
 
-import numpy as np
-
+from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-
-
-def _check_whole(record: object, least: dict[str, int]) -> None:
-    for field in fields(record):  # pyright: ignore[reportArgumentType]
-        value = getattr(record, field.name)
-        if isinstance(value, bool) or not isinstance(value, int | np.integer):
-            raise InputError(f"{field.name} must be a whole number, got {value!r:.80}")
-        if value < least[field.name]:
-            raise InputError(f"{field.name} must be at least {least[field.name]}, got {value}")
 
 
 @dataclass(frozen=True, order=True)
@@ -30,7 +20,9 @@ class ChainRange:
     length: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, {"first_batch": 1, "last_batch": 1, "length": 0})
+        check_whole("first_batch", self.first_batch, 1)
+        check_whole("last_batch", self.last_batch, 1)
+        check_whole("length", self.length, 0)
         if self.last_batch < self.first_batch:
             raise InputError(f"last_batch must be at least first_batch={self.first_batch}, got {self.last_batch}")
 
@@ -40,9 +32,9 @@ class Envelope:
     """The limits within which an engine grows a tree by draft score (EAGLE-2).
 
     Attributes:
-        levels: levels of drafted nodes, the root excluded.
-        branching: children drafted for each of the `branching` best nodes of a level.
-        nodes: drafted nodes kept and verified, the root excluded.
+        levels: number of levels of drafted nodes, the root excluded.
+        branching: number of children drafted for each of the `branching` best nodes of a level.
+        nodes: number of drafted nodes that are kept and verified, the root excluded.
 
     Raises:
         InputError: a value is not a whole number of at least 1, or more `nodes` are kept than are drafted.
@@ -53,21 +45,22 @@ class Envelope:
     nodes: int
 
     def __post_init__(self) -> None:
-        _check_whole(self, {"levels": 1, "branching": 1, "nodes": 1})
+        for name in ("levels", "branching", "nodes"):
+            check_whole(name, getattr(self, name), 1)
         if self.nodes > self.pool:
             raise InputError(
-                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, all that is drafted "
-                f"with levels={self.levels} and branching={self.branching}, got {self.nodes}"
+                f"nodes must be at most branching + (levels - 1) * branching^2 = {self.pool}, the drafted nodes "
+                f"for levels={self.levels} and branching={self.branching}, got {self.nodes}"
             )
 
     @property
     def pool(self) -> int:
-        """Drafted nodes among which the `nodes` best are kept."""
+        """Number of drafted nodes, of which the `nodes` best are kept."""
         return self.branching + (self.levels - 1) * self.branching**2
 
 
 Runnable = Envelope | Tree | Sequence[ChainRange]
-"""All that the exporter of an engine may be given; each engine refuses what it has no format for."""
+"""What an exporter accepts. Each engine refuses the kinds for which it has no format."""
 
 
 def is_chain_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
@@ -76,10 +69,10 @@ def is_chain_ranges(plan: object) -> TypeGuard[Sequence[ChainRange]]:
 
 
 def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
-    """`ranges` in order, checked to cover the batch sizes from 1 on without gap or overlap.
+    """`ranges` sorted by batch size, after a check that they cover all batch sizes from 1 on exactly once.
 
     Raises:
-        InputError: there are none, the first does not start at 1, or there is a gap or an overlap.
+        InputError: there is no range, there is a gap or an overlap, or all lengths are 0.
     """
     ordered = sorted(ranges)
     if not ordered:
@@ -90,20 +83,19 @@ def checked_ranges(ranges: Sequence[ChainRange]) -> list[ChainRange]:
             raise InputError(f"ranges must cover every batch size from 1 on once: {item} should start at {due}")
         due = item.last_batch + 1
     if all(item.length == 0 for item in ordered):
-        raise InputError("ranges must speculate somewhere, got length 0 throughout: leave speculation out altogether")
+        raise InputError("ranges must have a length above 0, got only length 0: run the engine without speculation")
     return ordered
 
 
 def paths(tree: Tree, engine: str) -> list[tuple[int, ...]]:
-    """The paths of ranks of `tree`, sorted by (length, path): the order in which every engine stores a static tree."""
+    """The paths of ranks of `tree`, sorted by (length, path), as all engines store static trees."""
     if tree.budget == 0:
-        raise InputError(f"tree must have a drafted node for {engine}, got the root alone: leave speculation out")
+        raise InputError(
+            f"tree must have a drafted node for {engine}, got the root alone: run the engine without speculation"
+        )
     return sorted(tree.to_paths(), key=lambda path: (len(path), path))
 
 
 def check_length(length: int) -> None:
-    """Check the length of the chain for an engine that takes a single one."""
-    if isinstance(length, bool) or not isinstance(length, int | np.integer) or length < 1:
-        raise InputError(
-            f"length must be a whole number of at least 1, got {length!r}: name no draft to run without speculation"
-        )
+    """Check the length of the chain, for an engine that has one length for all batch sizes."""
+    check_whole("length", length, 1, ": name no draft to run without speculation")

@@ -1,4 +1,4 @@
-"""Schedule: the fastest tree, chain or no speculation at each batch size."""
+"""`Schedule`: the fastest tree, chain or no speculation at each batch size."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spectheory.planning.planner import Plan, answer_of, assumptions_of
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
-"""Most batch sizes of one schedule. Every candidate is timed at each of them."""
+"""Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -34,14 +34,14 @@ class Schedule(Record):
     computed from these fields.
 
     Attributes:
-        acceptance: the rates from which it is predicted.
-        context: tokens in the KV cache of each sequence.
+        acceptance: the acceptance rates from which the speed is predicted.
+        context: number of tokens in the KV cache of each sequence.
         batches: (B,) batch sizes, increasing.
-        latencies: the forward times from which it is predicted, one Latency for each batch size.
+        latencies: the forward times from which the speed is predicted, one Latency for each batch size.
         trees: every tree that is the fastest, or the fastest chain, at some batch size.
-        choice: (B,) index into `trees` of the fastest tree.
-        chain_choice: (B,) index into `trees` of the fastest chain. No speculation counts as a chain.
-        limits: limits of the search.
+        choice: (B,) index into `trees` of the fastest tree at each batch size.
+        chain_choice: (B,) index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
+        limits: the limits of the search.
     """
 
     kind: ClassVar[str] = "schedule"
@@ -89,21 +89,15 @@ class Schedule(Record):
         for tree in self.trees:
             self.limits.require(tree)
         if not all(self.trees[i].is_chain for i in self.chain_choice):
-            raise InputError("chain_choice must name chains, got a tree with siblings")
+            raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
 
     @property
     def summary(self) -> str:
         """The answer at the smallest and at the largest batch size, and the break-even."""
-        ends = [
-            f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x"
-            for row in sorted({0, len(self.batches) - 1})
-        ]
-        even = (
-            "speculation pays at the last batch size"
-            if self.break_even is None
-            else f"break-even at batch {self.break_even}"
-        )
-        return f"{'; '.join(ends)}; {even}"
+        rows = sorted({0, len(self.batches) - 1})
+        ends = [f"batch {self.batches[row]}: {self.answer(row)} at {self.speedup[row]:.2f}x" for row in rows]
+        pays = "speculation pays at the last batch size"
+        return "; ".join([*ends, pays if self.break_even is None else f"break-even at batch {self.break_even}"])
 
     def _repr_html_(self) -> str:
         rows = [
@@ -148,15 +142,15 @@ class Schedule(Record):
     @property
     def speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest choice over plain decoding."""
-        return self.speedup_of(self.choice)
+        return self._speedup(self.choice)
 
     @property
     def chain_speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest chain over plain decoding."""
-        return self.speedup_of(self.chain_choice)
+        return self._speedup(self.chain_choice)
 
-    def speedup_of(self, choice: np.ndarray) -> np.ndarray:
-        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`. `choice` has shape (B,)."""
+    def _speedup(self, choice: np.ndarray) -> np.ndarray:
+        """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
         cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
 
@@ -198,11 +192,11 @@ class Schedule(Record):
     @cached_property
     def fastest_envelopes(self) -> list[EnvelopePlan | None]:
         """For each range of `answers`, the fastest envelope at its first batch size; None if nothing is drafted."""
-        at = {int(batch): latency for batch, latency in zip(self.batches, self.latencies, strict=True)}
-        return [
-            self.envelopes.fastest(at[first], self.context) if tree.budget else None
-            for first, _, tree, _ in self.answers()
-        ]
+        found = []
+        for first, _, tree, _ in self.answers():
+            at = self.latencies[int(np.searchsorted(self.batches, first))]
+            found.append(self.envelopes.fastest(at, self.context) if tree.budget else None)
+        return found
 
     @property
     def tokens_per_second(self) -> np.ndarray:
@@ -215,10 +209,11 @@ class Schedule(Record):
 
         Forward times are taken as exact. Both limits are None for rates without counts.
         """
-        if self.block_efficiency_low is None or self.block_efficiency_high is None:
+        if self.block_efficiency_interval is None:
             return None, None
+        low, high = self.block_efficiency_interval[self.choice].T
         per_tau = self.speedup / self.block_efficiency[self.choice]
-        return per_tau * self.block_efficiency_low[self.choice], per_tau * self.block_efficiency_high[self.choice]
+        return per_tau * low, per_tau * high
 
     @property
     def is_sparse(self) -> bool:
@@ -227,34 +222,32 @@ class Schedule(Record):
 
     @property
     def break_even(self) -> int | None:
-        """The first planned batch size from which on speculation is never faster than plain decoding.
+        """The planned batch size from which on speculation is never faster than plain decoding.
 
-        None if speculation is faster at the last batch size. At smaller batch sizes speculation is usually faster, but
-        not always: with a mixture of experts and a small batch, a few more tokens load many more experts. `ranges` has
-        the choice at every batch size.
+        It is None if speculation is faster at the last batch size. Below the break-even speculation is usually faster,
+        but not always: with a mixture of experts and a small batch, a few more tokens load many more experts. `ranges`
+        has the choice at every batch size.
         """
         pays = np.flatnonzero([self.trees[i].budget for i in self.choice])
         start = int(pays[-1]) + 1 if len(pays) else 0
         return int(self.batches[start]) if start < len(self.batches) else None
 
     def ranges(self) -> list[tuple[int, int, Tree]]:
-        """(first batch, last batch, tree) for each run of batch sizes with the same choice."""
+        """(first batch, last batch, tree) for each range of consecutive batch sizes with the same choice."""
         return self._merged(self.choice)
 
     def chain_ranges(self) -> list[tuple[int, int, Tree]]:
-        """The same as `ranges`, with the fastest chain, for engines that can only verify chains."""
+        """`ranges` of the fastest chains, for engines that can verify chains only."""
         return self._merged(self.chain_choice)
 
     def answers(self) -> list[tuple[int, int, Tree, bool]]:
-        """(first batch, last batch, tree, whether its times are computed) for each run of batch sizes.
+        """(first batch, last batch, tree, whether the times are computed) for each range of batch sizes.
 
-        A run has one choice, and either only computed or only measured times.
+        A range has one choice, and either only computed or only measured times.
         """
-        runs = _runs(self.batches, self.choice + len(self.trees) * self.computed)
-        return [
-            (first, last, self.trees[number % len(self.trees)], number >= len(self.trees))
-            for first, last, number in runs
-        ]
+        count = len(self.trees)
+        runs = _runs(self.batches, self.choice + count * self.computed)
+        return [(first, last, self.trees[number % count], number >= count) for first, last, number in runs]
 
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
         return [(first, last, self.trees[number]) for first, last, number in _runs(self.batches, choice)]
@@ -271,7 +264,7 @@ def spans(batches: np.ndarray, among: np.ndarray) -> str:
 
 
 def _runs(batches: np.ndarray, values: np.ndarray) -> list[tuple[int, int, int]]:
-    """(first batch, last batch, value) for each run of equal values."""
+    """(first batch, last batch, value) for each range of consecutive batches with equal values."""
     starts = [0, *(np.flatnonzero(np.diff(values)) + 1), len(values)]
     return [(int(batches[a]), int(batches[b - 1]), int(values[a])) for a, b in itertools.pairwise(starts)]
 
@@ -287,16 +280,16 @@ def schedule(
     max_fanout: int | None = None,
     progress: Progress = ignore_progress,
 ) -> Schedule:
-    """Plan every batch size. The trees are searched once and timed at each batch size.
+    """Find the fastest choice at every batch size. Trees are searched once and timed at each batch size.
 
     Args:
         acceptance: rates by depth and rank.
         latency_at: function from a batch size to its forward times.
         batches: increasing batch sizes.
-        context: tokens in the KV cache of each sequence, within the measured contexts of every latency.
-        max_budget: most drafted nodes of a sequence.
+        context: number of tokens in the KV cache of each sequence, within the measured contexts of every latency.
+        max_budget: maximum number of drafted nodes of a sequence.
         max_depth: depth of the deepest drafted node; None sets no limit.
-        max_fanout: most children of a node; None sets no limit.
+        max_fanout: maximum number of children of a node; None sets no limit.
         progress: callback to which the search reports its progress.
 
     Raises:
@@ -307,8 +300,6 @@ def schedule(
     limits = Limits(max_budget, max_depth, max_fanout)
     candidates = Candidates(acceptance, limits, progress)
     latencies = tuple(latency_at(int(batch)) for batch in batches)
-    for latency in latencies:
-        latency.context_of(context)
     speedups = [candidates.speedups(latency, context) for latency in latencies]
     chains = np.unique(candidates.chains)
     best = [candidates.fastest(row) for row in speedups]
@@ -321,7 +312,7 @@ def schedule(
 
 
 def schedule_of(plan: Plan) -> Schedule:
-    """The schedule of one batch size, the one of the plan's latency, with the plan's tree and its fastest chain."""
+    """A plan as a schedule of one batch size (the batch size of its latency), with its tree and its fastest chain."""
     fastest = Tree.chain(int(plan.by_budget.chain_speedup.argmax()))
     trees = tuple(dict.fromkeys((plan.tree, fastest)))
     return Schedule(
@@ -338,7 +329,7 @@ def schedule_of(plan: Plan) -> Schedule:
 
 
 def check_batches(batches: Sequence[int] | np.ndarray) -> None:
-    """Refuse batch sizes that are not increasing whole numbers from 1 on, and too many of them."""
+    """Refuse batch sizes that are not increasing whole numbers from 1 on, and more than `MOST_BATCHES` of them."""
     if len(batches) > MOST_BATCHES:
         raise InputError(
             f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
@@ -352,7 +343,7 @@ def check_batches(batches: Sequence[int] | np.ndarray) -> None:
 def _provenance(
     acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray
 ) -> Provenance:
-    """The merged provenance of the latencies. An assumption of only some of them names their batch sizes."""
+    """The merged provenance of the latencies. Assumptions that hold at some batch sizes only name these sizes."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
     for sentence in assumptions_of(acceptance, trees, latencies):

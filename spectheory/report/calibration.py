@@ -46,7 +46,7 @@ def calibration_words(calibration: Calibration) -> list[str]:
         )
     if compared := sum(row.compared for row in calibration.rows):
         identical = sum(row.identical for row in calibration.rows)
-        widest = max((row.widest_parting or 0.0 for row in calibration.rows), default=0.0)
+        widest = max((row.largest_margin or 0.0 for row in calibration.rows), default=0.0)
         tie = "" if identical == compared else f"; where texts diverge, the two logits differ by at most {widest:.1e}"
         words.append(f"Greedy text equals the text of plain decoding for {identical:,} of {compared:,} requests{tie}.")
     words += _positional_words([row for row in calibration.rows if row.error_percent is not None])

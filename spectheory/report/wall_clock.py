@@ -89,14 +89,14 @@ def _predicted_speed(record: WallClock, theirs: int) -> str:
 
 
 def _divergences(record: WallClock) -> list[str]:
-    found = np.argwhere(record.parted != SAME)
+    found = np.argwhere(record.first_difference != SAME)
     if not len(found):
         greedy = record.provenance.temperature == 0
         every = "all " * (record.prompts > 1) + _prompts(record)
         same = f"Every decoder writes the same text as {record.decoders[BASELINE]} on {every}."
         return [same] if greedy else []
     cells = [
-        f"{record.decoders[i]} on prompt {request} at token {record.parted[request, i]} "
+        f"{record.decoders[i]} on prompt {request} at token {record.first_difference[request, i]} "
         f"(logits differ by {record.margin[request, i]:.1e})"
         for request, i in found
     ]

@@ -34,7 +34,7 @@ class Calibrated:
         positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
         repeated_share: share of four-token runs that occurred earlier in the same text.
         compared, identical: texts that were compared with plain greedy decoding, and how many of them equal it.
-        widest_parting: largest difference between the target's logits of two tokens, taken where a text first differs
+        largest_margin: largest difference between the target's logits of two tokens, taken where a text first differs
             from plain decoding.
     """
 
@@ -56,7 +56,7 @@ class Calibrated:
     repeated_share: float | None
     compared: int
     identical: int
-    widest_parting: float | None
+    largest_margin: float | None
 
     def __post_init__(self) -> None:
         for name in ("requests", "cycles", "compared", "identical"):
@@ -75,8 +75,8 @@ class Calibrated:
                 raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
         if self.repeated_share is not None and not 0 <= self.repeated_share <= 1:
             raise InputError(f"repeated_share must be between 0 and 1, got {self.repeated_share}")
-        if self.widest_parting is not None and not 0 <= self.widest_parting < math.inf:
-            raise InputError(f"widest_parting must be finite and at least 0, got {self.widest_parting}")
+        if self.largest_margin is not None and not 0 <= self.largest_margin < math.inf:
+            raise InputError(f"largest_margin must be finite and at least 0, got {self.largest_margin}")
         if not self.identical <= self.compared <= self.requests:
             raise InputError(
                 f"identical must be at most compared, and compared at most requests, got {self.identical}, "
@@ -94,7 +94,7 @@ class Calibration(Record):
     """All measured combinations. `left_out` gives, for each verifier that was not measured, the reason."""
 
     kind: ClassVar[str] = "calibration"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
     derived: ClassVar[tuple[str, ...]] = ("widest_z", "level")
 
     rows: tuple[Calibrated, ...]

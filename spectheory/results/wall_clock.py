@@ -14,8 +14,8 @@ from spectheory.planning.planner import Plan
 from spectheory.results.tally import LARGEST_COUNT, ROUNDING
 
 SAME = -1
-"""Value in `parted`: the text equals the baseline's text, or was not compared."""
-COUNTS = ("tokens", "cycles", "emitted", "fourgrams", "repeated_fourgrams", "parted")
+"""Value in `first_difference`: the text equals the baseline's text, or was not compared."""
+COUNTS = ("tokens", "cycles", "emitted", "fourgrams", "repeated_fourgrams", "first_difference")
 SECONDS = ("seconds", "decode_seconds", "target_seconds", "draft_seconds")
 BASELINE = 0
 """Index of the decoder with which all others are compared. Greedy texts of all decoders should equal its texts."""
@@ -40,13 +40,13 @@ class WallClock(Record):
         cycles, emitted: target calls in `decode_seconds`, and the tokens they emitted. Tokens beyond the end of
             the text count as emitted.
         fourgrams, repeated_fourgrams: runs of four tokens in the text, and how many occurred earlier in it.
-        parted: position of the first token that differs from the baseline's text; `SAME` if none differs or nothing was
-            compared.
+        first_difference: position of the first token that differs from the baseline's text; `SAME` if no token differs
+            or nothing was compared.
         margin: at that position, the difference between the target's logits of the two tokens.
     """
 
     kind: ClassVar[str] = "wallclock"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
 
     decoders: tuple[str, ...]
     families: tuple[str, ...]
@@ -61,7 +61,7 @@ class WallClock(Record):
     emitted: np.ndarray
     fourgrams: np.ndarray
     repeated_fourgrams: np.ndarray
-    parted: np.ndarray
+    first_difference: np.ndarray
     margin: np.ndarray
     provenance: Provenance = UNKNOWN
 
@@ -76,7 +76,7 @@ class WallClock(Record):
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
-            least = SAME if name == "parted" else 0
+            least = SAME if name == "first_difference" else 0
             if not (np.isfinite(values) & (values >= least)).all():
                 raise InputError(f"{name} must be finite and at least {least}, got {values.tolist()!s:.80}")
             if name in COUNTS:

@@ -52,9 +52,9 @@ def best_tree(
 
     Args:
         acceptance: rates by depth and rank. The rates may rise with rank.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         max_depth: the greatest depth of a node; None sets no limit.
-        max_fanout: the most children of a node; None sets no limit.
+        max_fanout: maximum number of children of a node; None sets no limit.
 
     Raises:
         InputError: an argument is out of range, or the search needs more memory than is available.
@@ -85,9 +85,9 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
 
     Args:
         acceptance: rates by depth and rank. The rates may rise with rank.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         max_depth: the greatest depth of a node, at least 0.
-        max_fanout: the most children of a node; None sets no limit.
+        max_fanout: maximum number of children of a node; None sets no limit.
 
     Returns:
         (max_depth + 1, budget + 1) float64. Entry [d, n] is the highest block efficiency, in tokens per target call, of
@@ -96,7 +96,7 @@ def yield_table(acceptance: Acceptance, budget: int, *, max_depth: int, max_fano
     Raises:
         InputError: an argument is out of range, or the table needs more memory than is available.
     """
-    check_whole("max_depth", max_depth, 0, "")
+    check_whole("max_depth", max_depth, 0)
     table, limit = _problem(acceptance, budget, max_depth, max_fanout)
     rows, ranks = table.shape
     require_memory(lambda n: 8 * (n + 1) * (max_depth + 4 * rows + ranks + 16), budget)

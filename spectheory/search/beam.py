@@ -66,9 +66,9 @@ def beam(rates: np.ndarray, scores: np.ndarray, width: int, max_levels: int, max
     Args:
         rates: (D, R) by depth and rank; every parent gets R children.
         scores: (D, R) the `draft_scores` of these rates.
-        width: the most parents in a level.
-        max_levels: the most levels.
-        max_budget: the most drafted nodes that are kept.
+        width: maximum number of parents in a level.
+        max_levels: maximum number of levels.
+        max_budget: maximum number of drafted nodes that are kept.
     """
     zero = np.zeros(1, np.int64)
     grown = Grown(np.ones(1), np.ones(1), zero, zero, zero - 1)

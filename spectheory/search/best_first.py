@@ -28,10 +28,10 @@ from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 
 COMPILE_ABOVE = 5_000
-"""Nodes above which the search is compiled. Below, the plain body takes milliseconds, and importing Numba hundreds."""
+"""Budget above which the search is compiled. Below it takes milliseconds, and importing Numba hundreds of them."""
 
 BYTES_PER_NODE = 128
-"""For six numbers, at most one heap entry of 32 bytes in a list that grows by copying, and the copy in Tree."""
+"""Bytes of memory per node: six numbers, at most one heap entry of 32 bytes in a growing list, the copy in Tree."""
 
 
 def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.ndarray]:
@@ -39,7 +39,7 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
 
     Args:
         table: (D, R) float64 rates, each row non-increasing and at most 1; the last row is used for deeper nodes.
-        budget: the most drafted nodes.
+        budget: maximum number of drafted nodes.
         limit: the greatest depth of a node, at least 1.
 
     Returns:

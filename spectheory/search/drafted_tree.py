@@ -22,7 +22,7 @@ class Drafted:
         tree: the tree. Siblings are in the order of the draft's probabilities.
         tokens: (n + 1,) int64; `UNKNOWN_TOKEN` for the root.
         probability: (n + 1,) float64, the product of the draft's probabilities on the path; 1 for the root.
-        budget: the most drafted nodes that the policy was allowed; n is smaller if the policy stopped earlier.
+        budget: maximum number of drafted nodes that the policy was allowed; n is smaller if the policy stopped earlier.
         draft_calls: number of draft forwards.
         draft_tokens: number of nodes that these forwards expanded, the root included.
     """

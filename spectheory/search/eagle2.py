@@ -32,7 +32,7 @@ class Eagle2:
     Attributes:
         top_k: number of nodes expanded in a layer, and number of children of each.
         depth: number of layers of drafted nodes; each layer is one draft call.
-        budget: the most drafted nodes, the root not counted.
+        budget: maximum number of drafted nodes, the root not counted.
 
     Source: EAGLE-2 (arXiv 2406.16858), Section 4; SALF & TALF, Appendix B.
     """

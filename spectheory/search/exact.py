@@ -39,7 +39,7 @@ INLINED = njit(inline="always")
 """For functions called at every entry: passing their arrays to a call would take longer than their work."""
 
 AT_ONCE = 4
-"""Splits that the walk evaluates before it checks again whether to stop. More splits mean more needless evaluations."""
+"""Number of splits that the walk evaluates between two checks whether to stop."""
 
 
 @INLINED
@@ -184,7 +184,7 @@ def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndar
 
 @njit(cache=True)
 def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
-    """`fill_row` for nodes whose children have the same rates as they have: all ranks advance entry by entry."""
+    """`fill_row` for nodes whose children have the same rates as the nodes: all ranks are filled entry by entry."""
     ranks, columns = picks.shape
     worth = np.zeros((ranks + 1, 2, columns))
     corners, size = np.zeros((ranks, columns), np.int32), np.ones(ranks, np.int64)
@@ -200,7 +200,7 @@ def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int
 
     Args:
         picks: (S, R, N) int32 with N > budget, from `convolve`; nodes deeper than S - 1 use the last of the S entries.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         limit: the greatest depth of a node, at least 1.
 
     Returns:

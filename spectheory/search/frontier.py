@@ -54,7 +54,7 @@ class Frontier:
 
     Args:
         draft: the draft model.
-        budget: the most drafted nodes of the tree.
+        budget: maximum number of drafted nodes of the tree.
     """
 
     def __init__(self, draft: DraftModel, budget: int) -> None:
@@ -81,8 +81,8 @@ class Frontier:
 
         Args:
             nodes: the nodes to expand, at least one, none of them expanded before.
-            fanout: the most children of each node that are considered.
-            most: the most children that are kept, over all nodes; at least 1.
+            fanout: maximum number of children of each node that are considered.
+            most: maximum number of children that are kept, over all nodes; at least 1.
             least: children of a lower path probability are dropped. Children of probability 0 are always dropped.
         """
         tokens, distribution = ask(self._draft, [node.path for node in nodes], fanout)

@@ -67,7 +67,7 @@ class OptTree:
     drafted nor expanded. With threshold 0 the tree is the optimum of its budget (proofs_check, claim O-ALG1).
 
     Attributes:
-        budget: n, the most drafted nodes.
+        budget: n, maximum number of drafted nodes.
         threshold: delta, in tokens per cycle. Another layer is drafted only after a layer that gained more than this.
 
     Source: OPT-Tree (arXiv 2406.17276), Algorithm 1.
@@ -103,11 +103,11 @@ class OptTreeAtCost:
     this layer is not drafted. Otherwise it has been drafted, and its nodes are used. At least one layer is drafted.
 
     The stop is exact if all contexts are like this one. Over a mixture of contexts, the layers that pay are those that
-    gain more than mu * speed, where speed is the tokens per target time of the whole run. For these use
+    gain more than mu * speed, where speed is the tokens per target time of the whole run. For a mixture use
     `OptTree(budget, threshold=mu * speed)`, which drafts one layer more.
 
     Attributes:
-        budget: the most drafted nodes.
+        budget: maximum number of drafted nodes.
         draft_over_target: mu, the seconds of a draft forward divided by the seconds of a target forward.
 
     Source: OPT-Tree (arXiv 2406.17276), Section 3; the stop is ours.

@@ -48,7 +48,7 @@ class PolicyComparison(Record):
 
     Attributes:
         names: the names of the policies.
-        budget: (P, D) the most drafted nodes that the policy was allowed.
+        budget: (P, D) maximum number of drafted nodes that the policy was allowed.
         nodes, depth: (P, D) number of drafted nodes and depth of the tree; the root is not counted.
         draft_calls, draft_tokens: (P, D) number of draft forwards, and number of nodes that they expanded in all.
         expected: (P, D) E, the tokens per target call if the target accepts with the draft's probabilities.

@@ -30,9 +30,9 @@ class Salf:
     drafted. With `fill`, nodes of the queue fill the tree up to the budget after the stop, without a draft call.
 
     Attributes:
-        budget: N - 1, the most drafted nodes, the root not counted.
+        budget: N - 1, maximum number of drafted nodes, the root not counted.
         threshold: th. Above 1 nothing is drafted, because the probability of the root is 1.
-        batch: B, the most nodes taken at once.
+        batch: B, maximum number of nodes taken at once.
         fill: whether drafted nodes that are still in the queue at the stop may enter the tree.
 
     Source: SALF & TALF, Algorithm 2.
@@ -46,7 +46,7 @@ class Salf:
     def __post_init__(self) -> None:
         check_budget(self.budget)
         check_not_negative("threshold", self.threshold, ": with 0, the search finds the best tree")
-        check_whole("batch", self.batch, 1, ": the batch is the most nodes that one draft call expands")
+        check_whole("batch", self.batch, 1, ": batch is the maximum number of nodes of a draft call")
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""

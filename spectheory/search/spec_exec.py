@@ -28,8 +28,8 @@ class SpecExec:
     batch of `budget` the fewest draft calls.
 
     Attributes:
-        budget: the most drafted nodes, the root not counted.
-        batch: the most nodes expanded in one draft call.
+        budget: maximum number of drafted nodes, the root not counted.
+        batch: maximum number of nodes expanded in one draft call.
 
     Source: SpecExec (arXiv 2406.02532), tree construction; SALF & TALF, Appendix B, Theorems 2 and 3.
     """
@@ -39,7 +39,7 @@ class SpecExec:
 
     def __post_init__(self) -> None:
         check_budget(self.budget)
-        check_whole("batch", self.batch, 1, ": the batch is the most nodes that one draft call expands")
+        check_whole("batch", self.batch, 1, ": batch is the maximum number of nodes of a draft call")
 
     def grow(self, draft: DraftModel) -> Drafted:
         """Draft one tree."""

@@ -19,9 +19,9 @@ from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static_trees import MeanDraft, StaticTree
 
 PATHS_BYTES = 45
-"""Bytes of memory that the policies need, divided by the budget squared; measured for budgets up to 4000."""
+"""Bytes of memory that the policies need, per squared budget; measured for budgets up to 4,000."""
 BATCH = 10
-"""The most nodes in a draft call: the value of SALF & TALF, also used for one of the SpecExec policies."""
+"""Maximum number of nodes in a draft call: the value of SALF & TALF, also used for one of the SpecExec policies."""
 ENGINES = ((8, 10), (5, 4))
 """Layers and top_k of EAGLE-2: `depth=7, top_k=10` in the EAGLE repository; 5 steps, topk 4 in SGLang for Llama."""
 
@@ -43,11 +43,11 @@ def standard_policies(
     With a latency there are three more, named "at cost", which stop where more drafting would not pay:
 
     - OPT-Tree, where a layer is assumed to take the time of a draft forward as wide as the budget.
-    - The static tree, and the chain, of the depth with the most mean tokens per second.
+    - The static tree, and the chain, of the depth with the highest mean tokens per second.
 
     Args:
         drafts: a draft model, or a sequence of them.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         latency: seconds of forwards, or None.
         context: tokens in the KV cache; the default is the middle context of the latency.
 

@@ -17,7 +17,7 @@ from spectheory.search.frontier import ROOT, Frontier
 from spectheory.search.spec_exec import SpecExec
 
 _Answers = dict[DraftedPath, tuple[DraftedPath, np.ndarray, np.ndarray]]
-"""By path of ranks: the tokens on the path, the tokens of the children, and the path probabilities of the children."""
+"""For each path of ranks: its tokens, the tokens of its children, and the path probabilities of its children."""
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class StaticTree:
 
     Attributes:
         tree: the shape, such as `Tree.chain(4)`.
-        budget: the most drafted nodes that the policy was allowed, at least the drafted nodes of the tree. None takes
-            the number of drafted nodes of the tree, or 1 if there are none.
+        budget: maximum number of drafted nodes that the policy was allowed. None takes the number of drafted nodes of
+            the tree, or 1 if there are none.
     """
 
     tree: Tree
@@ -66,7 +66,7 @@ def best_static_tree(drafts: DraftModel | Sequence[DraftModel], budget: int, *, 
 
     Args:
         drafts: a draft model, or a sequence of them. Each represents one context; all have the same weight.
-        budget: the most drafted nodes, at least 1.
+        budget: maximum number of drafted nodes, at least 1.
         max_depth: the greatest depth of a node; None sets no limit.
 
     Raises:
@@ -87,7 +87,7 @@ def listed(drafts: DraftModel | Sequence[DraftModel]) -> list[DraftModel]:
     """
     found: list[DraftModel] = list(drafts) if isinstance(drafts, Sequence) else [drafts]
     if not found:
-        raise InputError("drafts must be a draft model, or a sequence of at least one, got an empty sequence")
+        raise InputError("drafts must be a draft model or a sequence of draft models, got an empty sequence")
     for one in found:
         if not callable(getattr(one, "expand", None)):
             raise InputError(
@@ -106,7 +106,7 @@ class MeanDraft:
 
     Args:
         drafts: a draft model, or a sequence of them.
-        fanout: the most children of a node that are considered.
+        fanout: maximum number of children of a node that are considered.
     """
 
     def __init__(self, drafts: DraftModel | Sequence[DraftModel], fanout: int) -> None:

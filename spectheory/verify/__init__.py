@@ -1,4 +1,4 @@
-"""Verifiers: which drafted nodes are accepted, and which token follows them."""
+"""Verifiers: which drafted nodes are accepted, and which token is emitted after them."""
 
 from spectheory.core.plugins import plugins
 from spectheory.verify.block import Block
@@ -24,12 +24,12 @@ __all__ = [
 ]
 
 ALL: tuple[Verifier, ...] = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
-"""Every path and tree verifier of this package that keeps the target's distribution. `TopDown` lifts each node solver
-of `spectheory.otlp.ALL` to trees; `Greedy` keeps greedy decoding."""
+"""All lossless path and tree verifiers of this package, without the node solvers of `spectheory.otlp.ALL`, which
+`TopDown` applies to trees, and without `Greedy`, which keeps greedy decoding."""
 
 
 def verifiers() -> list[Verifier]:
-    """The verifiers of `ALL`, then those that installed packages register in the group `spectheory.verifiers`.
+    """The verifiers of `ALL`, then the verifiers that installed packages register as entry points.
 
     Raises:
         InputError: an entry point cannot be loaded, or is not a Verifier.

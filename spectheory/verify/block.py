@@ -1,4 +1,4 @@
-"""Block verification: one path is judged as a whole, from its last node to the root."""
+"""`Block`, block verification: one path is judged as a whole, from its last node to the root."""
 
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ from spectheory.verify.single_path import SinglePath, path_tokens
 
 @dataclass(frozen=True)
 class Block(SinglePath):
-    """Keep the longest beginning x_1..x_i of the path whose coin h_i succeeds; then a token of N((w_i p - q)+) follows.
+    """Keep the longest prefix x_1..x_i of the path whose coin, of probability h_i, succeeds.
 
-    With w_0 = 1, w_i = min(1, w_(i-1) p(x_i) / q(x_i)) and S_i = sum (w_i p - q)+ at x_i, the coins have h_0 = 1,
-    h_L = w_L (then a token of p follows) and h_i = S_i / (S_i + 1 - w_i) between. Section 3.1 of Dynamic Delayed Tree
-    Expansion accepts inner nodes with w_i instead, which is lossy from L = 2 on.
+    Then emit a token of N((w_i p - q)+), or of p after the whole path. With w_0 = 1,
+    w_i = min(1, w_(i-1) p(x_i) / q(x_i)) and S_i = sum (w_i p - q)+ at x_i, the probabilities of the coins are h_0 = 1,
+    h_L = w_L and h_i = S_i / (S_i + 1 - w_i) for 0 < i < L. Section 3.1 of Dynamic Delayed Tree Expansion uses w_i for
+    inner nodes instead of h_i, which is lossy for L >= 2.
 
-    Lossless: x_1..x_i is kept with probability w_i given x_1..x_i. Of the mass w_i p that its next tokens should have,
-    the draft brings min(w_i p, q), and the coins are such that N((w_i p - q)+) is emitted just as often as is lacking.
+    Lossless: given x_1..x_i, this prefix is kept with probability w_i, alone or as part of a longer one. The next token
+    should then have the mass w_i p. Longer prefixes have min(w_i p, q) of it, and the coins are such that
+    N((w_i p - q)+) supplies exactly the rest.
 
-    Acceptance: sum_i i h_i prod_(j > i) (1 - h_j) tokens given the path, h_0 = 1; sum_i E[w_i] over paths.
+    Acceptance: sum_i i h_i prod_(j > i) (1 - h_j) tokens given the path; on average over paths, sum_i E[w_i].
     Cost: O(L V).
     Source: arXiv 2403.10444, Algorithm 2.
     """
@@ -43,7 +45,7 @@ class Block(SinglePath):
         return stop[::-1], next_token[::-1]
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nothing before the last accepted node is evaluated."""
+        """See Verifier.sample; the nodes before the last accepted node are not evaluated."""
         return self._path_sample(path_tokens(draft), p, draft.q, rng)
 
     def _path_sample(
@@ -57,9 +59,7 @@ class Block(SinglePath):
 
 
 def _judged(tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to keep the path up to it given that no longer one is kept, next-token distribution), last
-    first.
-    """
+    """Yield (node, its coin's probability, next-token distribution) from the last node to the root."""
     weights = [one_of(p[0])]
     for node, token in enumerate(tokens):
         weights.append(accept_ratio(weights[-1] * p[node][token], q[node][token]))

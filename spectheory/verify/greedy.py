@@ -1,4 +1,4 @@
-"""Greedy verification: keep what greedy decoding of the target would emit."""
+"""`Greedy`, greedy verification: keep the tokens that greedy decoding of the target would emit."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from spectheory.verify.verifier import Verifier
 
 @dataclass(frozen=True)
 class Greedy(Verifier):
-    """Keep what greedy decoding of the target would emit: `TopDown` of `ArgMax`. It does not keep the distribution p.
+    """Keep the tokens that greedy decoding of the target would emit: `TopDown` with `ArgMax`. It does not keep p.
 
-    Acceptance: the depth of the target's greedy text in the tree.
+    Acceptance: the number of tokens of the target's greedy text that are a path of the tree.
     Cost: O(V) at each accepted node.
     Source: greedy verification, as in Goose, Algorithm 3.
     """
@@ -27,7 +27,7 @@ class Greedy(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """All of them."""
+        """All draw rules."""
         return self.solver.rules
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:

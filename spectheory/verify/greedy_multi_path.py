@@ -1,4 +1,4 @@
-"""Greedy multi-path block verification: block verification of the most promising of K independent paths."""
+"""`GreedyMultiPathBlock`: block verification of one of K independent paths, chosen by p / q."""
 
 from __future__ import annotations
 
@@ -17,18 +17,19 @@ from spectheory.verify.verifier import Verifier
 
 @dataclass(frozen=True)
 class GreedyMultiPathBlock(Verifier):
-    """Of K i.i.d. paths take the lexicographically largest by rank of p / q, and verify it as Block does.
+    """Choose one of K i.i.d. paths, at each node by the highest p / q, and verify it with `Block`.
 
-    Tokens are ranked by p / q, ties by token: one strict order, the same in the choice of the path and in its
-    distribution. That distribution is autoregressive, q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at
-    a node with A, P the probabilities that one path ranks below it, or passes through it, and F, F- the cumulated q
-    with and without y.
+    The tokens of a node are in the order of p / q, equal ones in the order of tokens. The lexicographically largest
+    path is chosen. The next token y of the chosen path has the distribution
+    q~(y) = [(A + P F(y))^K - (A + P F-(y))^K] / [(A + P)^K - A^K] at a node, where A is the probability that a path is
+    below the node in this order, P the probability that it passes through the node, F(y) the sum of q over the tokens
+    up to y, and F-(y) = F(y) - q(y).
 
-    Lossless: the path taken has the distribution q~, for any strict order, and Block is lossless for any draft
-    distribution. Two orders for ties are lossy. A single draw at the nodes before the paths part is a trunk, with q~ =
-    q.
+    Lossless, because the chosen path has the distribution q~ for any strict order, and `Block` is lossless for any
+    distribution of the draft. The order must be the same in the choice and in q~, for equal p / q too. Nodes with a
+    single draw before the paths separate are a trunk, with q~ = q.
 
-    Acceptance: sum_i E[w_i] tokens as for Block, with q~ for q; not always more than Block keeps of one path.
+    Acceptance: sum_i E[w_i] tokens as for Block, with q~ instead of q. It can be below Block's for a single path.
     Cost: O(L V (log V + K)).
     Source: arXiv 2602.16961, and the code of its authors.
     """
@@ -37,7 +38,7 @@ class GreedyMultiPathBlock(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """Independent paths that share the nodes of their common beginnings."""
+        """IID: independent paths; paths that begin with the same tokens share nodes."""
         return (DrawRule.IID,)
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
@@ -50,7 +51,7 @@ class GreedyMultiPathBlock(Verifier):
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; of the path taken, nothing before its last accepted node is verified."""
+        """See Verifier.sample; the nodes before the last accepted node are not verified."""
         way, tokens, distributions = _best_path(draft, p)
         accepted, following = Block()._path_sample(tokens, [p[node] for node in way], distributions, rng)
         return way[accepted], following
@@ -63,9 +64,8 @@ class GreedyMultiPathBlock(Verifier):
             wanted = 0 if depth[node] == depth.max() else len(drawn) if paths == 1 else hits[node]
             if len(drawn) != wanted:
                 raise InputError(
-                    f"draft must be i.i.d. paths of one length that share their common beginnings: {hits[node]} draws "
-                    f"hit node {node}, which must have {wanted} draws below it, got {len(drawn)}; draft with "
-                    "Paths(K, L, trunk) under DrawRule.IID"
+                    f"draft must be i.i.d. paths of one length: node {node} was drawn {hits[node]} times and must have "
+                    f"{wanted} draws below it, got {len(drawn)}; draft with Paths(K, L, trunk) under DrawRule.IID"
                 )
             paths = max(paths, len(drawn))
             for child in drawn:
@@ -73,10 +73,10 @@ class GreedyMultiPathBlock(Verifier):
 
 
 def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]]:
-    """The path taken: its nodes, its tokens below the root, and the distribution q~ of each given those before.
+    """The chosen path: its nodes, its tokens below the root, and q~ for each of these tokens given the earlier ones.
 
-    `below` is A / (A + P); `low` and `high`, in the order, are (A + P F-) / (A + P) and (A + P F) / (A + P). The two
-    differences of powers in q~ are divided by those of their bases, so that nothing cancels.
+    `below` is A / (A + P). `low` and `high` are (A + P F-) / (A + P) and (A + P F) / (A + P), in the order of tokens.
+    The differences of powers in q~ are computed by `_quotient`, in which nothing cancels.
     """
     paths, below = 1, zero_of(p[0])
     way, tokens, distributions = [0], [], []
@@ -99,11 +99,11 @@ def _best_path(draft: Draft, p: Any) -> tuple[list[int], list[int], list[Vector]
 
 
 def _order(ratio: Vector) -> Vector:
-    """(V,) tokens by their `ratio`, ties by token."""
+    """(V,) tokens in the order of `ratio`, equal ones in the order of tokens."""
     order = ratio.argsort()
     rising = ratio[order]
     if (apart := rising[1:] != rising[:-1]).sum() < len(order) - 1:
-        # a stable sort of our own, since NumPy and torch name the argument for one differently
+        # a stable sort written here, because NumPy and torch have different arguments for it
         key = copy_of(order)
         key[1:] += len(key) * apart.cumsum(0)
         order = order[key.argsort()]

@@ -17,8 +17,8 @@ class Outcome:
 
     Attributes:
         tree: the draft's tree, with n drafted nodes.
-        stop: for each of the n + 1 nodes the probability that it is the last accepted one.
-        next_token: for each node the distribution (V,) of the correction or bonus token given that.
+        stop: (n + 1,) probability that each node is the last accepted node.
+        next_token: (n + 1, V) for each node, the distribution of the next token if this node is the last accepted node.
     """
 
     tree: Tree

@@ -1,4 +1,4 @@
-"""The mass of the target that a draft lacks, and the coin that makes up for it: shared by Block and its relatives."""
+"""The mass of the target that a draft lacks, and the coin that supplies it: shared by several verifiers."""
 
 from __future__ import annotations
 
@@ -8,16 +8,15 @@ from spectheory.core.arrays import Vector, excess, normalised
 
 
 def shortfall(weight: Any, p: Vector, q: Vector) -> tuple[Any, Vector]:
-    """The mass S = sum (w p - q)+ and the distribution N((w p - q)+); p where the mass is 0."""
+    """The mass S = sum (w p - q)+ and the distribution N((w p - q)+), where w = `weight`; p if S is 0."""
     rest = excess(weight * p, q)
     return rest.sum(), normalised(rest, otherwise=p)
 
 
 def coin(lacking: Any, weight: Any) -> Any:
-    """S / (S + 1 - w), the chance to stop at an inner node of weight w after all below it was rejected.
+    """S / (S + 1 - w), the probability to stop at an inner node of weight w after all nodes below it were rejected.
 
-    It is 0/0 where w = 1 and p = q: then the next draft is accepted with certainty and any value gives the same
-    distribution; here 1.
+    For w = 1 and p = q this is 0 / 0. The node below is then always accepted, so any value is correct; here it is 1.
     """
-    total = lacking + (1 - weight)  # bracketed: rounding must not lose a small S, or the coin exceeds 1
+    total = lacking + (1 - weight)  # without the brackets, rounding could make the coin larger than 1
     return lacking / (total + (total == 0)) + (total == 0)

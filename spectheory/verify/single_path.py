@@ -1,4 +1,4 @@
-"""`SinglePath`, the base class of verifiers of one drafted path."""
+"""`SinglePath`, the base class of verifiers of chains."""
 
 from __future__ import annotations
 
@@ -20,24 +20,18 @@ class SinglePath(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """The rules under which a single child is one draw from q; TOP_K gives the most probable token instead."""
-        return (
-            DrawRule.IID,
-            DrawRule.IID_APART,
-            DrawRule.NO_REPLACEMENT,
-            DrawRule.TOP_K_THEN_ONE,
-            DrawRule.HUB,
-        )
+        """All rules except TOP_K, under which a single child is the most probable token and not a draw from q."""
+        return tuple(rule for rule in DrawRule if rule is not DrawRule.TOP_K)
 
     @abstractmethod
     def _path_outcome(
         self, tokens: Sequence[int], p: Sequence[Vector], q: Sequence[Vector]
     ) -> tuple[list[Any], list[Vector]]:
-        """Distribution along a path of L tokens, with p at its L + 1 nodes and q at the L inner ones.
+        """The outcome on a path of L tokens, given p at its L + 1 nodes and q at the first L of them.
 
         Returns:
-            (L + 1) probabilities that each node is the last accepted one, and (L + 1, V) distributions of the next
-            token there.
+            (L + 1,) probabilities that each node is the last accepted node, and (L + 1, V) distributions of the next
+            token after each node.
         """
 
     @final
@@ -56,5 +50,5 @@ class SinglePath(Verifier):
 
 
 def path_tokens(draft: Draft) -> list[int]:
-    """Those of a drafted chain, in order."""
+    """The drafted tokens of a chain, in order."""
     return [int(token) for token in draft.tokens[1:]]

@@ -1,6 +1,4 @@
-"""Top-down verification: a node solver at the root, then at the child it emitted, until the emitted token is not
-drafted.
-"""
+"""`TopDown`, a node solver applied from the root down, until the emitted token is not a drafted child."""
 
 from __future__ import annotations
 
@@ -19,9 +17,12 @@ from spectheory.verify.verifier import Verifier
 
 
 def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[int], int]) -> tuple[list[int], int]:
-    """Follow emitted tokens down a drafted tree: (accepted nodes below the root, the emitted token after them).
+    """Follow the emitted tokens down a drafted tree. Returns the accepted nodes and the token emitted after them.
 
-    `emit(node)` draws the token emitted at a node; it is called for the nodes on the way only.
+    Args:
+        draws: for each node, its children.
+        tokens: the token of each node.
+        emit: function that draws the token emitted at a node. It is called for the accepted nodes and the root only.
     """
     node, accepted = 0, []
     while True:
@@ -37,7 +38,7 @@ def walk(draws: Sequence[Sequence[int]], tokens: Sequence[int], emit: Callable[[
 
 @dataclass(frozen=True)
 class TopDown(Verifier):
-    """A node solver lifted to trees. Lossless when the solver is lossless for the draft's rule.
+    """Apply a node solver at the root, then at each accepted child. Lossless if the solver is, for the draft's rule.
 
     Source: Dynamic Delayed Tree Expansion, Section 3 and Eq. (3).
     """
@@ -46,11 +47,11 @@ class TopDown(Verifier):
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """The solver's."""
+        """The draw rules of the solver."""
         return self.solver.rules
 
     def _emitted(self, draft: Draft, p: Any, node: int) -> Any:
-        """(V,) distribution of the token emitted at a node; p at a leaf. The result is the caller's to change."""
+        """(V,) distribution of the token emitted at a node; p at a leaf. The caller may change the result."""
         drafts = draft.drafted(node)
         return self.solver._distribution(p[node], draft.q[node], drafts) if drafts else copy_of(p[node])
 
@@ -69,7 +70,7 @@ class TopDown(Verifier):
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; only the nodes on the way are evaluated."""
+        """See Verifier.sample; only the root and the accepted nodes are evaluated."""
 
         def emit(node: int) -> int:
             drafts = draft.drafted(node)

@@ -1,4 +1,4 @@
-"""Traversal verification: nodes are judged leaves first, and each rejection updates the state of the parent."""
+"""`Traversal`, traversal verification: children are judged before their parent, and a rejection updates the parent."""
 
 from __future__ import annotations
 
@@ -18,24 +18,24 @@ from spectheory.verify.verifier import Verifier
 
 @dataclass(frozen=True)
 class Traversal(Verifier):
-    """Judge the children of a node in order of first appearance, then the node; the first accepted keeps its path.
+    """Judge the children of a node in order of first appearance, then the node. The first accepted node ends the path.
 
-    A node carries (a, p, q). A child x is visited with a_x = min(1, a p(x) / q(x)); each child rejected with all that
-    is below it turns the node's state into a' = S / (S + 1 - a) with S = sum (a p - q)+, p' = N((a p - q)+), and
-    q' = N(q without x), or q' = q where coinciding draws are nodes of their own. After its last child the node is
-    accepted with probability a (the root with certainty), and the next token is drawn from its current p.
+    Each node has a state (a, p, q). A child x starts with a_x = min(1, a p(x) / q(x)). If x and all nodes below it are
+    rejected, the state of the parent becomes a' = S / (S + 1 - a) with S = sum (a p - q)+, p' = N((a p - q)+), and
+    q' = N(q without x), or q' = q under IID_APART. After its last child, a node is accepted with probability a (the
+    root with probability 1), and the next token is drawn from its current p.
 
-    Lossless: given the rejections so far the next distinct child is a draw from the q of that time, and the state
-    carries exactly the mass that the target still lacks there. Merging draws and leaving q as it is would be lossy.
+    Lossless: given the rejections so far, the next distinct child is a draw from the current q, and the state has
+    exactly the mass of the target that is still missing. It would be lossy to join equal draws without updating q.
 
-    Acceptance: sum_n depth(n) a_n prod_(m before n) (1 - a_m) tokens given the draft, nodes in the order of judgement.
+    Acceptance: sum_n depth(n) a_n prod_(m before n) (1 - a_m) tokens given the draft, nodes in the order of judging.
     Cost: O(n V) for n nodes.
     Source: arXiv 2505.12398, Section 3 and Theorem 3.3.
     """
 
     @property
     def rules(self) -> tuple[DrawRule, ...]:
-        """The rules under which the next distinct child is a draw from the rest of q."""
+        """The rules under which the next distinct child is a draw from q without the earlier children."""
         return (DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.IID_APART)
 
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
@@ -48,7 +48,7 @@ class Traversal(Verifier):
         return Outcome(draft.tree, stop, next_token)
 
     def _sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """See Verifier.sample; nothing after the accepted node is evaluated."""
+        """See Verifier.sample; nodes that would be judged after the accepted node are not evaluated."""
         node, distribution = next(
             (node, distribution) for node, accepted, distribution in _judged(draft, p) if rng.random() < accepted
         )
@@ -56,7 +56,7 @@ class Traversal(Verifier):
 
 
 def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
-    """(node, chance to accept it given that none before was, next-token distribution), in order of judgement."""
+    """Yield (node, probability to accept it after the earlier rejections, next-token distribution), in order."""
     apart = draft.rule is DrawRule.IID_APART
     way = [_Visit(draft, 0, one_of(p[0]), p[0])]
     while way:
@@ -74,14 +74,14 @@ def _judged(draft: Draft, p: Any) -> Iterator[tuple[int, Any, Vector]]:
 
 
 class _Visit:
-    """The state of a node while its children are judged: its weight, what p and q are by now, children to come."""
+    """The state of a node while its children are judged: weight a, current p and q, and children still to judge."""
 
     def __init__(self, draft: Draft, node: int, weight: Any, p: Vector) -> None:
         self.node, self.weight, self.p, self.q = node, weight, p, draft.q[node]
         self.waiting = list(dict.fromkeys(draft.draws[node]))[::-1]
 
     def reject(self, token: int, apart: bool) -> None:
-        """Go on after a child, and all below it, was rejected."""
+        """Update the state after the child with `token` and all nodes below it were rejected."""
         lacking, self.p = shortfall(self.weight, self.p, self.q)
         self.weight = coin(lacking, self.weight)
         self.q = self.q if apart else without(self.q, token)

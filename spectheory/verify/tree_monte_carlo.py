@@ -1,4 +1,4 @@
-"""Tree Monte Carlo: a measure of the exits from the path is updated along the path."""
+"""`TreeMonteCarlo`: the probabilities to leave the path at each node are updated along the path."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spectheory.verify.single_path import SinglePath
 
 @dataclass(frozen=True)
 class TreeMonteCarlo(SinglePath):
-    """Carry the mass a still on the path and exits (prefix, token); each step thins all exits by one factor t.
+    """Keep the mass a on the path and the mass of every exit (prefix, next token). Each step scales all exits.
 
-    At prefix x_1..x_i, with g = (q - a p)+ and D = sum g: t = g(x) / (D q(x)) for the drafted x = x_(i+1), all exits
-    are multiplied by t, t (a p - q)+ leaves here, and a becomes a' = min(1, a p(x) / q(x)). The end is drawn from the
-    exits and from a, the mass of the whole path, which a token of p follows. As computed here g(x) / q(x) = 1 - a' and
-    D = 1 - a + sum (a p - q)+.
+    At the prefix x_1..x_i with the drafted next token x, let g = (q - a p)+, D = sum g and t = g(x) / (D q(x)). All
+    exits are multiplied by t, the mass t (a p - q)+ is added as exits of this prefix, and a becomes
+    a' = min(1, a p(x) / q(x)). At the end, one exit or the whole path is drawn by these masses. After the whole path a
+    token of p is emitted. The code uses g(x) / q(x) = 1 - a' and D = 1 - a + sum (a p - q)+.
 
-    Lossless: t averages to 1 over x ~ q, so exits keep their mass on average while the path grows, and a p is split
-    into min(a p, q), which stays on the path, and (a p - q)+, which leaves it. Its distribution given the path is that
-    of Block: a_i is w_i.
+    Lossless: the mean of t over x ~ q is 1, so the exits keep their mean mass, and a p is split into min(a p, q), which
+    stays on the path, and (a p - q)+, which leaves it. Given the path, the distribution is the same as for Block, with
+    a_i = w_i.
 
-    Acceptance: sum_i a_i tokens over paths, a_i the mass on the path after i of its tokens.
+    Acceptance: the mean over paths of sum_i a_i, where a_i is the mass on the path after its first i tokens.
     Cost: O(L^2 + L V).
     Source: Hu and Huang, ICML 2024 (PMLR 235:19216), and the code of its authors.
     """

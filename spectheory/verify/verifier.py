@@ -16,16 +16,16 @@ from spectheory.verify.outcome import Outcome
 class Verifier(ABC):
     """A distribution of (last accepted node, next token), given a draft and the target's distributions at its nodes.
 
-    `outcome` and `sample` check their arguments once, then call `_outcome` and `_sample`.
+    `outcome` and `sample` check their arguments, then call `_outcome` and `_sample`.
     """
 
     takes: ClassVar[Literal["trees", "paths", "chains"]] = "trees"
-    """Which drafts it verifies: any tree, independent paths of one length that share common beginnings, or chains."""
+    """The drafts that can be verified: any trees, independent paths of one length, or chains."""
 
     @property
     @abstractmethod
     def rules(self) -> tuple[DrawRule, ...]:
-        """The draw rules that it is lossless for."""
+        """The draw rules for which the verifier is lossless."""
 
     @abstractmethod
     def _outcome(self, draft: Draft, p: Any) -> Outcome:
@@ -38,15 +38,15 @@ class Verifier(ABC):
         `p` has shape (n + 1, V), the target's distribution at each node.
 
         Raises:
-            InputError: `p` does not have one row for each node, a row of p or q is not a distribution, a draft has q =
-                0, or the verifier is not lossless for the rule by which the draft was drawn.
+            InputError: `p` does not have one row for each node, a row of p or q is not a distribution, a drafted token
+                has q = 0, or the verifier is not lossless for the draft's rule.
         """
         self._check(draft, p)
         return self._outcome(draft, p)
 
     @final
     def sample(self, draft: Draft, p: Any, rng: np.random.Generator) -> tuple[int, int]:
-        """Draw (last accepted node, next token); raises as `outcome` does."""
+        """Draw (last accepted node, next token). Arguments and errors are the same as for `outcome`."""
         self._check(draft, p)
         return self._sample(draft, p, rng)
 
@@ -57,7 +57,7 @@ class Verifier(ABC):
     def _check(self, draft: Draft, p: Any) -> None:
         if draft.rule not in self.rules:
             named = ", ".join(rule.name for rule in self.rules)
-            raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}")
+            raise InputError(f"draft.rule is {draft.rule.name}, {self} is lossless for {named}: draft by one of these")
         if len(p) != draft.tree.budget + 1:
             raise InputError(
                 f"p must have one distribution for each of the {draft.tree.budget + 1} nodes, got {len(p)}"

@@ -1,4 +1,4 @@
-"""Block efficiency: the expected tokens per target call of a tree, for given acceptance rates."""
+"""Block efficiency of a tree, the expected number of tokens per target call, for given acceptance rates."""
 
 from spectheory.yields.path_products import block_efficiency, block_efficiency_interval, reach
 

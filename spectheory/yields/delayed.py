@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.core.errors import InputError
+from spectheory.core.checks import check_whole
 from spectheory.core.tree import Tree
 from spectheory.core.world import Paths, World
 from spectheory.hardware.latency import Latency
@@ -90,8 +90,7 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     _check_shape(paths, length, trunk)
     if context is None:
         context = int(latency.contexts[len(latency.contexts) // 2])
-    if isinstance(context, bool) or not isinstance(context, int | np.integer) or context < 0:
-        raise InputError(f"context must be a whole number of at least 0 cached tokens, got {context!r:.80}")
+    check_whole("context", context, 0)
     drafts = [(1, context + j) for j in range(trunk)]
     drafts += [(1, context + trunk)] * (length > 0)
     drafts += [(paths, context + trunk + 1 + j * paths) for j in range(length - 1)]
@@ -127,6 +126,6 @@ def delayed_throughput(
 
 
 def _check_shape(paths: int, length: int, trunk: int) -> None:
-    for name, value, least in (("paths", paths, 1), ("length", length, 0), ("trunk", trunk, 0)):
-        if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < least:
-            raise InputError(f"{name} must be a whole number of at least {least}, got {value!r:.80}")
+    check_whole("paths", paths, 1)
+    check_whole("length", length, 0)
+    check_whole("trunk", trunk, 0)

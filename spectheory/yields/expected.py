@@ -1,4 +1,4 @@
-"""Block efficiency of a verifier and a policy in a world: exact over all drafts, or a mean over drawn ones."""
+"""Block efficiency of a verifier with a policy in a world: exact over all drafts, or a mean over drawn drafts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectheory.core.world import DrawPolicy, World
 from spectheory.verify import Verifier
 
 MOST_DRAFTS = 50_000
-"""Drafts that are verified one by one; more take minutes in Fractions, and a mean over drawn drafts serves better."""
+"""Maximum number of drafts that are enumerated. More would take minutes in Fractions: draw some of them instead."""
 
 
 @dataclass(frozen=True)
@@ -25,11 +25,10 @@ class Estimate:
     """A mean over drafts.
 
     Attributes:
-        value: the mean; a Fraction where the world's distributions are and all drafts were counted, else a float.
-        standard_error: of the mean; 0 where all drafts were counted.
-        drafts: how many drafts it is the mean of.
-        is_exact: all drafts were counted with their probabilities, so that the value is the expectation up to
-            rounding.
+        value: the mean; a Fraction if the world's distributions are Fractions and all drafts were enumerated.
+        standard_error: standard error of the mean; 0 if all drafts were enumerated.
+        drafts: number of drafts.
+        is_exact: whether all drafts were enumerated with their probabilities, so that only rounding is an error.
     """
 
     value: Any
@@ -46,16 +45,16 @@ def expected_block_efficiency(
     samples: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Estimate:
-    """E[tau], expected tokens per target call, over the drafts that `policy` grows in `world`.
+    """E[tau], the expected number of tokens per target call, over the drafts that `policy` grows in `world`.
 
-    Given a draft, the verifier's distribution gives E[tau] exactly; only the drafts are enumerated, or drawn.
+    For a given draft, E[tau] is computed exactly. Only the drafts are enumerated or drawn.
 
     Args:
-        verifier: lossless for the policy's draw rule.
-        world: distributions of target and draft.
-        policy: grows the drafts.
-        samples: how many drafts to draw, at least 2; None counts all of them.
-        rng: source of the drawn drafts.
+        verifier: a verifier that is lossless for the policy's draw rule.
+        world: the distributions of target and draft.
+        policy: the policy that grows the drafts.
+        samples: number of drafts to draw, at least 2; None enumerates all drafts.
+        rng: random source of the drawn drafts; given if and only if `samples` is given.
 
     Raises:
         InputError: there are more than `MOST_DRAFTS` drafts and `samples` is None, only one of `samples` and `rng` is

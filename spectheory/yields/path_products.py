@@ -6,7 +6,7 @@ import numpy as np
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
-from spectheory.core.tree import Tree
+from spectheory.core.tree import Tree, along_paths
 
 
 def reach(tree: Tree, acceptance: Acceptance) -> np.ndarray:
@@ -72,9 +72,4 @@ def _reach(tree: Tree, tables: np.ndarray) -> np.ndarray:
     row, rank = np.minimum(tree.depth[1:] - 1, depths - 1), tree.rank[1:]
     inside = rank < ranks
     rate = np.where(inside, tables[..., row, np.where(inside, rank, 0)], 0.0)
-    value = np.concatenate([np.ones((*rate.shape[:-1], 1)), rate], axis=-1)
-    ancestor = np.maximum(tree.parent, 0)
-    while ancestor.any():  # pointer doubling: log2(depth) rounds reach the root from every node
-        value *= value[..., ancestor]
-        ancestor = ancestor[ancestor]
-    return value
+    return along_paths(tree.parent, np.concatenate([np.ones((*rate.shape[:-1], 1)), rate], axis=-1), np.multiply)

@@ -49,7 +49,7 @@ RECORDS: list[Record] = [
         emitted=2 * ONE.repeat(2, 1),
         fourgrams=4 * ONE.repeat(2, 1),
         repeated_fourgrams=ONE.repeat(2, 1),
-        parted=-ONE.repeat(2, 1),
+        first_difference=-ONE.repeat(2, 1),
         margin=0 * ONE.repeat(2, 1),
     ),
     st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),

@@ -1,4 +1,4 @@
-"""The error message for an unknown name, with suggestions."""
+"""The error message for an unknown name, which lists similar known names."""
 
 from __future__ import annotations
 

@@ -1,0 +1,46 @@
+"""Length rules: the length of the chain at each batch size, for an engine that cannot run every chain."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spectheory.planning.fitting import Fitting, LengthRule
+
+
+def at_most(longest: int) -> LengthRule:
+    """A rule for an engine that runs chains of up to `longest` tokens: the fastest of them at each batch size."""
+    return lambda fitting: (
+        fitting.chain_lengths
+        if fitting.chain_lengths.max() <= longest
+        else fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
+    )
+
+
+def one_length(longest: int) -> LengthRule:
+    """A rule for an engine that runs one length, up to `longest`, at all batch sizes; length 0 is no speculation.
+
+    The rule takes the length of highest mean share of the plan's speed.
+    """
+
+    def rule(fitting: Fitting) -> np.ndarray:
+        shares = fitting.chain_speedups[:, : longest + 1] / fitting.schedule.chain_speedup[:, None]
+        return np.full(len(shares), shares.mean(axis=0).argmax())
+
+    return rule
+
+
+def first_is_longest(fitting: Fitting) -> np.ndarray:
+    """The rule for an engine that runs no chain longer than the chain at the first batch size.
+
+    Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
+    lengths of highest mean share of the plan's speed are taken, so the first chain may be longer than is fastest there.
+    """
+    if fitting.chain_lengths[0] == fitting.chain_lengths.max():
+        return fitting.chain_lengths
+    tried = [fitting.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.longest + 1)]
+    for most, lengths in enumerate(tried):
+        lengths[0] = most
+    rows = np.arange(len(fitting.chain_lengths))
+    return max(
+        tried, key=lambda lengths: (fitting.chain_speedups[rows, lengths] / fitting.schedule.chain_speedup).mean()
+    )
