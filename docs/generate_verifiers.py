@@ -17,8 +17,8 @@ PAGE = Path(__file__).parent / "verifiers.md"
 CASES = 60
 HEAD = """# The verifiers
 
-`python docs/generate_verifiers.py` writes this page from the docstrings of `spectheory.otlp` and `spectheory.verify` and
-from the certifier; a test checks that it is up to date. `st.verify.TopDown(solver)` makes a tree verifier of a node
+`python docs/generate_verifiers.py` writes this page from the docstrings of `spectheory.otlp` and `spectheory.verify`
+and from the certifier; a test checks that it is up to date. `st.verify.TopDown(solver)` makes a tree verifier of a node
 solver.
 
 `p` is the target's distribution, `q` the draft's, `k` the number of drafts at a node, `V` the number of tokens in the
@@ -27,9 +27,9 @@ vocabulary, `L` the depth. The draw rules are:
 {rules}
 
 At one node with independent drafts, acceptance never falls in the order NSS, Naive, SpecInfer, SpecTr, optimum. This
-order does not carry over to whole trees: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0), q = (1/2, 1/2, 0)
-after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
-each node only 39/32. `tests/test_orderings.py` checks both statements.
+order does not carry over to whole trees: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0),
+q = (1/2, 1/2, 0) after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and
+the optimum of each node only 39/32. `tests/test_orderings.py` checks both statements.
 
 Each certificate covers at least two worlds of `spectheory.certify.strategies` for each shape, draw rule and vocabulary
 size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p.

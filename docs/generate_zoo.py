@@ -16,12 +16,12 @@ PAGE = Path(__file__).parent / "zoo.md"
 HEAD = """# The zoo
 
 Rules that a certifier must judge correctly: wrong rules seen in engines and papers, and right rules that look wrong.
-`python docs/generate_zoo.py` writes this page; the code is in `spectheory/certify/zoo`, and the tests check each verdict.
+`python docs/generate_zoo.py` writes this page; the code is in `spectheory/certify/zoo`, and tests check each verdict.
 
 ## By enumeration
 
 The table counts the worlds and drafts until the smallest counterexample was found, or until all shapes were covered (80
-worlds requested). A total variation of 0 means that a token of probability 0 is emitted if a random number is exactly 0.
+worlds requested). A total variation of 0 means: a token of probability 0 is emitted if a random number is exactly 0.
 
 | rule | what it does | verdict | worlds | drafts | total variation |
 | --- | --- | --- | --- | --- | --- |

@@ -32,7 +32,7 @@ def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def forced(coin: float, p: list[float], q: list[float], token: int) -> str:
-    """What the sampler does with one drafted token if its random number is `coin`."""
+    """What the sampler does with one drafted token if its random number, the coin, is `coin`."""
     draft = Draft.in_order(Tree.chain(1), np.array([0, token]), [q, q], DrawRule.IID)
     with mock.patch("torch.rand_like", lambda like: torch.full_like(like, coin)):
         try:
@@ -51,8 +51,8 @@ def main(max_samples: int = 200_000) -> None:
     )
     print(f"transformers {transformers.__version__}, _speculative_sampling, two drafted tokens")
     print("\n".join(certificate.lines()))
-    print("a token with p = 0, random number exactly 0:", forced(0.0, [1.0, 0.0], [0.5, 0.5], 1))
-    print("p = q, random number just below 1:", forced(1 - 2**-24, [0.5, 0.5], [0.5, 0.5], 1))
+    print("a token of p = 0, coin exactly 0:", forced(0.0, [1.0, 0.0], [0.5, 0.5], 1))
+    print("p = q, coin just below 1:", forced(1 - 2**-24, [0.5, 0.5], [0.5, 0.5], 1))
     print("p = q, a rejection that only rounding can cause:", forced(1 + 2**-23, [0.5, 0.5], [0.5, 0.5], 1))
 
 
