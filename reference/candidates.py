@@ -92,7 +92,7 @@ def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
 
 
 def _apart(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """Draw without replacement: the k largest of q / e for independent exponentials e, computed with -e.
+    """Draw without replacement: the k tokens with the largest q / e, for independent exponential numbers e.
 
     The uniform numbers are float64, because float32 has no small e: it would draw rare tokens too rarely.
     """

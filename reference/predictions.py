@@ -50,7 +50,7 @@ class Positional:
         self._known: dict[tuple[TreeFromRates, DrawRule], tuple[float, float, float]] = {}
 
     def settled(self, shape: TreeFromRates, rule: DrawRule) -> tuple[Tree, Acceptance]:
-        """The tree and its rates: `shape` is first called with the rates of all positions, then of starts of cycles."""
+        """The tree and its rates where cycles start; cycles of a first tree, from the rates of all positions."""
         top = rule is DrawRule.TOP_K
         seen = self._seen_by(shape(self._seen_by(None, top)), top)
         return shape(seen), seen

@@ -26,7 +26,7 @@ class RowCache(Cache):
         self.rows = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> None:
-        """Make room for n more rows in each layer, of the shape of `keys` and `values` (1, heads, n, head size)."""
+        """Make room in all layers for n more rows; `keys` and `values` (1, heads, n, head size) are one layer's."""
         self.rows += keys.shape[2]
         before = self.stacks
         if before and self.rows <= before[0].shape[4]:

@@ -27,7 +27,7 @@ class TreeRows:
         self._grow(room=256, size=16)
 
     def add(self, parents: Sequence[int], first: int = 0) -> None:
-        """Write the rows of nodes `first`, `first + 1`, ... by their `parents`: earlier nodes, or -1 for the text."""
+        """Write the rows of nodes `first`, `first + 1`, ..., whose `parents` are earlier nodes or -1, the text."""
         while first + len(parents) > self.size:
             self._grow(self.room, 2 * self.size)
         bits, depth = self._bits, self._depth

@@ -103,7 +103,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
 
 def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
-    """Time a drafter with sample and match if it draws nothing, else with the naive solver, as in a trace."""
+    """The decoder of a drafter; it verifies by sample and match if nothing is drawn, else by the naive solver."""
     drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
     decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))

@@ -85,5 +85,7 @@ def require_width(tree: Tree, pair: Pair) -> int:
     """The largest number of children of a node; raises InputError where the vocabulary has fewer tokens."""
     widest = int(tree.rank.max()) + 1
     if widest > pair.vocab_size:
-        raise InputError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
+        raise InputError(
+            f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens: use a narrower tree"
+        )
     return widest

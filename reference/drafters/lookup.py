@@ -62,7 +62,7 @@ class Match:
 
     Attributes:
         tokens: tokens that followed the longest n-gram; [] if it did not occur before.
-        length: number of these tokens that are copied from the text; the others are copied from the copy.
+        length: number of tokens up to the end of the text; the tokens after them repeat them, see `overlap`.
         consensus: whether an n-gram of another length was followed by the same first token.
     """
 
