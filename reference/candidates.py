@@ -43,10 +43,7 @@ def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Arra
 
 
 def largest(values: Array, k: int) -> tuple[Array, Array]:
-    """The k <= V largest of each row of `values` (P, V), largest first: their tokens (P, k), then the values.
-
-    Of equal values, the lower token comes first.
-    """
+    """Tokens (P, k) and values of the k <= V largest in each row of (P, V), largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
         return host_draws.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open

@@ -118,10 +118,7 @@ class Decoder:
 
 
 class Cycle(NamedTuple):
-    """One cycle: the draft, the target's distributions `p` at its nodes, the accepted nodes and the emitted tokens.
-
-    `p` is None at temperature 0.
-    """
+    """One cycle: draft, target's distributions (None at temperature 0), accepted nodes and emitted tokens."""
 
     draft: Draft
     p: TargetDistributions | None

@@ -56,11 +56,7 @@ def settle(*models: Peaks) -> None:
 
 
 def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
-    """Copy tokens (n,) to the host, together with the largest logits that wait on the device, and check these.
-
-    Raises:
-        LogitsError: logits of one of `models` give no probabilities.
-    """
+    """Copy tokens (n,) to the host with the largest logits that wait on the device; check these, see `settle`."""
     waiting = [(model, *seen) for model in models for seen in model.waiting]
     if not waiting:
         return [] if tokens is None else tokens.tolist()

@@ -228,10 +228,7 @@ class Matrix:
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:
-    """The sum of tau - E[tau] over cycles, divided by the root of the sum of Var[tau].
-
-    Where the variance is 0 it is None if tau is as expected, else infinite.
-    """
+    """Sum of tau - E[tau] divided by the root of the sum of Var[tau]; without variance None, or infinite if off."""
     off, spread = float((tau - expected).sum()), float(np.sqrt(variance.sum()))
     if spread == 0:
         return math.copysign(math.inf, off) if off else None

@@ -54,8 +54,8 @@ class DenseTable:
 class TwoTierTable:
     """Probable successors of the last two tokens if these have occurred together, else of the last token.
 
-    The table is on the host, where a tree is grown whose shape depends on it: one transfer of (n, k) rows per harvest
-    is cheaper than waiting for the device at each level. Goose's authors keep their first tier as dense tensors on the
+    The table is on the host, because the shape of the tree depends on it: one transfer of (n, k) rows per harvest is
+    cheaper than waiting for the device at each level. Goose's authors keep their first tier as dense tensors on the
     device, which suits a static tree: see `DenseTable`.
 
     Args:

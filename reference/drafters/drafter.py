@@ -32,10 +32,7 @@ class Drafting(ABC):
 
     @abstractmethod
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """Draft a tree of depth at most `room` whose root is the last emitted token. It is not checked.
-
-        `rng` has the random numbers to draw with; it is None at temperature 0.
-        """
+        """Draft a tree of depth at most `room` whose root is the last emitted token. It is not checked."""
 
     def peaks(self) -> list[Peaks]:
         """Checks of the draft models' logits, which the decoder runs together with the target's; none by default."""

@@ -58,9 +58,7 @@ class PlannedTree(Drafter):
 
 @dataclass(frozen=True)
 class _Level:
-    """The draft forward that reads the P inner nodes of one level, with all index arithmetic done beforehand.
-
-    Inner nodes are the nodes that have children.
+    """The draft forward of one level's P inner nodes (nodes with children), with index arithmetic done beforehand.
 
     Attributes:
         fed: view of the inner nodes' tokens, (1, P), if these are contiguous in the drafting's memory; else view of all
