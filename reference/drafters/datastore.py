@@ -47,7 +47,7 @@ class SuffixArray:
         """
         rows = [np.asarray([*text, END], dtype=np.int32) for text in texts]
         if not rows or min(int(row[:-1].min(initial=0)) for row in rows) < 0:
-            raise InputError("texts must hold at least one text of token ids that are not negative")
+            raise InputError("texts must be at least one row of token ids, none of them negative")
         tokens = np.concatenate(rows)
         rank, order = tokens.astype(np.int64) + 1, np.arange(len(tokens))
         for length in DOUBLINGS:
