@@ -253,5 +253,7 @@ def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
         Datastore(CORPUS, longest=30)
     with pytest.raises(ValueError, match="texts must be at least one row of token ids"):
         SuffixArray.build([])
-    with pytest.raises(ValueError, match="corpus has token 300, the models have 300: use their own tokenizer"):
+    with pytest.raises(
+        ValueError, match="corpus has token 300, the models have 300 tokens: build it with their tokenizer"
+    ):
         Datastore(SuffixArray.build([[300]])).start(tiny, Sampling())
