@@ -1,4 +1,4 @@
-"""Write what was measured on the shipped pair into docs/results.md.
+"""Write the measurements on the shipped pair into docs/results.md.
 
 spectheory matrix --out build/matrix --json > build/results/compare.json
 OMP_NUM_THREADS=2 spectheory clock --out build/results/clock-0-threads-2.json
@@ -23,7 +23,7 @@ PAGE = Path(__file__).parent / "results.md"
 
 
 def summary(folder: Path) -> str:
-    """Sections for `compare.json` and each `clock-*.json` of a folder."""
+    """The sections for `compare.json` and each `clock-*.json` in `folder`."""
     return "\n\n".join([*_compared(folder / "compare.json"), *_clocked(sorted(folder.glob("clock-*.json")))]) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Write docs/verifiers.md: every rule, from its docstring, its draw rules, and a certificate made on the spot.
+"""Write docs/verifiers.md: docstring, draw rules and certificate of every rule.
 
 python docs/generate_verifiers.py
 """
@@ -17,33 +17,34 @@ PAGE = Path(__file__).parent / "verifiers.md"
 CASES = 60
 HEAD = """# The verifiers
 
-Written by `python docs/generate_verifiers.py` from the docstrings of `spectheory.otlp` and `spectheory.verify` and from
-the certifier; a test keeps it so. Rules of a node are lifted to trees by `st.verify.TopDown(solver)`.
+`python docs/generate_verifiers.py` writes this page from the docstrings of `spectheory.otlp` and `spectheory.verify`
+and from the certifier; a test checks that it is up to date. `st.verify.TopDown(solver)` makes a tree verifier of a node
+solver.
 
-`p` is the target's distribution, `q` the draft's, `k` the drafts at a node, `V` the vocabulary, `L` the depth. Draw
-rules:
+`p` is the target's distribution, `q` the draft's, `k` the number of drafts at a node, `V` the number of tokens in the
+vocabulary, `L` the depth. The draw rules are:
 
 {rules}
 
-Per node and independent drafts, acceptance never falls along NSS, Naive, SpecInfer, SpecTr, the optimum. Whole trees do
-not inherit the order: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0), q = (1/2, 1/2, 0)
-after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and the optimum of
-each node only 39/32. `tests/test_orderings.py` holds both.
+At one node with independent drafts, acceptance never falls in the order NSS, Naive, SpecInfer, SpecTr, optimum. This
+order does not carry over to whole trees: with p = (0, 3/4, 1/4), q = (1/4, 3/4, 0) at the first node, p = (1, 0, 0),
+q = (1/2, 1/2, 0) after it, and two draws at each of two levels, SpecTr keeps 5/4 tokens, SpecInfer and Naive 81/64, and
+the optimum of each node only 39/32. `tests/test_orderings.py` checks both statements.
 
-Worlds are those of `spectheory.certify.strategies`, at least two for each shape, draw rule and vocabulary size. Left
-out: `st.verify.Greedy`, which keeps greedy decoding and not p, and so is lossy by design.
+Each certificate covers at least two worlds of `spectheory.certify.strategies` for each shape, draw rule and vocabulary
+size. `st.verify.Greedy` is left out: it keeps the text of greedy decoding, not the distribution p.
 """
 
 
 def fields(rule: Any) -> dict[str, str]:
-    """What a docstring has after `Acceptance:`, `Cost:` and `Source:`."""
+    """The texts after `Acceptance:`, `Cost:` and `Source:` in the docstring of a rule."""
     text = inspect.getdoc(type(rule)) or ""
     found = re.findall(r"^(Acceptance|Cost|Source): (.*?)(?=^\w+:|^$|\Z)", text, re.MULTILINE | re.DOTALL)
     return {name: " ".join(said.split()) for name, said in found}
 
 
 def row(rule: Any, cases: int) -> str:
-    """One rule in the table, certified on the spot."""
+    """The row of one rule in the table; certifies the rule."""
     certificate = st.certify_verifier(rule, cases=cases)
     draws = ", ".join(drawn.name for drawn in rule.rules)
     certified = f"{certificate.verdict.name}: {certificate.cases} worlds, {certificate.drafts:,} drafts"
@@ -51,7 +52,7 @@ def row(rule: Any, cases: int) -> str:
 
 
 def section(rule: Any) -> str:
-    """Acceptance and source of one rule, from its docstring."""
+    """The section of one rule, from its docstring."""
     said = fields(rule)
     return f"### {type(rule).__name__}\n\n- Acceptance: {said['Acceptance']}\n- Source: {said['Source']}\n"
 
@@ -68,7 +69,7 @@ def page(cases: int = CASES) -> str:
     every = rules()
     parts = [
         HEAD.format(rules=draw_rules),
-        "| rule | lossless for drafts by | certificate, in exact fractions | cost |",
+        "| rule | lossless for draw rules | certificate, in exact fractions | cost |",
     ]
     parts += ["| --- | --- | --- | --- |", *(row(rule, cases) for rule in every)]
     parts += ["", "## Acceptance and sources", ""]

@@ -15,13 +15,13 @@ from spectheory.core.files import write_whole
 PAGE = Path(__file__).parent / "zoo.md"
 HEAD = """# The zoo
 
-Rules that a certifier must judge correctly: wrong ones as seen in engines and papers, right ones that look wrong.
-Written by `python docs/generate_zoo.py`; the code is in `spectheory/certify/zoo`, and the tests demand every verdict.
+Rules that a certifier must judge correctly: wrong rules seen in engines and papers, and right rules that look wrong.
+`python docs/generate_zoo.py` writes this page; the code is in `spectheory/certify/zoo`, and tests check each verdict.
 
 ## By enumeration
 
-Worlds and drafts until the smallest counterexample was found, or until all shapes were covered (80 worlds requested).
-A total variation of 0 is a token of probability 0, emitted when a coin is exactly 0.
+The table counts the worlds and drafts until the smallest counterexample was found, or until all shapes were covered (80
+worlds requested). A total variation of 0 means: a token of probability 0 is emitted if a random number is exactly 0.
 
 | rule | what it does | verdict | worlds | drafts | total variation |
 | --- | --- | --- | --- | --- | --- |
@@ -29,8 +29,8 @@ A total variation of 0 is a token of probability 0, emitted when a coin is exact
 STEPS_HEAD = """
 ## As black boxes
 
-Whole steps in two contexts: runs until the evidence passed 10^6 (wrong ones, alpha = 1e-6), or the total variation
-was bounded by 0.05 (right ones, alpha = 0.01). Seed 0.
+Whole decoding steps in two contexts. The table counts the runs until the evidence passed 10^6 (wrong steps, alpha =
+1e-6), or until the total variation was bounded by 0.05 (right steps, alpha = 0.01). Seed 0.
 
 | step | what it does | verdict | runs |
 | --- | --- | --- | --- |

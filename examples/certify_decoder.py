@@ -1,4 +1,4 @@
-"""Certify the reference decoder as a black box: the shipped pair, cut to four tokens, decodes as it always does.
+"""Certify the reference decoder as a black box, with the shipped pair cut down to a vocabulary of four tokens.
 
 python examples/certify_decoder.py
 """
@@ -24,9 +24,9 @@ from spectheory.verify import TopDown
 
 
 def cut(model: PreTrainedModel, tokens: Sequence[int], layers: int | None = None) -> PreTrainedModel:
-    """The model of these tokens alone, renumbered 0, 1, ...: their rows of both ends, the first `layers` layers or all.
+    """A copy of the model with only these tokens, renumbered 0, 1, ..., and only the first `layers` layers, if given.
 
-    What it says of a text of these tokens is what the model says, brought to a sum of 1 over them.
+    With all layers, its probabilities for a text of these tokens are the model's own, scaled to sum to 1.
     """
     config = deepcopy(model.config)
     config.vocab_size, config.bos_token_id, config.eos_token_id = len(tokens), None, None
@@ -39,12 +39,12 @@ def cut(model: PreTrainedModel, tokens: Sequence[int], layers: int | None = None
 
 
 def few_tokens(pair: Pair, tokens: Sequence[int], layers: int | None = None) -> Pair:
-    """Both models cut to `tokens`; the draft keeps all its layers."""
+    """The pair with both models cut to `tokens`, and the target to `layers` layers; the draft keeps all its layers."""
     return replace(pair, target=cut(pair.target, tokens, layers), draft=cut(pair.draft, tokens))
 
 
 def main(max_samples: int = 1_000, layers: int = 2) -> None:
-    """Print the certificate of a tree drawn without replacement and verified by recursive rejection sampling."""
+    """Print the certificate for a tree drawn without replacement and verified by recursive rejection sampling."""
     shipped = load_pair()
     pair = few_tokens(shipped, [shipped.tokenizer.encode(word)[0] for word in "().,"], layers)
     decoder = Decoder(pair, PlannedTree(Tree.k_ary(2, 2)), Sampling(0.8), TopDown(RRS()))

@@ -1,4 +1,4 @@
-"""Certify the rejection sampler inside Hugging Face transformers, as installed, and probe its edges.
+"""Certify the rejection sampler of the installed Hugging Face transformers, and show what it does in edge cases.
 
 python examples/certify_hugging_face.py
 spectheory certify examples.certify_hugging_face:verify --shape 1,1 --tv 0.03
@@ -19,12 +19,12 @@ from spectheory.certify import as_step, certify_step, markov_world
 
 
 def logits(distributions: Any) -> torch.Tensor:
-    """Distributions as logits, one row a node, in a batch of one."""
+    """Distributions as logits, one row per node, in a batch of one."""
     return torch.tensor(np.array(distributions, dtype=np.float64)).log()[None]
 
 
 def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """One drafted path through transformers' sampler: (last accepted node, next token)."""
+    """Verify one drafted path with transformers' sampler; returns (last accepted node, next token)."""
     torch.manual_seed(int(rng.integers(2**62)))
     path = torch.tensor(draft.tokens[1:])[None]
     tokens, accepted = _speculative_sampling(path, logits(draft.q[:-1]), path.shape[1], logits(p))
@@ -32,7 +32,7 @@ def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def forced(coin: float, p: list[float], q: list[float], token: int) -> str:
-    """What the sampler does with one drafted token when its coin comes out as `coin`."""
+    """What the sampler does with one drafted token if its random number, the coin, is `coin`."""
     draft = Draft.in_order(Tree.chain(1), np.array([0, token]), [q, q], DrawRule.IID)
     with mock.patch("torch.rand_like", lambda like: torch.full_like(like, coin)):
         try:
@@ -43,7 +43,7 @@ def forced(coin: float, p: list[float], q: list[float], token: int) -> str:
 
 
 def main(max_samples: int = 200_000) -> None:
-    """Print the certificate and what happens at the edges."""
+    """Print the certificate and what happens in edge cases."""
     world = markov_world(4)
     step = as_step(verify, Levels((1, 1)), world)
     certificate = certify_step(
@@ -53,7 +53,7 @@ def main(max_samples: int = 200_000) -> None:
     print("\n".join(certificate.lines()))
     print("a token of p = 0, coin exactly 0:", forced(0.0, [1.0, 0.0], [0.5, 0.5], 1))
     print("p = q, coin just below 1:", forced(1 - 2**-24, [0.5, 0.5], [0.5, 0.5], 1))
-    print("p = q, a rejection as only rounding can give:", forced(1 + 2**-23, [0.5, 0.5], [0.5, 0.5], 1))
+    print("p = q, a rejection that only rounding can cause:", forced(1 + 2**-23, [0.5, 0.5], [0.5, 0.5], 1))
 
 
 if __name__ == "__main__":

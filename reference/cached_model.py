@@ -1,4 +1,4 @@
-"""A stock Hugging Face model with its KV cache: it reads trees, and keeps the rows of the accepted path only."""
+"""A stock Hugging Face model with its KV cache: it reads a tree and keeps the rows of the accepted path."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from reference.tree_rows import TreeRows
 
 
 class CachedModel:
-    """One sequence in one model.
+    """One model and the cache of one text.
 
-    Logits are cut to `vocab_size`: models pad their output layers to different sizes. A forward whose logits are not a
-    distribution raises LogitsError, which names the model by `name`; on a device it is raised later, see `Peaks`.
+    Models pad their output layers to different sizes, so logits are cut to `vocab_size`. Logits that give no
+    probabilities raise LogitsError, which names the model by `name`: at once on a CPU, later on a GPU, see `Peaks`.
     """
 
     def __init__(self, model: PreTrainedModel, vocab_size: int, name: str = "the model") -> None:
@@ -28,15 +28,15 @@ class CachedModel:
 
     @property
     def length(self) -> int:
-        """Tokens in the cache."""
+        """Number of tokens in the cache."""
         return self.cache.rows
 
     def forward(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (1, n) one after another; logits (n, V) in float32."""
+        """Append `tokens` (1, n) to the text and return their logits, (n, V) in float32."""
         return self._call(tokens)
 
     def rows(self) -> TreeRows:
-        """Masks and positions for the trees that this model reads."""
+        """An empty table of masks and positions for the trees that this model reads."""
         return TreeRows(self.dtype, self.device)
 
     def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
@@ -46,7 +46,7 @@ class CachedModel:
             tokens: (1, n) token ids of the new nodes.
             committed: number of committed tokens; they come first in the cache.
             rows: attention masks and positions of the tree's nodes.
-            first: index in `rows` of the first new node; nodes 0 to first - 1 are already cached after the text.
+            first: index in `rows` of the first new node; the cache already holds nodes 0 to first - 1.
         """
         positions, mask = rows.after(committed, first, first + tokens.shape[1])
         return self._call(tokens, position_ids=positions, attention_mask=mask)
@@ -63,5 +63,5 @@ class CachedModel:
         return logits
 
     def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` cached tokens, then those at `committed + offsets`; drop the rest."""
+        """Keep the first `committed` cached tokens and the tokens at `committed + offsets`; drop all others."""
         self.cache.keep(committed, offsets)

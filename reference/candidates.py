@@ -1,4 +1,4 @@
-"""Tokens of children, from the draft's distributions at all nodes of a level: drawn, or the most probable ones."""
+"""Tokens of the children of all nodes of a level, drawn from the draft's distributions or the most probable ones."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from spectheory.core.errors import InputError
 
 
 def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Array:
-    """(P, k) tokens of the children of P nodes with distributions q (P, V), in draw order, by `DrawRule.children`.
+    """Choose or draw k children by `rule` for each of P nodes with distributions q (P, V): tokens (P, k) in draw order.
 
-    Where a distribution has fewer than k tokens, its row ends with -1. Tokens are on the device of the distributions.
+    Where fewer than k tokens have a probability above 0, the row ends with -1. Tokens are on the device of q.
 
     Raises:
         InputError: k is above 2 for HUB.
@@ -43,7 +43,7 @@ def child_tokens(q: Array, k: int, rule: DrawRule, rng: Uniforms | None) -> Arra
 
 
 def largest(values: Array, k: int) -> tuple[Array, Array]:
-    """Tokens (P, k) and values of the k <= V largest of each row of (P, V), falling; ties go to the lower token."""
+    """Tokens (P, k) and values of the k <= V largest in each row of (P, V), largest first; ties: lower token first."""
     if isinstance(values, np.ndarray):
         return host_draws.largest(values, k)
     found, tokens = values.sort(dim=-1, descending=True, stable=True)  # topk leaves the order of equal ones open
@@ -56,16 +56,16 @@ def _most_probable(q: Array, k: int) -> Array:
 
 
 def _without(q: Array, tokens: Array) -> Array:
-    """The distributions with 0 at `tokens` (P, k). -1 hits the last token, where nothing is left of a distribution."""
+    """A copy of q (P, V) with 0 at `tokens` (P, k). A token of -1 sets the last entry of a row that is 0 by then."""
     rest = q * 1
     rest[np.arange(len(q))[:, None], tokens] = 0
     return rest
 
 
 def draw_into(tokens: Array, q: Array, rng: Uniforms | None, *, apart: bool) -> None:
-    """Fill `tokens` (P, k <= V) with draws from distributions q (P, V), on the same device; -1 as in `child_tokens`.
+    """Fill `tokens` (P, k <= V) with draws from distributions q (P, V) on the same device.
 
-    Draws are independent or, where `apart`, without replacement.
+    Draws are independent, or without replacement if `apart`. Where no token is left to draw, a row ends with -1.
     """
     assert rng is not None, "drawn drafts need random numbers"
     if isinstance(q, np.ndarray):
@@ -81,7 +81,7 @@ def _drawn(q: Array, k: int, rng: Uniforms | None, *, apart: bool = False) -> Ar
 
 
 def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """By inversion in float64. `spectheory.core.chance.draw` says why no point is at the last edge."""
+    """Draw by inversion in float64. `spectheory.core.chance.draw` explains why no point is at the last edge."""
     edges = q.cumsum(-1, dtype=torch.float64)
     points = torch.rand(len(q), k, generator=rng.generator, device=q.device, dtype=torch.float64) * edges[:, -1:]
     drawn = torch.searchsorted(edges, points, right=True)
@@ -89,9 +89,9 @@ def _independent(q: Tensor, k: int, rng: Uniforms) -> Tensor:
 
 
 def _apart(q: Tensor, k: int, rng: Uniforms) -> Tensor:
-    """The k largest of q / e for independent exponentials e, written with -e.
+    """Draw without replacement: the k tokens with the largest q / e, for independent exponential numbers e.
 
-    The uniform numbers are float64: float32 has no small e, and would draw the tail of a large vocabulary too rarely.
+    The uniform numbers are float64, because float32 has no small e: it would draw rare tokens too rarely.
     """
     noise = torch.rand(q.shape, generator=rng.generator, device=q.device, dtype=torch.float64).log_()
     first = (q / noise.to(q.dtype)).topk(k, largest=False)

@@ -1,4 +1,4 @@
-"""The combinations of a matrix: drafters and the verifiers that are lossless for them."""
+"""The combinations of a matrix: each drafter with each verifier that is lossless for it, at a temperature."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ VERIFIERS: tuple[Verifier, ...] = (
     *(TopDown(solver) for solver in SOLVERS if not solver.small_vocabulary_only),
     *verifiers(),
 )
-"""Verifiers of sampled text; temperature 0 has `Greedy` alone."""
+"""The verifiers above temperature 0; at temperature 0 there is only `Greedy`."""
 LEFT_OUT = {type(solver).__name__: why for solver in SOLVERS if (why := solver.small_vocabulary_only)}
 """Lossless verifiers that the matrix leaves out, and why."""
 
@@ -39,36 +39,34 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """All three in words."""
+        """Drafter, verifier and temperature in words."""
         return f"{self.policy.name}, {self.verifying}, temperature {self.sampling.temperature:g}"
 
     @property
     def key(self) -> int:
-        """A hash of everything that decides what is drafted and kept: it names the part and seeds its streams."""
+        """Hash of all settings that decide the text. It is in the name of the Parquet file and seeds its streams."""
         drafter = self.policy.drafter
         return crc32(f"{self.name} {drafter} {_unsaid(drafter)} {self.verifier}".encode())
 
 
 def best(rates: Acceptance) -> Tree:
-    """The shape of the planned tree."""
+    """The best tree of `MATRIX_BUDGET` nodes for these rates."""
     return best_tree(rates, MATRIX_BUDGET)
 
 
-def policies(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> list[Variant]:
-    """Every drafter at one temperature: `planned` is the tree planned for it, `corpus` is the datastore's."""
-    return [variant for kind in drafters() for variant in kind.matrix(sampling, planned, corpus)]
-
-
 def lossless_combinations(sampling: Sampling, planned: Tree, corpus: SuffixArray) -> Iterator[Combination]:
-    """Every drafter with every verifier that is lossless for it."""
-    for policy in policies(sampling, planned, corpus):
+    """Every drafter with every verifier that is lossless for it.
+
+    `planned` is the tree of the planned drafter, `corpus` the corpus of the datastore drafter.
+    """
+    for policy in (variant for kind in drafters() for variant in kind.matrix(sampling, planned, corpus)):
         for verifier in (Greedy(),) if sampling.greedy else VERIFIERS:
             if incompatibility(policy.drafter, verifier, sampling) is None:
                 yield Combination(policy, verifier, sampling)
 
 
 def _unsaid(drafter: Drafter) -> list[int]:
-    """Settings that the `repr` of a drafter leaves out: the nodes of a tree, a hash of a corpus."""
+    """What the `repr` of a drafter does not show: the parents of a tree's nodes, or a hash of a corpus."""
     if isinstance(drafter, PlannedTree):
         return drafter.tree.parent.tolist()
     return [crc32(drafter.corpus.tokens.tobytes())] if isinstance(drafter, Datastore) else []

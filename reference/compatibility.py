@@ -1,4 +1,4 @@
-"""Which verifiers are lossless for which drafters."""
+"""Whether a verifier is lossless for a drafter."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from spectheory.verify import Verifier
 
 
 def incompatibility(drafter: Drafter, verifier: Verifier, sampling: Sampling) -> str | None:
-    """Why the verifier cannot be used with the drafter; None where it can."""
+    """Why the verifier cannot be used with the drafter, such as "verifies chains only"; None if it can be used."""
     rule = drafter.rule(sampling)
     if rule not in verifier.rules:
         return f"is not lossless for {rule.name}: {rule.value}"

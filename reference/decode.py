@@ -1,6 +1,6 @@
-"""Decoding: draft, verify in one target forward, keep the accepted path. This file is the whole loop.
+"""The decoding loop: draft, verify in one target forward, keep the accepted path.
 
-Without speculation the tree is the root alone, and the same loop is plain autoregressive decoding.
+With a tree that is the root alone, the same loop is plain autoregressive decoding.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Generation:
     """One decoded text.
 
     Attributes:
-        tokens: of the text, without the prompt.
-        accepted: drafted tokens kept in each cycle; those of the last cycle may go beyond the end of the text.
-        started: when the prompt was read and the first token was chosen, by `time.perf_counter`.
-        seconds: wall clock from `started` on.
+        tokens: token ids of the text, without the prompt.
+        accepted: number of drafted tokens kept in each cycle. The last cycle may keep tokens after the end of the text.
+        started: time at which the first token was chosen, after the prompt was read, by `time.perf_counter`.
+        seconds: wall-clock seconds from `started` to the end of the text.
     """
 
     tokens: list[int]
@@ -51,11 +51,12 @@ class Generation:
 class Decoder:
     """Speculative decoding of one text at a time.
 
-    At temperature 0 the target's most probable token is emitted at each node, whatever was drafted. Above it the
-    verifier decides which tokens are kept; the default, sample and match, is lossless for every draft.
+    At temperature 0 the text is the target's most probable tokens, whatever was drafted. Above it `verifier` decides
+    which tokens are kept; the default, sample and match, is lossless for every drafter. A text ends at the first of
+    `stop_tokens`.
 
     Raises:
-        InputError: the verifier is a node solver, or is not lossless for the drafter's drafts.
+        InputError: the verifier is a node solver, or is not lossless for the drafter's draw rule.
     """
 
     pair: Pair
@@ -79,20 +80,20 @@ class Decoder:
         rng: np.random.Generator | None = None,
         watch: Callable[[Cycle], None] = lambda cycle: None,
     ) -> Generation:
-        """Continue `prompt` by `new_tokens` tokens, fewer where a stop token is emitted.
+        """Continue `prompt` by `new_tokens` tokens, or up to the first stop token.
 
         Args:
             prompt: token ids.
-            new_tokens: length of the text, at least 1.
-            draft_rng: draws the drafts; needed above temperature 0.
-            rng: decides what is kept; needed above temperature 0. It is a generator of another kind than `draft_rng`,
-                so that the two cannot be one stream. Numbers are drawn from both in blocks.
-            watch: called with every cycle.
+            new_tokens: maximum number of tokens of the text, at least 1.
+            draft_rng: random numbers for the drafter; needed above temperature 0.
+            rng: random numbers for the verifier; needed above temperature 0. It has another type than `draft_rng`, so
+                that one stream cannot be passed for both. Both generators are advanced by whole blocks of numbers.
+            watch: callback, called with every cycle.
 
         Raises:
             InputError: the prompt is empty or is not a list of the pair's tokens, prompt and text do not fit the
                 context, or a random source is missing.
-            LogitsError: a model returns logits that are not a distribution.
+            LogitsError: a model returns logits that give no probabilities.
         """
         _check_tokens(prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
@@ -117,10 +118,7 @@ class Decoder:
 
 
 class Cycle(NamedTuple):
-    """One cycle: the draft, the target's distributions at its nodes, the accepted nodes and the emitted tokens.
-
-    `p` is None in greedy decoding.
-    """
+    """One cycle: draft, target's distributions (None at temperature 0), accepted nodes and emitted tokens."""
 
     draft: Draft
     p: TargetDistributions | None
@@ -129,7 +127,7 @@ class Cycle(NamedTuple):
 
 
 class TargetDistributions:
-    """The target's distribution at each node, computed when it is asked for."""
+    """The target's distribution at each node of a draft; each is computed at its first use."""
 
     def __init__(self, logits: Tensor, sampling: Sampling) -> None:
         self.logits = logits
@@ -140,14 +138,14 @@ class TargetDistributions:
         return len(self.logits)
 
     def __getitem__(self, node: int) -> Array:
-        """(V,) float32; IndexError after the last node, so that iteration ends there."""
+        """Distribution (V,) at a node, float32; raises IndexError after the last node, so that iteration ends there."""
         if node not in self.known:
             self.known[node] = numpy_on_host(self.sampling.distribution(self.logits[node]))
         return self.known[node]
 
 
 class Decoding:
-    """A text while it is decoded: the prompt is read at first, then each `cycle` emits at least one token."""
+    """A text while it is decoded. The constructor reads the prompt; each `cycle` emits at least one token."""
 
     def __init__(
         self, decoder: Decoder, prompt: list[int], draft_rng: Generator | None, rng: np.random.Generator | None
@@ -191,7 +189,7 @@ class Decoding:
     def _verify(
         self, draft: Draft, tokens: Tensor, logits: Tensor
     ) -> tuple[Draft, TargetDistributions | None, list[int], int]:
-        """The draft with tokens on the host, the target's distributions, the accepted nodes, the token after them."""
+        """The draft with its tokens on the host, the target's distributions, the accepted nodes and the next token."""
         if self.sampling.greedy:
             best = numpy_on_host(logits).argmax(-1).tolist()
             draft = _on_host(draft, fetch(tokens, self.peaks))

@@ -1,4 +1,4 @@
-"""The first token at which two greedy texts of one prompt differ, and whether two logits tied there."""
+"""The first position at which two greedy texts of one prompt differ, and the two logits there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from reference.models import Pair
 
 @dataclass(frozen=True)
 class Divergence:
-    """The first position at which two texts differ, and the target's logits of both tokens there."""
+    """The first position at which two texts differ, with the two tokens and the target's two logits there."""
 
     position: int
     tokens: tuple[int, int]
@@ -19,7 +19,7 @@ class Divergence:
 
     @property
     def margin(self) -> float:
-        """Difference of the two logits; below the rounding error (some 1e-5 in float32) the tokens tie."""
+        """Absolute difference of the two logits; below the rounding error, about 1e-5 in float32, they tie."""
         return abs(self.logits[0] - self.logits[1])
 
     def __str__(self) -> str:
@@ -31,7 +31,7 @@ class Divergence:
 
 @torch.inference_mode()
 def first_divergence(pair: Pair, prompt: list[int], one: list[int], other: list[int]) -> Divergence | None:
-    """Where `one` and `other` first differ; None where one is a prefix of the other."""
+    """Where the texts `one` and `other` first differ; None if one is a prefix of the other."""
     position = next((i for i, tokens in enumerate(zip(one, other, strict=False)) if tokens[0] != tokens[1]), None)
     if position is None:
         return None

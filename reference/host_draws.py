@@ -1,6 +1,7 @@
-"""Compiled loops over the vocabulary, for distributions on the host: one pass where tensor operators need several.
+"""Compiled draws and searches for the largest, for distributions on the host.
 
-Between two forwards, which leave a processor's caches cold, each tensor operator takes 5 to 40 microseconds.
+One compiled loop replaces several tensor operators. Between two forwards, which leave the processor's caches cold, each
+operator takes 5 to 40 microseconds.
 """
 
 from __future__ import annotations
@@ -9,18 +10,18 @@ import numpy as np
 from numba import njit
 
 LANES = 32
-"""Sums that one pass over a distribution adds up side by side: token t goes to lane t mod LANES."""
+"""Number of partial sums that one pass over a distribution computes: token t is added to lane t mod LANES."""
 
 
 @njit(cache=True)
 def drawn(distributions: np.ndarray, uniforms: np.ndarray, apart: bool, tokens: np.ndarray) -> None:
-    """Draws by inversion in float64, with the tokens sorted by lane; without replacement where `apart`.
+    """Draw k tokens from each of P distributions by inversion in float64, with the tokens sorted by lane.
 
     Args:
-        distributions: (P, V) float32, which need not be normalised.
-        uniforms: (P k,) float64 on [0, 1), row after row.
-        apart: whether a token is removed from its distribution once it is drawn.
-        tokens: (P, k) int64, filled with tokens of positive probability, in draw order; -1 from where none is left.
+        distributions: distributions (P, V), float32; they need not be normalised.
+        uniforms: uniform numbers on [0, 1), (P k,) float64, row after row.
+        apart: whether to draw without replacement.
+        tokens: result (P, k), int64, in draw order; -1 where no token of positive probability is left.
     """
     k = tokens.shape[1]
     tokens[:] = -1
@@ -59,7 +60,7 @@ def drawn(distributions: np.ndarray, uniforms: np.ndarray, apart: bool, tokens: 
 
 @njit(cache=True)
 def largest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-    """Tokens (P, k) int64 and values of the k <= V largest of each row of (P, V), falling; ties by token."""
+    """See `reference.candidates.largest`; tokens are int64."""
     shape = len(values), k
     tokens, found = np.empty(shape, np.int64), np.empty(shape, values.dtype)
     for row in range(len(values)):

@@ -1,4 +1,4 @@
-"""transformers' own decoding of the same pair, timed from outside: plain, assisted, and prompt lookup."""
+"""Decoding by transformers' own `generate`, timed: plain, assisted, and prompt lookup."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 
 LOOKUP_TOKENS = 10
-"""Tokens that prompt lookup copies, as in the published code."""
+"""Number of tokens that prompt lookup copies, as in the published code."""
 
 
 def generate(
@@ -32,29 +32,32 @@ def generate(
     lookup: int | None = None,
     seed: int = 0,
 ) -> Generation:
-    """Continue `prompt` with `target.generate`; stop tokens are ignored. Both models keep their generation settings.
+    """Continue `prompt` with `target.generate`. Stop tokens are ignored; the models keep their settings.
 
     Args:
         pair: target and draft.
         prompt: token ids.
-        new_tokens: length of the text.
-        sampling: passed in full, so that defaults of a model's folder have no effect.
-        chain: for assisted generation: tokens that the draft model drafts in every cycle.
-        lookup: for prompt lookup: tokens that are copied from an earlier occurrence of the text's end.
-        seed: of torch's global generator, the only one that transformers draws from; its state is restored afterwards.
+        new_tokens: number of tokens of the text.
+        sampling: temperature, top-k and top-p; defaults in the model folder have no effect.
+        chain: number of tokens that the draft model drafts per cycle, for assisted generation; None for no assistant.
+        lookup: number of tokens that prompt lookup copies per cycle; None for no prompt lookup.
+        seed: seed of torch's global generator, from which transformers draws; its state is restored afterwards.
 
     Raises:
-        LogitsError: a model returns logits that are not a distribution.
+        LogitsError: a model returns logits that give no probabilities.
     """
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
     watch = _Watch()
-    drawing = {"do_sample": False} if sampling.greedy else {"do_sample": True, **_sampled(sampling)}
+    drawing: dict[str, Any] = {"do_sample": False}
+    if not sampling.greedy:
+        drawing = {"do_sample": True, "temperature": sampling.temperature, "top_p": sampling.top_p}
+        drawing["top_k"] = sampling.top_k or 0
     ours = GenerationConfig(
         max_new_tokens=new_tokens,
         pad_token_id=0,
         use_cache=True,
         prompt_lookup_num_tokens=lookup,
-        **drawing,  # type: ignore[arg-type]
+        **drawing,
     )
     assistant = GenerationConfig(
         pad_token_id=0,
@@ -63,7 +66,9 @@ def generate(
         assistant_confidence_threshold=0.0,
     )
     row, model = torch.tensor([prompt], device=pair.device), pair.target
-    with _configured(pair, ours, assistant), _seeded(pair, seed), _quiet():
+    restored = torch.random.fork_rng([pair.device] if pair.device.type == "cuda" else [])
+    with _configured(pair, ours, assistant), restored, _quiet():
+        torch.manual_seed(seed)
         try:
             text: Any = model.generate(  # type: ignore[operator]
                 row, attention_mask=torch.ones_like(row), streamer=watch, **options
@@ -79,13 +84,9 @@ def generate(
     return Generation(tokens, [emitted - 1 for emitted in watch.emitted[2:]], watch.started, seconds)
 
 
-def _sampled(sampling: Sampling) -> dict[str, float]:
-    return {"temperature": sampling.temperature, "top_k": sampling.top_k or 0, "top_p": sampling.top_p}
-
-
 @contextmanager
 def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -> Iterator[None]:
-    """Set generation settings for a while: `generate` fills gaps from the models' own settings, and changes those."""
+    """Set generation settings for a while, because `generate` reads and changes the settings of the models."""
     before = pair.target.generation_config, pair.draft.generation_config
     pair.target.generation_config, pair.draft.generation_config = target, draft
     try:
@@ -95,15 +96,8 @@ def _configured(pair: Pair, target: GenerationConfig, draft: GenerationConfig) -
 
 
 @contextmanager
-def _seeded(pair: Pair, seed: int) -> Iterator[None]:
-    with torch.random.fork_rng([pair.device] if pair.device.type == "cuda" else []):
-        torch.manual_seed(seed)
-        yield
-
-
-@contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence transformers: assisted generation warns of the way in which it calls `generate` itself."""
+    """Silence transformers, whose assisted generation warns of its own calls."""
     before = logging.get_verbosity()
     logging.set_verbosity_error()
     try:
@@ -113,11 +107,11 @@ def _quiet() -> Iterator[None]:
 
 
 class _Watch(BaseStreamer):
-    """A streamer that counts tokens: transformers passes it the prompt, then what each target call emitted.
+    """A streamer that counts tokens: transformers passes it the prompt, then the tokens of each target call.
 
     Attributes:
-        emitted: number of tokens of each call, that of the prompt first.
-        started: when the first tokens were emitted.
+        emitted: number of tokens of each call; the first number is the length of the prompt.
+        started: time at which the first tokens were emitted, by `time.perf_counter`.
     """
 
     def __init__(self) -> None:

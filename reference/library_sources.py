@@ -15,29 +15,29 @@ LARGEST_FILE_BYTES = 256 * 1024
 
 @dataclass(frozen=True)
 class SourceFile:
-    """One text of the corpus. `name` is its path below the library's root, with forward slashes."""
+    """One file of the corpus. `name` is its path in the library's folder, with forward slashes."""
 
     name: str
     text: str
 
     @property
     def is_held_out(self) -> bool:
-        """One file in fifteen, chosen by its name alone, so that the split is the same on every machine."""
+        """Whether the file is held out: one in fifteen, chosen by name, so that the split is the same everywhere."""
         return int.from_bytes(hashlib.sha256(self.name.encode()).digest()[:8]) % 15 == 0
 
 
 def standard_library() -> list[SourceFile]:
-    """The readable .py files of the running interpreter's standard library, sorted by name.
+    """The .py files of this Python's standard library, sorted by name.
 
-    Tests, code pages and installed packages are left out: they are repetitive, and a small draft model cannot follow a
-    target that has learned to copy.
+    Tests, code pages and installed packages are left out: they repeat themselves, and a small draft model cannot follow
+    a target that has learned to copy.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
     return list(source_files(root, sorted(root.rglob("*.py"))))
 
 
 def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:
-    """The files of `paths`, all in `root`, that are readable, not too large and not left out; read one at a time."""
+    """Read those files of `paths`, all in `root`, that are UTF-8, not too large and not in a folder of `LEFT_OUT`."""
     for path in paths:
         name = path.relative_to(root).as_posix()
         if LEFT_OUT.intersection(name.split("/")) or path.stat().st_size > LARGEST_FILE_BYTES:

@@ -1,4 +1,4 @@
-"""Checks that logits are a distribution: NaN, infinity, or -infinity for every token is an error of the model."""
+"""Checks that logits give probabilities: NaN, infinity, or -infinity for every token is an error of the model."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from spectheory.core.errors import InputError
 
 
 class LogitsError(InputError):
-    """A model returned logits that are not a distribution."""
+    """A model returned logits that give no probabilities."""
 
 
 Where = Callable[[int], str]
-"""The place of a row of logits in the text, in words."""
+"""Describes the place of a row of logits in the text, such as "after token 20"."""
 
 
 class Peaks:
-    """The largest logit of each row of a model's logits. It is finite if and only if the row is a distribution.
+    """Checks the logits of one model by the largest logit of each row, which is finite if the row gives probabilities.
 
-    A row may hold -infinity for tokens that cannot follow. On the host each forward is checked at once. On a device the
-    largest logits stay there, so that the host need not wait: `settle` or `fetch` copies them and checks them.
+    Other logits may be -infinity, for tokens that cannot follow. On the host each forward is checked at once. On a
+    device the largest logits wait there, so that the host need not wait: `settle` or `fetch` copies and checks them.
     """
 
     def __init__(self, name: str, dtype: torch.dtype) -> None:
@@ -32,10 +32,10 @@ class Peaks:
         self.waiting: list[tuple[Tensor, Where]] = []
 
     def see(self, logits: Tensor, where: Where) -> None:
-        """Look at logits (n, V).
+        """Check logits (n, V) on the host, or remember their largest values on the device.
 
         Raises:
-            LogitsError: a row is not a distribution; raised here on the host only.
+            LogitsError: a row on the host gives no probabilities.
         """
         if not logits.is_cpu:
             self.waiting.append((logits.amax(1), where))
@@ -50,13 +50,13 @@ class Peaks:
 
 
 def settle(*models: Peaks) -> None:
-    """Wait for the largest logits that are still on a device, and check them. Raises LogitsError."""
+    """Check the largest logits that wait on a device; raises LogitsError. The host waits for the device."""
     if any(model.waiting for model in models):
         fetch(None, models)
 
 
 def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
-    """Copy tokens (n,) to the host, with the largest logits that are still on the device. Raises LogitsError."""
+    """Copy tokens (n,) to the host with the largest logits that wait on the device; check these, see `settle`."""
     waiting = [(model, *seen) for model in models for seen in model.waiting]
     if not waiting:
         return [] if tokens is None else tokens.tolist()
@@ -73,7 +73,7 @@ def fetch(tokens: Tensor | None, models: Iterable[Peaks]) -> list[int]:
 
 
 def no_distribution(name: str, dtype: torch.dtype, where: str, value: float | None = None) -> str:
-    """The message of a LogitsError: the model, the place, and the repair."""
+    """The message of a LogitsError: model `name`, place `where`, the largest logit `value` if known, and the repair."""
     what = {None: "", math.inf: " (infinity)", -math.inf: " (-infinity for every token)"}.get(value, " (NaN)")
     repair = {
         torch.float16: "numbers above 65504 overflow in float16: load it with --dtype bfloat16 or --dtype float32",

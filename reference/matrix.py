@@ -1,15 +1,13 @@
-"""Drafters x verifiers x temperatures on one pair and its prompts: predicted tau beside measured tau.
+"""The matrix: every drafter with every verifier at every temperature on one pair, predicted beside measured tau.
 
-Each combination is a Parquet file with one row per request, so that an interrupted matrix continues where it stopped.
-The exact prediction is computed in every cycle, in float64, from the draft and the target's distributions there. Tau
-minus that mean is a martingale difference, so that the sum of these differences over the root of the summed variances
-is nearly normal. The positional prediction knows only the rates of a trace of other prompts. Nothing is timed here.
+Each combination is a Parquet file with one row per request, so an interrupted matrix continues where it stopped. The
+exact prediction is the mean of tau in each cycle, computed in float64 from the draft and the target's distributions.
+Tau minus this mean is a martingale difference, so the sum of the differences divided by the root of the summed
+variances is nearly normal. The positional prediction uses only rates from a trace of other prompts. Nothing is timed.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 import re
 from collections.abc import Callable, Sequence
@@ -26,8 +24,9 @@ from reference.combinations import LEFT_OUT, Combination, best, lossless_combina
 from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
 from reference.drafters import PlannedTree, SuffixArray, Variant
+from reference.measuring import count_fourgrams
 from reference.models import Pair
-from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -48,8 +47,8 @@ COLUMNS = pa.schema(
         ("margin", pa.float64()),
     ]
 )
-"""One row per request. `tokens` is its text, the other lists are by cycle; the last two columns compare greedy texts
-with plain decoding."""
+"""One row per request. `tokens` is the text; the other lists have one entry per cycle; `identical` and `margin` compare
+a greedy text with plain decoding."""
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
 MATRIX = "matrix.parquet"
@@ -58,7 +57,7 @@ PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0)
 
 @dataclass(frozen=True)
 class MatrixSettings:
-    """Settings of a matrix, beside the pair and the prompts."""
+    """Settings of a matrix; `dataset` names the prompts."""
 
     dataset: str
     new_tokens: int = 64
@@ -67,12 +66,12 @@ class MatrixSettings:
 
 @dataclass(frozen=True)
 class Texts:
-    """The tokens that a matrix works on.
+    """The prompts and the corpus of a matrix, as token ids.
 
     Attributes:
-        traced: prompts of one length; their continuations give the rates of the positional prediction.
-        measured: other prompts, decoded by every combination.
-        stored: the corpus of the datastore drafter.
+        traced: prompts of one length, whose trace gives the rates of the positional prediction.
+        measured: other prompts, which every combination decodes.
+        stored: texts of the corpus of the datastore drafter.
     """
 
     traced: list[list[int]]
@@ -84,9 +83,9 @@ class Matrix:
     """A matrix of combinations, kept in one folder.
 
     Args:
-        folder: an empty folder, or that of the same matrix, which is continued.
+        folder: empty folder, or folder of the same matrix, which is then continued.
         pair: target and draft.
-        texts: tokens that are traced, decoded and stored.
+        texts: prompts that are traced and decoded, and the corpus.
         settings: name of the prompts, length of the texts, and seed.
 
     Raises:
@@ -97,7 +96,7 @@ class Matrix:
         if not texts.traced or not texts.measured:
             raise InputError(f"need prompts to trace and to measure, got {len(texts.traced)} and {len(texts.measured)}")
         self.folder, self.pair, self.texts, self.settings = folder, pair, texts, settings
-        prompts = hashlib.sha256(json.dumps([texts.traced, texts.measured]).encode()).hexdigest()[:16]
+        prompts = short_hash([texts.traced, texts.measured])
         inputs = {"dataset": settings.dataset, "new_tokens": settings.new_tokens, "weights": pair.fingerprint}
         self.stamp = claim(folder, "matrix", seed=settings.seed, **pair.stamp, settings={**inputs, "prompts": prompts})
         self.positional = cache(self._traced)
@@ -111,9 +110,9 @@ class Matrix:
     def combinations(
         self, temperatures: Sequence[float], done: Callable[[int, int], None] = lambda finished, total: None
     ) -> list[Combination]:
-        """Every combination at these temperatures, each of which is traced first.
+        """Trace the prompts at each temperature, and return every combination at these temperatures.
 
-        `done` is called with the finished and all temperatures.
+        `done` is called with the number of finished temperatures and the number of all.
         """
         found, corpus = [], SuffixArray.build(self.texts.stored)
         for i, sampling in enumerate((Sampling(float(t)) for t in temperatures), start=1):
@@ -126,9 +125,9 @@ class Matrix:
     def run(
         self, chosen: Sequence[Combination], done: Callable[[int, int], None] = lambda finished, total: None
     ) -> Calibration:
-        """Decode what the folder lacks of `chosen`, and compare predictions with measurements; writes `matrix.parquet`.
+        """Decode those combinations of `chosen` that the folder lacks, compare, and write `matrix.parquet`.
 
-        `done` is called with the finished and all combinations.
+        `done` is called with the number of finished combinations and the number of all.
         """
         rows = []
         for combination in chosen:
@@ -138,12 +137,12 @@ class Matrix:
         return Calibration(tuple(rows), LEFT_OUT, self.stamp)
 
     def file(self, combination: Combination) -> Path:
-        """The file of one combination."""
+        """The Parquet file of one combination."""
         slug = re.sub(r"[^a-z0-9.]+", "-", combination.name.lower())
         return self.folder / f"{slug}-{combination.key:08x}.parquet"
 
     def part(self, combination: Combination) -> list[dict[str, Any]]:
-        """The rows of one combination, by `COLUMNS`: read, or decoded and written where the file is missing."""
+        """The rows of one combination, with `COLUMNS`; if its file is missing, it is decoded and written first."""
         file = self.file(combination)
         if not file.exists():
             write_part(
@@ -157,7 +156,7 @@ class Matrix:
         return [row["tokens"] for row in self.part(PLAIN)]
 
     def _traced(self, sampling: Sampling) -> Positional:
-        """Trace the prompts at a temperature, for the positional prediction."""
+        """Trace the prompts with `sampling`, for the positional prediction."""
         folder = self.folder / f"trace-{sampling.temperature:g}"
         settings = tracing.TraceSettings(
             dataset=self.settings.dataset,
@@ -169,7 +168,7 @@ class Matrix:
         return Positional(folder)
 
     def _decoded(self, combination: Combination, request: int) -> dict[str, Any]:
-        """Decode one request: a row of the part."""
+        """Decode one request and return its row."""
         pair, prompt = self.pair, self.texts.measured[request]
         row: dict[str, Any] = {"request": request, "tau": [], "expected": [], "variance": [], "nodes": []}
 
@@ -188,7 +187,7 @@ class Matrix:
         return row
 
     def _calibrated(self, combination: Combination) -> Calibrated:
-        """The numbers of one combination."""
+        """Compare the predictions for one combination with its measurement."""
         rows, policy, greedy = self.part(combination), combination.policy, combination.sampling.greedy
         tau, expected, variance, nodes = (
             np.concatenate([row[name] for row in rows]) for name in ("tau", "expected", "variance", "nodes")
@@ -229,7 +228,7 @@ class Matrix:
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:
-    """Sum of tau - E[tau] over the root of the sum of Var[tau], over cycles; None where the variance is 0."""
+    """Sum of tau - E[tau] divided by the root of the sum of Var[tau]; without variance None, or infinite if off."""
     off, spread = float((tau - expected).sum()), float(np.sqrt(variance.sum()))
     if spread == 0:
         return math.copysign(math.inf, off) if off else None
@@ -237,7 +236,6 @@ def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> floa
 
 
 def repeated_share(texts: list[list[int]]) -> float | None:
-    """Share of 4-grams that occurred earlier in the same text; None where no text has four tokens."""
-    runs = [list(zip(*(text[i:] for i in range(4)), strict=False)) for text in texts]
-    total = sum(map(len, runs))
-    return 1 - sum(len(set(run)) for run in runs) / total if total else None
+    """Share of four-token runs that occurred earlier in the same text; None if no text has four tokens."""
+    total, repeated = np.sum([count_fourgrams(text) for text in texts], axis=0).tolist()
+    return repeated / total if total else None

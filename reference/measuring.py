@@ -1,4 +1,4 @@
-"""Decoding of many prompts with a tree and without, counted and timed."""
+"""Measured decoding of many prompts, with a tree and plainly."""
 
 from __future__ import annotations
 
@@ -20,19 +20,25 @@ from spectheory.verify import Greedy, TopDown, Verifier
 
 
 def verifier_at(temperature: float) -> Verifier:
-    """The verifier for decoding with a plan, lossless for a `PlannedTree`.
+    """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
 
-    Above temperature 0 it is the naive solver, whose acceptance the traces record.
+    Above temperature 0 it uses the naive solver, because traces record the naive solver's acceptance.
     """
     return TopDown(Naive()) if temperature else Greedy()
 
 
 def require_cycle(new_tokens: int) -> None:
-    """Raise InputError if a text of `new_tokens` needs no cycle."""
+    """Raise InputError if a text of `new_tokens` tokens has no cycle."""
     if new_tokens < 2:
         raise InputError(
             f"new_tokens must be at least 2, got {new_tokens}: the first token comes with the prompt, before any cycle"
         )
+
+
+def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
+    """Number of runs of four tokens in a text, and how many of them occurred earlier in it."""
+    runs = list(zip(*(tokens[i:] for i in range(4)), strict=False))
+    return len(runs), len(runs) - len(set(runs))
 
 
 def measure(
@@ -45,20 +51,20 @@ def measure(
     seed: int = 0,
     diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
 ) -> Iterator[Tally]:
-    """Decode each prompt with the tree and plainly, in turns; yields one tally per prompt, to be added up.
+    """Decode each prompt plainly and with the tree; yields one tally per prompt. Their sum is the result.
 
     A text ends at one of the target's stop tokens. The provenance names the tree, the verifier and the number of all
-    requests, which tells a sum of some tallies from a complete one.
+    requests, so that a sum over some prompts can be told from a complete one.
 
     Args:
         pair: target and draft.
-        tree: drafted in every cycle.
-        prompts: token ids.
-        new_tokens: length of each text, at least 2.
-        temperature: of both decoders.
-        seed: of every random stream.
-        diverged: called at temperature 0, where texts are compared, with the number of each request whose two texts
-            differ, and with the place.
+        tree: tree that is drafted in every cycle.
+        prompts: prompts as token ids.
+        new_tokens: maximum number of tokens of each text, at least 2.
+        temperature: temperature of both decoders.
+        seed: seed of all random streams.
+        diverged: callback at temperature 0, called for each request whose two texts differ, with the number of the
+            request and the first difference.
 
     Raises:
         InputError: `new_tokens` is below 2.
@@ -93,7 +99,7 @@ def measure(
 
 def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:
     cycles, (target, draft) = len(text.accepted), meter.since(text.started)
-    fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
+    fourgrams, repeated = count_fourgrams(text.tokens)
     return Tally(
         emitted=np.array([sum(text.accepted) + cycles]),
         cycles=np.array([cycles]),
@@ -104,8 +110,8 @@ def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp:
         draft_seconds=draft,
         plain_tokens=len(plain.tokens) - 1,
         plain_seconds=plain.seconds,
-        fourgrams=len(fourgrams),
-        repeated_fourgrams=len(fourgrams) - len(set(fourgrams)),
+        fourgrams=fourgrams,
+        repeated_fourgrams=repeated,
         compared=int(greedy),
         identical=int(greedy and plain.tokens == text.tokens),
         provenance=stamp,

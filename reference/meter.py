@@ -1,4 +1,4 @@
-"""Seconds in the forwards of a pair's models, measured from outside: for our decoders and for transformers'."""
+"""`Meter`: seconds in the forwards of a pair's models, under any decoder."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectheory.core.errors import InputError
 class Meter:
     """A context manager that times each call of `forward` of both models.
 
-    On CUDA it waits for the device before and after each call, so that a metered decode is slower than without.
+    On CUDA it waits for the device before and after each call, which makes decoding slower.
 
     Raises:
         InputError: target and draft are one object, whose calls cannot be told apart.

@@ -1,9 +1,9 @@
 """Loading of Hugging Face model folders, without running any code of a folder.
 
-transformers runs a folder's own Python where a user agrees, and unpickles weights, which can run anything. Here only
+transformers runs Python files of a folder if the user agrees, and unpickles weights, which can run any code. Here only
 architectures and tokenizers of transformers itself are loaded, and only weights in safetensors. A folder that needs
-more is refused before anything of it is loaded. An `auto_map` beside an architecture or a tokenizer that transformers
-has is ignored.
+more is refused before anything of it is loaded. An `auto_map` is ignored if transformers has the architecture or the
+tokenizer itself.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ TOKENIZERS = ("tokenizer.json", "vocab.json", "vocab.txt", "tekken.json", "*.mod
 
 
 class PairError(InputError):
-    """A model folder is missing or cannot be used, or the two models do not fit each other."""
+    """A model folder is missing or cannot be used, or target and draft do not fit each other."""
 
 
 def load_folder(
     role: str, folder: Path, device: str | torch.device, dtype: torch.dtype, attention: str
 ) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
-    """The causal model of a local folder, in evaluation mode, and its tokenizer.
+    """Load the causal model of a local folder, in evaluation mode, and its tokenizer.
 
     Raises:
-        PairError: the folder is missing, damaged, holds no causal model that can read a tree, or would run code.
+        PairError: the folder is missing or damaged, holds no causal model that reads trees, or needs its own code.
     """
     if not (folder / "config.json").is_file():
         raise PairError(f"{role} folder {folder} holds no config.json: name a local Hugging Face model folder")
@@ -60,9 +60,18 @@ def load_folder(
     with _loading(role, folder):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
     if reason := _undecodable(config):
-        raise PairError(f"{role} {folder} {reason}, which tree decoding does not support")
+        raise PairError(f"{role} {folder} {reason}, which tree decoding does not support: use another model")
     with _loading(role, folder):
-        model, loading = _load(folder, dtype, attention)
+        loaded: Any = AutoModelForCausalLM.from_pretrained(
+            folder,
+            dtype=dtype,
+            attn_implementation=attention,
+            local_files_only=True,
+            output_loading_info=True,
+            trust_remote_code=False,
+            use_safetensors=True,
+        )
+        model, loading = loaded
         model = model.to(device).eval().requires_grad_(False)
         tokenizer = AutoTokenizer.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
         tokenizer.get_vocab()
@@ -73,15 +82,16 @@ def load_folder(
         )
     absent = sorted(loading["missing_keys"])
     if absent:
-        raise PairError(f"{role} folder {folder} lacks the weights {', '.join(absent[:3])} and so is damaged")
+        some = ", ".join(absent[:3])
+        raise PairError(f"{role} folder {folder} lacks the weights {some} and so is damaged: fetch it anew")
     if "position_ids" not in signature(model.forward).parameters:
-        raise PairError(f"{role} {folder} takes no position_ids, so that siblings cannot share a position in it")
+        raise PairError(f"{role} {folder} takes no position_ids, which a tree needs: use another architecture")
     return model, tokenizer
 
 
 @contextmanager
 def _loading(role: str, folder: Path) -> Iterator[None]:
-    """Turn what transformers raises into a PairError. Code of a folder is refused without asking the user."""
+    """Turn exceptions of transformers into a PairError. Code of a folder is refused without asking the user."""
     before = dynamic_module_utils.TIME_OUT_REMOTE_CODE
     dynamic_module_utils.TIME_OUT_REMOTE_CODE = 0
     try:
@@ -99,22 +109,8 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
         dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
 
 
-def _load(folder: Path, dtype: torch.dtype, attention: str) -> tuple[Any, dict[str, Any]]:
-    """The model, and what transformers reports on its weights."""
-    loaded: Any = AutoModelForCausalLM.from_pretrained(
-        folder,
-        dtype=dtype,
-        attn_implementation=attention,
-        local_files_only=True,
-        output_loading_info=True,
-        trust_remote_code=False,
-        use_safetensors=True,
-    )
-    return loaded
-
-
 def _runs_code(folder: Path) -> str | None:
-    """Why a folder cannot be loaded without running code of it, and the repair."""
+    """Why a folder cannot be loaded without running its code, and the repair; None if it can."""
     config, tokenizer = _settings(folder / "config.json"), _settings(folder / "tokenizer_config.json")
     return (
         _redirected(config)
@@ -125,7 +121,7 @@ def _runs_code(folder: Path) -> str | None:
 
 
 def _redirected(config: dict[str, Any]) -> str | None:
-    """Why a configuration that names other files or kernels is not loaded, and the repair."""
+    """Why a configuration that names other files or kernels is refused, and the repair."""
     if "configuration_files" in config:
         return "names other configurations (configuration_files), which are not read: keep a single config.json"
     kernel = str(config.get("_attn_implementation", ""))
@@ -194,18 +190,18 @@ def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
 
 
 def _inside(name: str) -> bool:
-    """Whether a file's name stays in its folder; symbolic links may lead anywhere, as in the cache of the Hub."""
+    """Whether a file name stays in its folder. Symbolic links may lead anywhere, as in the Hub's cache."""
     path = Path(os.path.normpath(name))
     return not path.is_absolute() and os.pardir not in path.parts
 
 
 def _settings(file: Path) -> dict[str, Any]:
-    """The JSON object in a file; empty where there is none."""
+    """The JSON object in a file; empty if there is no file."""
     return json.loads(file.read_text(encoding="utf-8")) if file.is_file() else {}
 
 
 def _undecodable(config: Any) -> str | None:
-    """Why a model cannot read a tree: it does not attend to the whole past, or counts rows instead of positions."""
+    """Why a model cannot read a tree, because it does not attend to all tokens or ignores positions; None if it can."""
     if getattr(config, "alibi", False):
         return "counts distances in rows (ALiBi)"
     kinds = getattr(config, "layer_types", None)

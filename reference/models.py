@@ -1,4 +1,4 @@
-"""A target and a draft: stock Hugging Face causal models with one vocabulary, from local folders."""
+"""`Pair`: a target and a draft, stock Hugging Face causal models with one vocabulary, loaded from local folders."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Attention = Literal["sdpa", "eager"]
 
 @dataclass(frozen=True)
 class Pair:
-    """A target, a draft, and the tokenizer they share."""
+    """A target, a draft, and the tokenizer they share; `names` are the folders of target and draft."""
 
     target: PreTrainedModel
     draft: PreTrainedModel
@@ -30,19 +30,19 @@ class Pair:
 
     @property
     def vocab_size(self) -> int:
-        """Length of the distributions: the smaller of the two output layers, which may be padded."""
+        """Number of tokens of a distribution: the size of the smaller output layer, since layers may be padded."""
         return min(model.config.vocab_size for model in (self.target, self.draft))
 
     @property
     def context(self) -> int:
-        """Tokens that both models can hold."""
+        """Maximum number of tokens of a text in both models."""
         return min(
             getattr(model.config, "max_position_embeddings", None) or 2**31 for model in (self.target, self.draft)
         )
 
     @property
     def stop_tokens(self) -> frozenset[int]:
-        """Tokens that end a text, by the target's generation settings."""
+        """Token ids that end a text, from the target's generation settings."""
         stop = getattr(self.target.generation_config, "eos_token_id", None)
         return frozenset([stop] if isinstance(stop, int) else stop or [])
 
@@ -59,12 +59,12 @@ class Pair:
 
     @property
     def device(self) -> torch.device:
-        """Where both models are."""
+        """The device of both models."""
         return self.target.device
 
     @property
     def stamp(self) -> dict[str, Any]:
-        """Fields of a provenance: the models, and device, dtype and attention, on which times and rounding depend."""
+        """Fields for a provenance: names, device, dtype and attention, on which times and rounding depend."""
         attention = self.target.config._attn_implementation
         target, draft = self.names
         placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
@@ -79,16 +79,16 @@ def load_pair(
     dtype: torch.dtype = torch.float32,
     attention: Attention = "sdpa",
 ) -> Pair:
-    """Load both models from local folders, evaluation mode. No code of a folder is run, see `reference.model_folders`.
+    """Load the models of two local folders, by default the shipped pair. Code in them never runs, see `model_folders`.
 
-    In bfloat16 and float16 the greedy text of a tree may diverge from plain decoding where the two largest logits tie,
-    or differ by a step or two of that precision: SDPA rounds a forward of several tokens otherwise than a forward of
-    one token. With eager attention, which is slower and which models without SDPA need, no divergence was measured.
+    In bfloat16 and float16 greedy text with a tree may differ from plain decoding where the two largest logits are
+    equal or a step or two of that precision apart, because SDPA rounds a forward of several tokens differently from a
+    forward of one. No difference was measured with eager attention, which is slower and works for models without SDPA.
 
     Raises:
-        PairError: a folder is missing or holds no causal model, a model lacks SDPA, does not attend to the whole past,
-            takes no positions or would run code of its folder, or the vocabularies differ.
-        InputError: `attention` is neither sdpa nor eager, or this machine has no such `device`.
+        PairError: a folder is missing, holds no causal model or needs code of its own, a model lacks SDPA, does not
+            attend to all tokens or takes no positions, or the vocabularies differ.
+        InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
     """
     if attention not in get_args(Attention):
         raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
@@ -105,13 +105,16 @@ def load_pair(
         )
     for role, model in models.items():
         if model.config.vocab_size < len(vocabularies[role]):
-            raise PairError(f"{role} has {model.config.vocab_size} outputs for {len(vocabularies[role])} tokens")
+            raise PairError(
+                f"{role} has {model.config.vocab_size} outputs for {len(vocabularies[role])} tokens: "
+                "use the tokenizer that belongs to it"
+            )
     names = (str(folders["target"]), str(folders["draft"]))
     return Pair(models["target"], models["draft"], tokenizers["target"], names)
 
 
 def _require_device(device: str | torch.device) -> None:
-    """Raise InputError if this machine has no such device: put a number there and read it."""
+    """Raise InputError if this machine does not have the device; to find out, put a number there and read it."""
     try:
         torch.zeros((), device=device).item()
     except (RuntimeError, AssertionError, ImportError) as error:

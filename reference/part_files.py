@@ -1,7 +1,9 @@
-"""Folders of Parquet files: a folder belongs to one run, and each of its parts is written whole or not at all."""
+"""Folders of Parquet files. A folder belongs to one trace or matrix; each file is written whole or not at all."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -16,20 +18,21 @@ from spectheory.core.files import read_text, write_whole
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
-"""File of a folder's settings, versions and date."""
+"""Name of the file that holds the settings, versions and date of a folder."""
 LONGEST = 60
-"""Characters of a value that a message repeats."""
+"""Maximum number of characters of a value that a message repeats."""
 
 
 class ForeignFolderError(InputError):
-    """The folder holds parts of other models, prompts, settings or versions."""
+    """A folder holds results of other models, prompts, settings or versions."""
 
 
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
-    """Reserve `folder` for `what`, such as a trace, with these fields of a provenance; returns the provenance.
+    """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
 
     Raises:
-        ForeignFolderError: the folder belongs to something else, or to other fields or versions.
+        InputError: the folder cannot be made, because a file has its name.
+        ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
@@ -46,10 +49,15 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
     return found
 
 
-def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """What differs, as `another seed (0, here 1), temperature (1, here 0)`; '' where nothing does.
+def short_hash(values: object) -> str:
+    """A hash of values that JSON can hold, as 16 hexadecimal digits."""
+    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
 
-    Values that are hashes or long are left out, as in `other prompts`.
+
+def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
+    """List what differs, as in "another seed (0, here 1), temperature (1, here 0)"; "" if nothing differs.
+
+    Hashes and long values are left out, as in "other prompts".
     """
 
     def described(name: str) -> str:
@@ -65,7 +73,7 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
 
 
 def stamp_of(folder: Path) -> Provenance:
-    """The provenance that `claim` wrote."""
+    """Read the provenance that `claim` wrote."""
     try:
         return Provenance.from_dict(parse(read_text(folder / STAMP), STAMP))
     except InputError as error:
@@ -81,10 +89,10 @@ def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
-    """The table that `write_part` wrote.
+    """Read a table that `write_part` wrote, or some of its columns.
 
     Raises:
-        InputError: it is damaged.
+        InputError: the file is damaged.
     """
     try:
         return pq.read_table(part, columns=columns)

@@ -1,4 +1,4 @@
-"""A plan from measurements: trace, profile, plan, count the rates again where cycles of that plan start, plan again."""
+"""`measured_plan`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectheory.planning.planner import plan
 
 MAX_BUDGET = 64
 TRACE, RATES = "trace", "acceptance.json"
-"""What `measured_plan` leaves in a folder: the trace, and the rates that the plan was made of, not smoothed."""
+"""Names of what `measured_plan` writes into its folder: the trace, and the rates of the plan before smoothing."""
 
 
 def measured_plan(
@@ -31,28 +31,28 @@ def measured_plan(
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Plan:
-    """Plan for texts that continue prompts like these; for the middle of such a text.
+    """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
-    Every cycle starts where the one before it ended, so the rates of the plan are counted only at the positions where
-    cycles of a first plan start; the first plan has the rates of all positions.
+    A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
+    because every cycle starts where the previous cycle ended.
 
     Args:
         pair: target and draft.
-        prompts: what is traced, all of one length.
-        new_tokens: tokens of text after each prompt.
-        temperature: of the trace and of the time outside the forwards.
-        seed: of the trace and of the profile.
-        rounds: runs of each size of the profile.
-        dataset: what the trace says of the prompts.
-        latency: seconds of the pair's forwards; measured for sizes that suit the prompts where not given. The time
-            outside the forwards is measured anew, at `temperature`.
-        folder: keeps the trace and the rates there, and continues a trace that was interrupted.
-        done: called with the finished and all prompts of the trace, then with the finished and all rounds of the
-            profile.
+        prompts: prompts to trace, as token ids, all of one length.
+        new_tokens: number of tokens of text after each prompt.
+        temperature: temperature of the trace and of the measured overheads.
+        seed: seed of the trace and of the profile.
+        rounds: number of timed forwards of each size in the profile.
+        dataset: name of the prompts, for the record.
+        latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Overheads
+            are measured in any case, at `temperature`.
+        folder: folder that keeps the trace and the rates; an interrupted trace there is continued.
+        done: callback with the number of finished prompts of the trace and of all prompts, then with the same numbers
+            for the rounds of the profile.
 
     Raises:
         InputError: the prompts differ in length, or do not fit the models' context with the text.
-        ForeignFolderError: `folder` holds a trace of other models, prompts or settings.
+        ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
     length = len(prompts[0])
     with nullcontext(folder) if folder else TemporaryDirectory() as name:

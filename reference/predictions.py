@@ -1,4 +1,4 @@
-"""Two predictions of tau: exact, by the verifier's distribution in each cycle, and positional, by rates of a trace."""
+"""Two predictions of tau: exact, from the verifier's distribution in each cycle; positional, from a trace's rates."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spectheory import Acceptance, Draft, DrawRule, Tree, block_efficiency, bloc
 from spectheory.verify import Verifier
 
 LEAST_TRIALS = 30
-"""Visits that a depth of a trace needs to have rates of its own."""
+"""Minimum number of visits of a depth in a trace; depths with fewer visits have no rates of their own."""
 
 
 def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
-    """E[tau] and Var[tau] given the draft and the target's distributions, in float64; greedy decoding is certain.
+    """E[tau] and Var[tau] of a cycle, given its draft and the target's distributions, in float64.
 
-    The distributions are the float32 numbers that the cycle was verified with.
+    The distributions are the float32 numbers that the cycle was verified with. At temperature 0 the variance is 0.
     """
     if cycle.p is None:
         return float(len(cycle.emitted)), 0.0
@@ -35,9 +35,12 @@ def conditional(verifier: Verifier, cycle: Cycle) -> tuple[float, float]:
 
 
 class Positional:
-    """Tau by rates of a trace, by depth and rank, counted at the positions where cycles with the same tree start.
+    """Predicts tau from a trace: from rates by depth and rank at the positions where cycles with the same tree start.
 
-    Drawn children have the naive solver's rates; the most probable tokens have the rates of sample and match.
+    Drawn children have the naive solver's rates, most probable tokens the rates of sample and match.
+
+    Args:
+        folder: folder that holds the trace.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -47,7 +50,7 @@ class Positional:
         self._known: dict[tuple[TreeFromRates, DrawRule], tuple[float, float, float]] = {}
 
     def settled(self, shape: TreeFromRates, rule: DrawRule) -> tuple[Tree, Acceptance]:
-        """The drafted tree and its rates: found with the rates of all positions, then with those where cycles start."""
+        """The tree and its rates where cycles start; cycles of a first tree, from the rates of all positions."""
         top = rule is DrawRule.TOP_K
         seen = self._seen_by(shape(self._seen_by(None, top)), top)
         return shape(seen), seen
@@ -55,8 +58,8 @@ class Positional:
     def tau(self, shape: TreeFromRates, rule: DrawRule) -> tuple[float, float, float]:
         """Predicted tau and its 95% limits, for children that are drawn by `rule`.
 
-        The limits are a delete-one jackknife over requests with the tree fixed, since positions of one text are not
-        independent. With a single request, they come from its counts as if positions were independent.
+        The limits come from a delete-one jackknife over requests with a fixed tree, because positions of one text are
+        not independent. For a single request, positions are treated as independent.
         """
         if (shape, rule) not in self._known:
             tree, rates = self.settled(shape, rule)

@@ -1,4 +1,4 @@
-"""Seconds per forward of n tokens after a context, for both models, on this machine."""
+"""Measured seconds of forwards by number of tokens and context, for both models, on this machine."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from spectheory.core.errors import InputError
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
 SHALLOW, DEEP = Tree.chain(1), Tree.k_ary(2, 4)
-"""The trees with which overheads are measured."""
+"""The trees with which overheads are measured, of one level and of four."""
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
@@ -37,14 +37,15 @@ def profile(
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
-    """Median and interquartile range of the seconds of `rounds` forwards at each size, sizes in random order.
+    """Measure the median and interquartile range of the seconds of `rounds` forwards at each size, in random order.
 
-    The models take turns, as in decoding. Each size is run twice, and the second run is timed: a decode repeats its
-    sizes, so that weights and code are warm. The overheads are those of `overheads` at `temperature`.
+    A size is a number of `tokens` after a number of cached tokens (`contexts`). The models take turns, as in decoding.
+    Each size is run twice and the second run is timed, because a decoder repeats its sizes, so that weights and code
+    are in the caches. `temperature` matters for `overheads` only. `done` is called with the finished and all rounds.
 
     Raises:
-        LogitsError: a model returns logits that are not a distribution.
-        InputError: `rounds` below 1, sizes that do not increase from 1, or more than the models' context.
+        LogitsError: a model returns logits that give no probabilities.
+        InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context.
     """
     _check(pair, tokens, contexts, rounds)
     sampling = Sampling(temperature)
@@ -99,7 +100,7 @@ def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> Ca
 def _forwards(
     pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of each model's forward of a chain of `tokens`, which is then dropped; one token as in plain decoding."""
+    """Seconds of each model's forward of a chain of `tokens` tokens, which are then dropped from the cache."""
     with Meter(pair) as meter:
         for model in models:
             drawn = _random(model, tokens, rng)
@@ -115,16 +116,16 @@ def _forwards(
 
 
 def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
-    """The same seconds of forwards, with the overheads of another temperature, measured now."""
+    """A copy of `latency` with overheads that are measured now, at `temperature`."""
     cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
     return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)
 
 
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
-    """Seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
+    """Measure the seconds outside the forwards: per cycle, per drafted level, and per step of plain decoding.
 
-    The first two are the straight line through a tree of one level and a tree of four. Sampling costs more than greedy
-    decoding, so that each temperature has its own overheads.
+    The first two describe the straight line through a tree of one level and a tree of four. Sampling takes longer than
+    greedy decoding, so each temperature has its own overheads.
     """
     shallow, deep, plain = (_overhead(pair, tree, sampling, rng) for tree in (SHALLOW, DEEP, Tree.chain(0)))
     level = max(0.0, deep - shallow) / (DEEP.max_depth - SHALLOW.max_depth)
@@ -132,7 +133,7 @@ def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple
 
 
 def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator) -> float:
-    """The median over a few short decodes of random text."""
+    """Median seconds per cycle outside the forwards, over seven short texts with random prompts."""
     decoder, shares = Decoder(pair, PlannedTree(tree), sampling), []
     with Meter(pair) as meter:
         for seed in range(7):

@@ -1,4 +1,4 @@
-"""Prompts: pieces of files that the shipped pair has not seen, or those of a user's file."""
+"""Prompts from a JSON Lines file, by default pieces of files that the shipped pair was not trained on."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ HELD_OUT = SHIPPED / "held_out.jsonl"
 
 
 def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0, *, least_skip: int = 0) -> list[str]:
-    """`count` prompts, or all, of a JSON Lines file of objects with the field `text`, after the first `skip`.
+    """Read `count` prompts, or all, after the first `skip`, from a JSON Lines file of objects with the field `text`.
 
     Raises:
-        InputError: the file is missing, a line is damaged, or there are too few prompts; the message then names a
-            `skip`, at least `least_skip`, and a `count` that the file can serve.
+        InputError: the file is missing, a line is damaged, or there are too few prompts; the message suggests a `count`
+            and a `skip`, at least `least_skip`, that fit the file.
     """
     if not path.is_file():
         wrong = "is a folder" if path.is_dir() else "does not exist"
@@ -30,10 +30,10 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
             text = json.loads(line)["text"]
         except (json.JSONDecodeError, KeyError, TypeError) as error:
             raise InputError(
-                f'{path}, line {number} is not a JSON object with a field \'text\', such as {{"text": "def"}}: mend it'
+                f'{path}, line {number} is not a JSON object with a field \'text\', as in {{"text": "def"}}: correct it'
             ) from error
         if not isinstance(text, str) or not text:
-            raise InputError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: mend it")
+            raise InputError(f"{path}, line {number}: 'text' must be a string, not empty, got {text!r:.40}: correct it")
         texts.append(text)
     if not texts:
         raise InputError(f"prompts file {path} holds no prompt: give it a JSON object with a field 'text' on each line")
@@ -55,10 +55,10 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
 
 
 def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) -> list[list[int]]:
-    """The first `length` tokens of each text; messages number the texts from `first` on.
+    """The first `length` tokens of each text.
 
     Raises:
-        InputError: a text is shorter than that.
+        InputError: a text has fewer tokens; the message counts the texts from `first` on.
     """
     if length < 1:
         raise InputError(f"prompt tokens must be at least 1, got {length}")
@@ -73,9 +73,9 @@ def encode_prompts(pair: Pair, texts: list[str], length: int, first: int = 0) ->
 
 
 def training_texts(pair: Pair, folder: str = "") -> list[list[int]]:
-    """The files that the shipped pair was trained on, as tokens of `pair`: the corpus of a datastore.
+    """The files that the shipped pair was trained on, as token ids of `pair`: the corpus of a datastore.
 
-    `folder` leaves out files of other folders of the standard library, as in `email/`.
+    With `folder`, such as "email/", only files in that folder of the standard library.
     """
     files = [file for file in standard_library() if not file.is_held_out and file.name.startswith(folder)]
     texts = [file.text for file in files]

@@ -1,4 +1,4 @@
-"""A KV cache whose rows can be kept or dropped for all layers at once."""
+"""`RowCache`: a KV cache that keeps or drops rows of all layers at once."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from transformers import Cache
 from transformers.cache_utils import DynamicLayer
 
 FEWEST = 256
-"""Rows for which there is room at first."""
+"""Number of rows that a new cache has room for."""
 
 
 class RowCache(Cache):
     """Keys and values of one sequence, of all layers in one tensor: (2, layers, 1, heads, rows, head size).
 
-    The first `rows` are in use. Rows are written in place; the tensor is doubled when it is full. transformers' own
-    DynamicCache copies the cache of every layer at every forward, and has to be cut layer by layer. Keys and values
-    that differ in shape have one tensor each.
+    The first `rows` are in use. Rows are written in place, and a full tensor is replaced by one twice as large.
+    transformers' own DynamicCache copies every layer at every forward and has to be cut layer by layer. If keys and
+    values differ in shape, each has its own tensor.
     """
 
     def __init__(self, layers: int) -> None:
@@ -26,7 +26,7 @@ class RowCache(Cache):
         self.rows = 0
 
     def extend(self, keys: Tensor, values: Tensor) -> None:
-        """Make room for n more rows in each layer; `keys` and `values` are its new states (1, heads, n, head size)."""
+        """Make room in all layers for n more rows; `keys` and `values` (1, heads, n, head size) are one layer's."""
         self.rows += keys.shape[2]
         before = self.stacks
         if before and self.rows <= before[0].shape[4]:
@@ -42,7 +42,7 @@ class RowCache(Cache):
         self.keys, self.values = (kind for stack in self.stacks for kind in stack)
 
     def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` rows, then those at `committed + offsets`, increasing; drop the rest."""
+        """Keep the first `committed` rows and the rows at `committed + offsets`, which increase; drop all others."""
         for place, offset in enumerate(offsets):
             if place != offset:
                 for stack in self.stacks:
@@ -51,7 +51,7 @@ class RowCache(Cache):
 
 
 class _Layer(DynamicLayer):
-    """One layer's view of the cache. The first layer is updated first, and makes room for all layers."""
+    """One layer of the cache. The first layer is updated first, and makes room for all layers."""
 
     def __init__(self, cache: RowCache, index: int) -> None:
         super().__init__()
@@ -59,7 +59,7 @@ class _Layer(DynamicLayer):
         self.index = index
 
     def update(self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any) -> tuple[Tensor, Tensor]:
-        """Append states (1, heads, n, head size); returns all rows of this layer."""
+        """Append keys and values (1, heads, n, head size), and return all rows of this layer."""
         if self.index == 0:
             self.cache.extend(key_states, value_states)
         end = self.cache.rows
@@ -69,5 +69,5 @@ class _Layer(DynamicLayer):
         return keys[:, :, :end], values[:, :, :end]
 
     def get_seq_length(self) -> int:
-        """Rows in use."""
+        """Number of rows in use."""
         return self.cache.rows

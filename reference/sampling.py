@@ -11,7 +11,7 @@ from torch import Tensor
 from spectheory.core.errors import InputError
 
 LEAST_TEMPERATURE = 1e-3
-"""Below it logits over temperature overflow float32, and sampling would be greedy decoding in all but name."""
+"""The lowest temperature of sampling. Below it, logits divided by the temperature overflow float32."""
 
 
 @dataclass(frozen=True)
@@ -19,12 +19,12 @@ class Sampling:
     """Temperature, top-k and top-p, applied in this order as in transformers, to the target and to the draft alike.
 
     Attributes:
-        temperature: 0 is greedy decoding, which the other two do not change.
-        top_k: keep the k most probable tokens and those that tie with the last; None keeps all.
-        top_p: keep the fewest most probable tokens whose probabilities sum to at least this; 1 keeps all.
+        temperature: number that logits are divided by; 0 is greedy decoding, which ignores top_k and top_p.
+        top_k: keep the top_k most probable tokens, and all tokens that tie with the last of them; None keeps all.
+        top_p: keep the smallest set of most probable tokens whose probabilities sum to top_p or more; 1 keeps all.
 
     Raises:
-        InputError: a temperature that is neither 0 nor at least `LEAST_TEMPERATURE`, top_k < 1, top_p not in (0, 1].
+        InputError: temperature is neither 0 nor at least `LEAST_TEMPERATURE`, top_k < 1, or top_p is not in (0, 1].
     """
 
     temperature: float = 0.0
@@ -41,11 +41,11 @@ class Sampling:
 
     @property
     def greedy(self) -> bool:
-        """Whether the text is the target's most probable token, one after another."""
+        """Whether each token of the text is the target's most probable token."""
         return self.temperature == 0
 
     def distribution(self, logits: Tensor) -> Tensor:
-        """(..., V) distribution of the next token for float32 logits (..., V); greedy decoding has none."""
+        """Distribution (..., V) of the next token for float32 logits (..., V); not for temperature 0."""
         scores = logits if self.temperature == 1 else logits / self.temperature
         if self.top_k is not None and self.top_k < scores.shape[-1]:
             scores = scores.masked_fill(scores < scores.topk(self.top_k).values[..., -1:], -torch.inf)
@@ -58,5 +58,5 @@ class Sampling:
         return kept / kept.sum(-1, keepdim=True)
 
     def draft_distribution(self, logits: Tensor) -> Tensor:
-        """(..., V) distribution of the draft; in greedy decoding the plain softmax, which ranks the drafts."""
+        """Distribution (..., V) of the draft for logits (..., V); at temperature 0 their softmax, to rank tokens."""
         return torch.softmax(logits, dim=-1) if self.greedy else self.distribution(logits)

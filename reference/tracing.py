@@ -1,15 +1,13 @@
 """Traces: the rank of the target's token among the draft's candidates, at every position of a text.
 
-The text is the target's own continuation of each prompt, and every position has a row, whatever a tree would draft
-there. At temperature 0 the candidates are the draft's top k. Above it they are drawn without replacement, and the naive
-solver emits the next token given those candidates. The solver is lossless, so the text still has the target's
-distribution, and the row holds the rank of the accepted draw.
+The text is the target's own continuation of each prompt, and every position has a row. At temperature 0 the candidates
+are the draft's top k. Above it they are drawn without replacement, and the naive solver emits the next token given the
+candidates. The solver is lossless, so the text has the target's distribution, and the row has the rank of the token
+among the candidates.
 """
 
 from __future__ import annotations
 
-import hashlib
-import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -25,7 +23,7 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
-from reference.part_files import STAMP, claim, read_part, stamp_of, write_part
+from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
@@ -46,13 +44,16 @@ COLUMNS = pa.schema(
         ("ctx_len", pa.int32()),
     ]
 )
-"""One row per position; logarithms are natural. `target_rank` is the rank of the token among the candidates, and
-`target_top_rank` its rank among as many of the draft's most probable tokens; -1 where it is not one of them."""
+"""One row per position; logarithms are natural. `target_rank` is the rank of the token among the k candidates, and
+`target_top_rank` its rank among the draft's k most probable tokens; -1 if it is not one of them."""
 
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """Settings of a trace, beside the pair and the prompts."""
+    """Settings of a trace: `dataset` names the prompts, `top_k` is the number of candidates at each position.
+
+    `batch` is the number of prompts that are decoded together and written to one file.
+    """
 
     dataset: str
     temperature: float = 0.0
@@ -68,7 +69,7 @@ class TraceSettings:
         Sampling(self.temperature)
 
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
-        """The fields of a provenance that identify a trace of `pair`; `inputs` are hashes by name."""
+        """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs}
         own = {name: settings.pop(name) for name in ("temperature", "seed")}
         return {**pair.stamp, **own, "settings": settings}
@@ -81,15 +82,15 @@ def record_trace(
     folder: Path,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> None:
-    """Write `folder`/part-*.parquet, one file for each batch of prompts.
+    """Write a trace to files `part-*.parquet` in `folder`, one file for each batch of prompts.
 
-    A file is written whole or not at all, and files that exist are kept, so that an interrupted call continues where it
-    stopped. `prompts` have equal length; `done` is called with the finished and all requests.
+    A file is written whole or not at all, and existing files are kept, so a call after an interruption continues. All
+    prompts have one length. `done` is called with the number of finished prompts and of all prompts.
 
     Raises:
-        InputError: prompts differ in length or do not fit the context, or `folder` holds a trace of other settings,
+        InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
             prompts or weights.
-        LogitsError: a model returns logits that are not a distribution.
+        LogitsError: a model returns logits that give no probabilities.
     """
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
@@ -101,7 +102,7 @@ def record_trace(
         )
     if settings.top_k > pair.vocab_size:
         raise InputError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
-    inputs = {"prompts": hashlib.sha256(json.dumps(prompts).encode()).hexdigest()[:16], "weights": pair.fingerprint}
+    inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     claim(folder, "trace", **settings.provenance(pair, inputs))
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
@@ -113,7 +114,7 @@ def record_trace(
 
 @torch.inference_mode()
 def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: int) -> Iterator[dict[str, Any]]:
-    """The rows of one batch, position by position."""
+    """Yield the rows of one batch, position by position; its first prompt has the number `first`."""
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
     uniforms = Uniforms(draft_rng)
@@ -137,7 +138,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
 
 
 def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -> dict[str, list[Any]]:
-    """The columns of one position, by name; a list has an entry for each of the B sequences."""
+    """The columns of one position, by name; each list has one entry per sequence."""
     among = offers == emitted[:, None]
     above = (offered > offered.gather(1, emitted[:, None])).sum(1)
     offered_log = torch.log_softmax(offered, -1)
@@ -154,7 +155,7 @@ def _columns(wanted: Tensor, offered: Tensor, offers: Tensor, emitted: Tensor) -
 
 
 class _Stream:
-    """A batch of sequences of equal length in one model; `first` is the number of the first request."""
+    """A batch of B sequences of equal length in one model; the first prompt has the number `first`."""
 
     def __init__(self, pair: Pair, role: str, first: int) -> None:
         self.model: PreTrainedModel = getattr(pair, role)
@@ -165,7 +166,7 @@ class _Stream:
         self.peaks = Peaks(f"{role} {name}", self.model.dtype)
 
     def next(self, tokens: Tensor) -> Tensor:
-        """Append `tokens` (B, n); float32 logits (B, V) of the next tokens."""
+        """Append `tokens` (B, n), and return the logits (B, V) of the next tokens, float32."""
         out = self.model(tokens, past_key_values=self.cache, use_cache=True, logits_to_keep=1)
         logits, length = out.logits[:, -1, : self.vocab_size].float(), self.cache.get_seq_length()
         self.peaks.see(logits, lambda row: f"after token {length} of request {self.first + row}")
@@ -173,7 +174,7 @@ class _Stream:
 
 
 def _emit(p: Tensor, q: Tensor, offers: Tensor, rng: Generator) -> Tensor:
-    """(B,) the target's next tokens, emitted by the naive solver given the candidates."""
+    """The next tokens (B,), emitted by the naive solver given the candidates `offers` (B, k)."""
     drafts = [[token for token in row if token >= 0] for row in offers.tolist()]
     rows = [Naive().distribution(*row) for row in zip(p, q, drafts, strict=True)]
     return torch.multinomial(torch.stack(rows), 1, generator=rng)[:, 0]
@@ -187,14 +188,14 @@ def acceptance(
     policy: Tree | None = None,
     top: bool = False,
 ) -> Acceptance:
-    """The rates by depth and rank of a recorded trace, with their counts; see `Acceptance.from_ranks`.
+    """Rates by depth and rank from a recorded trace, with their counts; see `Acceptance.from_ranks`.
 
     Args:
-        folder: of the trace.
-        max_depth: deepest node with rates of its own.
-        min_trials: visits that a depth needs to have rates of its own.
-        policy: count only the positions where cycles with this tree start.
-        top: as for `ranks`.
+        folder: folder that holds the trace.
+        max_depth: maximum depth with rates of its own.
+        min_trials: minimum number of visits that a depth needs to have rates of its own.
+        policy: tree whose cycles decide which positions are counted: those where a cycle starts; None counts all.
+        top: whether the candidates are the draft's most probable tokens, see `ranks`.
 
     Raises:
         InputError: the folder holds no trace, or a part of it is damaged.
@@ -214,10 +215,10 @@ def acceptance(
 
 
 def ranks(folder: Path, *, top: bool = False) -> list[np.ndarray]:
-    """The rank of the target's token at each position of each request, -1 where it was no candidate.
+    """For each request the ranks of the target's tokens among the candidates, one per position; -1 for no candidate.
 
-    The candidates are the drawn ones; where `top`, they are the draft's most probable tokens, which gives the rates of
-    sample and match (DrawRule.TOP_K). In greedy traces both are the same. Raises InputError as `acceptance` does.
+    With `top` the candidates are the draft's most probable tokens, for the rates of sample and match; else they are the
+    drawn tokens. At temperature 0 both are the same. Raises InputError as `acceptance` does.
     """
     column = "target_top_rank" if top else "target_rank"
     parts = sorted(folder.glob("part-*.parquet"))

@@ -8,17 +8,17 @@ import torch
 from torch import Tensor
 
 BITS = {2: torch.int16, 4: torch.int32, 8: torch.int64}
-"""Integers of as many bytes as a number of the mask: NumPy has no bfloat16, and rows are only copied."""
+"""Integer types by number of bytes. The mask is copied as integers, because NumPy has no bfloat16."""
 
 
 class TreeRows:
-    """Attention masks and depths of the nodes of a tree that follows a text; each row is copied from the parent's.
+    """Attention masks and depths of the nodes of a tree after a text; each row is copied from the parent's row.
 
-    A node attends to the text, to its ancestors and to itself. A mask holds 0 for these and the lowest number of its
-    type elsewhere; it is added to attention scores, in eager attention and in SDPA alike. All masks are in one tensor
-    on the host, after `room` columns of zeros for the text, so that a forward after a text of any length needs only a
-    view of it. The last row is blank; it serves as the parent, -1, of nodes that directly follow the text. The tensor
-    grows with the longest text and the largest tree, to nodes x (text + nodes) numbers.
+    A node attends to the text, its ancestors and itself. Its row has 0 for these and the lowest number of the type
+    elsewhere; eager attention and SDPA add it to the attention scores. All rows are in one tensor on the host, after
+    `room` columns of zeros for the text, so a forward after a text of any length needs only a view. The last row is
+    blank: it is the row of parent -1, for nodes that directly follow the text. The tensor grows with the longest text
+    and the largest tree, to nodes x (text + nodes) numbers.
     """
 
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
@@ -27,7 +27,7 @@ class TreeRows:
         self._grow(room=256, size=16)
 
     def add(self, parents: Sequence[int], first: int = 0) -> None:
-        """Write the rows of nodes `first`, `first + 1`, ... from those of their `parents`: earlier nodes, or -1."""
+        """Write the rows of nodes `first`, `first + 1`, ..., whose `parents` are earlier nodes or -1, the text."""
         while first + len(parents) > self.size:
             self._grow(self.room, 2 * self.size)
         bits, depth = self._bits, self._depth

@@ -1,4 +1,4 @@
-"""Uniform random numbers drawn in blocks: drawing one takes as long as drawing a hundred."""
+"""Uniform random numbers drawn in blocks, because one number takes as long as a hundred."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ BLOCK = 1024
 
 
 class Uniforms:
-    """Uniform numbers of a torch generator on the host, for drafts."""
+    """Uniform random numbers for drafters, from a torch generator."""
 
     def __init__(self, generator: Generator) -> None:
         self.generator = generator
         self._block, self._taken = np.empty(0), 0
 
     def take(self, count: int) -> np.ndarray:
-        """The next ones, (count,) float64 on [0, 1)."""
+        """The next `count` numbers on [0, 1), a float64 array on the host."""
         first, self._taken = self._taken, self._taken + count
         if self._taken > len(self._block):
             self._block = torch.rand(max(count, BLOCK), generator=self.generator, dtype=torch.float64).numpy()
@@ -28,7 +28,7 @@ class Uniforms:
 
 
 class Coins:
-    """A NumPy generator, for verifiers: single uniform numbers come from a block, all else from the generator."""
+    """A NumPy generator for verifiers. Single uniform numbers come from a block, everything else from the generator."""
 
     def __init__(self, generator: np.random.Generator) -> None:
         self.generator = generator

@@ -1,9 +1,7 @@
-"""Wall clock of all decoders, and of transformers' own, on the same models, prompts and machine, in random order."""
+"""Times all decoders and transformers' own, on the same models, prompts and machine, in random order."""
 
 from __future__ import annotations
 
-import hashlib
-import json
 import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -18,10 +16,10 @@ from reference.decode import Decoder, Generation
 from reference.divergence import first_divergence
 from reference.drafters import SuffixArray, Variant, drafters
 from reference.drafters.kind import best_chain
-from reference.measuring import require_cycle
+from reference.measuring import count_fourgrams, require_cycle
 from reference.meter import Meter
 from reference.models import Pair
-from reference.part_files import differences
+from reference.part_files import differences, short_hash
 from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -50,13 +48,13 @@ class Entrant:
 
 @dataclass(frozen=True)
 class ClockSettings:
-    """Settings of a wall clock, beside the pair, the prompts and the plan.
+    """Settings of `spectheory clock`.
 
     Attributes:
-        new_tokens: tokens of each text, at least 2; stop tokens are ignored.
-        temperature: of all decoders.
-        rounds: runs of each prompt by each decoder; the run of median seconds counts.
-        seed: of every random stream, and of the order.
+        new_tokens: number of tokens of each text, at least 2; stop tokens are ignored.
+        temperature: temperature of all decoders.
+        rounds: how often each decoder decodes each prompt; the time in the middle counts.
+        seed: seed of all random streams and of the order.
     """
 
     new_tokens: int = 128
@@ -72,18 +70,18 @@ class ClockSettings:
 
 
 def library(pair: Pair) -> SuffixArray:
-    """The datastore's corpus: the part of the standard library's source that the shipped pair was trained on."""
+    """The corpus of the datastore drafter: the files that the shipped pair was trained on."""
     return SuffixArray.build(training_texts(pair))
 
 
 def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
-    """Three decoders of transformers, then ours: every drafter with the settings of its `DrafterKind.clock`.
+    """The decoders to time: three of transformers, then every drafter with the settings of its `DrafterKind.clock`.
 
     Args:
         pair: target and draft.
-        plan: gives the length of the chains, the tree, and the size of the dynamic trees.
+        plan: plan that decides the length of chains, the tree, and the size of dynamic trees.
         settings: temperature and seed.
-        corpus: of the datastore drafter.
+        corpus: corpus of the datastore drafter.
     """
     sampling = Sampling(settings.temperature)
     chain = best_chain(plan)
@@ -105,7 +103,7 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
 
 def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
-    """Verified by sample and match where nothing is drawn, else by the naive solver, as traces are."""
+    """The decoder of a drafter; it verifies by sample and match if nothing is drawn, else by the naive solver."""
     drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
     decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
@@ -119,7 +117,7 @@ def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Ent
 def stamp(
     pair: Pair, prompts: list[list[int]], plan: Plan, running: list[Entrant], settings: ClockSettings
 ) -> Provenance:
-    """The provenance of a wall clock: everything that a speed depends on."""
+    """The provenance of a wall clock, with everything that affects speed."""
     return Provenance.now(
         "spectheory clock",
         packages=("torch", "transformers", "numpy"),
@@ -130,9 +128,9 @@ def stamp(
             "new_tokens": settings.new_tokens,
             "rounds": settings.rounds,
             "weights": pair.fingerprint,
-            "prompts": _hash(prompts),
-            "plan": _hash(plan.to_dict()),
-            "decoders": _hash([[entrant.name, entrant.settings] for entrant in running]),
+            "prompts": short_hash(prompts),
+            "plan": short_hash(plan.to_dict()),
+            "decoders": short_hash([[entrant.name, entrant.settings] for entrant in running]),
             "threads": torch.get_num_threads(),
             "cpu": _cpu(),
         },
@@ -147,7 +145,9 @@ def clock(
     settings: ClockSettings,
     so_far: WallClock | None = None,
 ) -> Iterator[WallClock]:
-    """Decode every prompt that `so_far` lacks with all of `running`; yields the whole record after each prompt.
+    """Decode every prompt that is not in `so_far` with the decoders `running`; yields the record after each prompt.
+
+    `so_far` is the record of an interrupted call. `plan` is the plan that `entrants` was called with.
 
     Raises:
         InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
@@ -167,7 +167,7 @@ def clock(
 
 
 def check_same(found: Provenance, here: Provenance) -> None:
-    """Raise InputError if a record was begun on another machine or with other settings."""
+    """Raise InputError if a record was started on another machine or with other settings."""
     theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
     if differing := differences(theirs, ours):
         raise InputError(f"the record was begun with {differing}: name a new file or remove it")
@@ -175,7 +175,7 @@ def check_same(found: Provenance, here: Provenance) -> None:
 
 @dataclass(frozen=True)
 class _Run:
-    """One text by one decoder: its seconds as a whole, and those of the target's and the draft's forwards."""
+    """One text by one decoder: its seconds, and the seconds in forwards of the target and of the draft."""
 
     text: Generation
     seconds: float
@@ -185,7 +185,7 @@ class _Run:
 def _row(
     pair: Pair, prompt: list[int], request: int, running: Sequence[Entrant], settings: ClockSettings
 ) -> dict[str, list[float]]:
-    """One prompt by every decoder: of each its run of median seconds."""
+    """Decode one prompt with every decoder; the columns of the record from each decoder's run of median time."""
     runs: list[list[_Run]] = [[] for _ in running]
     for turn in range(settings.rounds):
         for number in np.random.default_rng([settings.seed, request, turn]).permutation(len(running)):
@@ -202,7 +202,7 @@ def _row(
 def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], greedy: bool) -> dict[str, float]:
     text = run.text
     where = first_divergence(pair, prompt, baseline, text.tokens) if greedy else None
-    fourgrams = list(zip(*(text.tokens[i:] for i in range(4)), strict=False))
+    fourgrams, repeated = count_fourgrams(text.tokens)
     return {
         "tokens": len(text.tokens),
         "seconds": run.seconds,
@@ -211,19 +211,15 @@ def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], gree
         "draft_seconds": run.forwards[1],
         "cycles": len(text.accepted),
         "emitted": sum(text.accepted) + len(text.accepted),
-        "fourgrams": len(fourgrams),
-        "repeated_fourgrams": len(fourgrams) - len(set(fourgrams)),
+        "fourgrams": fourgrams,
+        "repeated_fourgrams": repeated,
         "first_difference": SAME if where is None else where.position,
         "margin": 0.0 if where is None else where.margin,
     }
 
 
-def _hash(values: object) -> str:
-    return hashlib.sha256(json.dumps(values).encode()).hexdigest()[:16]
-
-
 def _cpu() -> str:
-    """The processor's name, where the system has it."""
+    """The name of the processor, if the system has it."""
     try:
         lines = Path("/proc/cpuinfo").read_text().splitlines()
     except OSError:

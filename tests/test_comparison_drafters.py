@@ -247,9 +247,13 @@ def test_sampled_text_has_the_targets_distribution(drafter: Drafter) -> None:
 def test_settings_that_cannot_be_are_refused(tiny: Pair) -> None:
     with pytest.raises(ValueError, match="ngram at least 2, got window=5, ngram=1, guesses=5"):
         Lookahead(ngram=1)
-    with pytest.raises(ValueError, match="longest must be at least shortest, and at most 32 with depth, got 30"):
+    with pytest.raises(
+        ValueError, match="longest must be at least shortest, and longest . depth at most 32, got longest = 30"
+    ):
         Datastore(CORPUS, longest=30)
     with pytest.raises(ValueError, match="texts must be at least one row of token ids"):
         SuffixArray.build([])
-    with pytest.raises(ValueError, match="corpus has token 300, the models have 300: use their own tokenizer"):
+    with pytest.raises(
+        ValueError, match="corpus has token 300, the models have 300 tokens: build it with their tokenizer"
+    ):
         Datastore(SuffixArray.build([[300]])).start(tiny, Sampling())

@@ -31,6 +31,8 @@ from tests.random_drafts import (
 )
 
 SHAPES: dict[str, list[Any]] = {"chains": CHAINS, "paths": PATHS, "trees": [*TREES, *PATHS, *OTHERS, *WIDE, *HUBS]}
+BEST = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
+"""Verifiers that keep as many tokens of one path as any verifier can."""
 POLICIES: list[tuple[Verifier, list[Any]]] = [
     (verifier, [policy for policy in SHAPES[verifier.takes] if policy.rule in verifier.rules])
     for verifier in (*ALL, TopDown(Naive()))
@@ -81,7 +83,7 @@ def efficiency(verifier: Verifier, p: np.ndarray, q: np.ndarray, policy: Any) ->
 def test_published_and_checked_values() -> None:
     """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q more paths can serve worse."""
     thirds, chains = (distribution(1, 2), distribution(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
-    for verifier in ALL:
+    for verifier in BEST:
         assert [efficiency(verifier, *thirds, chain) - 1 for chain in chains] == [
             Fraction(*x) for x in ((2, 3), (11, 9), (5, 3))
         ]
@@ -143,7 +145,8 @@ def test_rounding_leaves_a_distribution(number: type) -> None:
         outcome = verifier.outcome(draft, p)
         assert min(outcome.stop) >= 0
         assert sum(outcome.stop) == pytest.approx(1, abs=1e-4)
-        assert outcome.block_efficiency == pytest.approx(301, rel=1e-2)
+        if verifier in BEST:
+            assert outcome.block_efficiency == pytest.approx(301, rel=1e-2)
         outcome.sample(rng)
 
 

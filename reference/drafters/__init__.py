@@ -1,4 +1,4 @@
-"""Drafters: settings (`Drafter`) that begin texts (`Drafting`)."""
+"""Drafters: a `Drafter` holds settings and starts a `Drafting` for each text."""
 
 from reference.drafters import datastore, drawn, dynamic, goose, lookahead, lookup, recycling, static
 from reference.drafters.checked import Checked

@@ -1,7 +1,7 @@
 """Adjacency tables: the most probable successors of a token, collected from every row of the target's logits.
 
-A target forward returns logits for rejected nodes and for the prompt, too. Each row holds what the target expects after
-a token in some context: a guess for the next time that the token occurs.
+A target forward also returns logits for rejected nodes and for the prompt. Each row predicts the token after some
+token in some context, so it is a guess for the next time that this token occurs.
 """
 
 from __future__ import annotations
@@ -16,9 +16,10 @@ Successors = list[tuple[int, float]]
 
 
 def harvest_order(nodes: int, path: Sequence[int], rejected: bool) -> list[int]:
-    """Rows of a verified draft in the order in which to harvest them: the root and the accepted nodes are last.
+    """The nodes whose logits are stored, in order: rejected nodes if `rejected`, then the root and the accepted `path`.
 
-    Of two rows for one token the later one is kept, and an accepted context is better than a rejected one.
+    Of two rows for one token the later one is kept, and a row from accepted text is the better guess. `nodes` is the
+    number of nodes of the draft, the root included.
     """
     accepted = [0, *path]
     known = set(accepted)
@@ -26,10 +27,10 @@ def harvest_order(nodes: int, path: Sequence[int], rejected: bool) -> list[int]:
 
 
 class DenseTable:
-    """Successors by the last token, as a tensor (V, k) on the model's device: the host never waits for it.
+    """The k most probable successors of each token, a tensor (V, k) on the model's device; the host never waits for it.
 
-    A token that was never harvested has the successors 0..k-1, so that a row is always k distinct tokens and a static
-    tree can be filled without checking them.
+    A token that has not occurred yet has the successors 0 to k - 1. So each row is k distinct tokens, and a static tree
+    can be filled without a check.
     """
 
     def __init__(self, vocab_size: int, k: int, device: torch.device) -> None:
@@ -38,9 +39,10 @@ class DenseTable:
         self._clock = 0
 
     def harvest(self, tokens: Tensor, logits: Tensor) -> None:
-        """Store the most probable successors of tokens (n,) by their logits (n, V); the last of equal tokens counts.
+        """Store the most probable successors of tokens (n,) from their logits (n, V).
 
-        Equal tokens all write the row of the last of them, since torch does not define the order of such writes.
+        Where a token occurs several times, each write stores the row of its last occurrence, because torch does not
+        define the order of writes to one place.
         """
         best = logits.topk(self.tokens.shape[1]).indices
         times = torch.arange(self._clock, self._clock + len(tokens), device=tokens.device)
@@ -50,16 +52,16 @@ class DenseTable:
 
 
 class TwoTierTable:
-    """Probable successors by the last two tokens where these were harvested, else by the last one.
+    """Probable successors of the last two tokens if these have occurred together, else of the last token.
 
-    The table is on the host. A tree whose shape depends on the table is grown there, and one transfer of (n, k) rows
-    per harvest is cheaper than waiting for the device at each level of the tree. Goose's authors keep their first tier
-    as dense tensors on the device, which suits a static tree: see `DenseTable`.
+    The table is on the host, because the shape of the tree depends on it: one transfer of (n, k) rows per harvest is
+    cheaper than waiting for the device at each level. Goose's authors keep their first tier as dense tensors on the
+    device, which suits a static tree: see `DenseTable`.
 
     Args:
-        k: largest number of successors in a row.
-        min_score: successors of lower probability (by the softmax of the raw logits) are left out.
-        bigram: whether there is a table by the last two tokens.
+        k: maximum number of successors that are stored for a context.
+        min_score: minimum probability of a successor, by the softmax of the raw logits; others are left out.
+        bigram: whether to store successors of pairs of tokens, too.
 
     Source: Goose, Section 4.1 and Appendix C.1.
     """
@@ -71,9 +73,9 @@ class TwoTierTable:
         self._rows: dict[tuple[int, ...], tuple[list[float], list[float]]] = {}
 
     def harvest(self, contexts: Mapping[int, tuple[int, ...]], logits: Tensor) -> None:
-        """Store the successors of contexts, (token before, token) or (token,), by their rows of logits (n, V).
+        """Store probable successors by rows of logits (n, V); `contexts` has the last two tokens, or one, of each row.
 
-        Of several rows for one context the last one in the order of `contexts` is kept.
+        Of several rows for one context the last one in `contexts` is kept.
         """
         best = logits.topk(min(self.k, logits.shape[1]))
         scores = (best.values - logits.logsumexp(1, keepdim=True)).exp()
@@ -84,7 +86,7 @@ class TwoTierTable:
                 self._rows[context] = found
 
     def successors(self, before: int, token: int) -> Successors:
-        """Probable successors of `before, token`; [] where neither table has any."""
+        """Probable successors of the tokens `before, token`, else of `token`; [] if none is stored."""
         found = self._rows.get((before, token)) if self.bigram else None
         found = found or self._rows.get((token,))
         if not found:

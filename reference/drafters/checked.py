@@ -1,4 +1,4 @@
-"""Checks of every draft, for use while a drafter is being written."""
+"""`Checked`: checks every draft of another drafter, for use while you write it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from spectheory.core.errors import InputError
 
 @dataclass(frozen=True)
 class Wrapped(Drafter):
-    """A drafter that wraps another one, and has its draw rule and the shape of its drafts."""
+    """Base class of drafters that run another one; the drafts keep its draw rule and shape."""
 
     drafter: Drafter
 
@@ -42,11 +42,11 @@ class Wrapped(Drafter):
 
 
 class Checked(Wrapped):
-    """Another drafter whose drafts are checked: a decoder would fail on a wrong draft, or write wrong text.
+    """Runs another drafter and checks each draft. On a wrong draft a decoder would fail or write wrong text.
 
     Raises:
-        InputError: while decoding: `Draft` refuses the draft, its root is not the last emitted token, it is deeper than
-            the room that is left, or a token is not in the vocabulary.
+        InputError: raised while decoding: `Draft` refuses the draft, its root is not the last emitted token, it is
+            deeper than the context has room for, or a token is not in the vocabulary.
     """
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
@@ -82,7 +82,7 @@ class _CheckedDrafting(Drafting):
         for node, token in enumerate(draft.tokens):
             if not 0 <= token < self.vocab_size or token != int(token):
                 raise InputError(
-                    f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave nodes "
-                    "out that no token is left for, with reference.drafters.static.pruned"
+                    f"tokens[{node}] is {token}, tokens are whole numbers from 0 to {self.vocab_size - 1}: leave "
+                    "the node out where no token is left to draw, with reference.drafters.static.pruned"
                 )
         return draft

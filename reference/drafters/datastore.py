@@ -1,4 +1,4 @@
-"""A datastore drafter, as in REST: what followed the text's longest known ending in a corpus, most frequent first."""
+"""A datastore drafter, as in REST: it finds the end of the text in a corpus and drafts what most often followed it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, Drafting, undrawn
 from reference.drafters.kind import DrafterKind, Variant
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
 DOUBLINGS = (1, 2, 4, 8, 16)
 SORTED_BY = 32
-"""Tokens by which suffixes are sorted after these doublings; n-gram and continuation are no longer together."""
+"""Number of tokens that suffixes are sorted by after these doublings: the limit for an n-gram with its continuation."""
 END = -1
-"""Follows each text of a corpus, so that no match and no continuation spans two texts."""
+"""The token after each text of a corpus, so that no match and no continuation spans two texts."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,8 +31,8 @@ class SuffixArray:
     """A corpus of token ids, searchable for n-grams without a scan.
 
     Attributes:
-        tokens: (n,) int32, all texts, each followed by END.
-        order: (n,) int32, the positions of the corpus, sorted by the `SORTED_BY` tokens that begin there.
+        tokens: token ids of all texts, (n,) int32; each text is followed by END.
+        order: positions in `tokens`, (n,) int32, sorted by the `SORTED_BY` tokens that begin there.
     """
 
     tokens: np.ndarray
@@ -40,10 +40,10 @@ class SuffixArray:
 
     @classmethod
     def build(cls, texts: Iterable[Sequence[int] | np.ndarray]) -> SuffixArray:
-        """Sort the suffixes by prefix doubling: five rounds of O(n log n).
+        """Build the array from texts of token ids, by prefix doubling: five rounds of O(n log n).
 
         Raises:
-            InputError: there is no text, or one has a negative token.
+            InputError: there is no text, or a token is negative.
         """
         rows = [np.asarray([*text, END], dtype=np.int32) for text in texts]
         if not rows or min(int(row[:-1].min(initial=0)) for row in rows) < 0:
@@ -59,12 +59,12 @@ class SuffixArray:
         return cls(tokens, order.astype(np.int32))
 
     def save(self, file: Path) -> None:
-        """Write an .npz file."""
+        """Write the corpus to an .npz file."""
         np.savez(file, tokens=self.tokens, order=self.order)
 
     @classmethod
     def load(cls, file: Path) -> SuffixArray:
-        """Read a file of `save`."""
+        """Read a file that `save` wrote."""
         with np.load(file, allow_pickle=False) as arrays:
             return cls(arrays["tokens"], arrays["order"])
 
@@ -72,7 +72,7 @@ class SuffixArray:
         return f"<SuffixArray of {len(self.tokens):,} tokens>"
 
     def find(self, ngram: Sequence[int]) -> range:
-        """The entries of `order` whose suffixes begin with `ngram`, at most `SORTED_BY` tokens; by binary search."""
+        """The range of entries of `order` where `ngram` begins; it has at most `SORTED_BY` tokens."""
         wanted, everywhere = list(ngram), range(len(self.order))
 
         def beginning(entry: int) -> list[int]:
@@ -83,9 +83,10 @@ class SuffixArray:
         return range(first, bisect_right(everywhere, wanted, lo=first, key=beginning))
 
     def longest(self, context: Sequence[int], least: int, most: int) -> tuple[int, range]:
-        """Length and entries of the longest ending of `context` in the corpus, `least` to `most` tokens; 0 for none.
+        """The longest ending of `context` that the corpus has: its number of tokens and its entries of `order`.
 
-        Where the corpus has an ending, it has every shorter one, so that the length is found by bisection, too.
+        The ending has `least` to `most` tokens; if there is none in the corpus, the number is 0. A corpus that has an
+        ending has every shorter one, so the length is found by bisection.
         """
         found = {0: range(0)}
 
@@ -99,10 +100,10 @@ class SuffixArray:
 
 
 def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """The `budget` most frequent nodes of the trie of `rows`: (parent, token, count), each (n + 1,), the root first.
+    """The `budget` most frequent nodes of the trie of `rows`: arrays (n + 1,) of parents, tokens, counts; root first.
 
-    `rows` (m, depth) are sorted; END and the tokens after it are ignored. Nodes are ordered by (count, depth, rank),
-    where siblings of equal counts are ranked by token, so that a parent is before its children.
+    `rows` are sorted continuations (m, depth); END and the tokens after it are ignored. Nodes are ordered by falling
+    count, depth and rank, so a parent is before its children. Siblings of equal counts are ranked by token.
     """
     rows = np.ascontiguousarray(rows.T)
     depth, m = rows.shape
@@ -128,15 +129,15 @@ def frequent(rows: np.ndarray, budget: int) -> tuple[np.ndarray, np.ndarray, np.
 
 @dataclass(frozen=True)
 class Datastore(Drafter):
-    """Drafts the trie of what follows the longest known ending of the text in a corpus. It needs no draft model.
+    """Drafts the most frequent continuations of the end of the text in a corpus, as a tree; it needs no draft model.
 
     Attributes:
-        corpus: the source of continuations.
-        budget: largest number of drafted nodes.
-        depth: largest number of tokens of a continuation.
-        longest: tokens of the longest ending that is searched for.
-        shortest: tokens of the shortest ending; where the corpus does not have it either, nothing is drafted.
-        samples: largest number of continuations that are counted. Of more, so many are taken at even distances in the
+        corpus: corpus that is searched for the end of the text.
+        budget: maximum number of drafted nodes.
+        depth: maximum number of tokens of a continuation.
+        longest: maximum number of tokens of the ending that is searched for.
+        shortest: minimum number of tokens of the ending; if the corpus does not have it, nothing is drafted.
+        samples: maximum number of continuations that are counted. If there are more, every n-th one is counted, in the
             order of the suffix array, which keeps counts in proportion.
 
     Raises:
@@ -157,22 +158,20 @@ class Datastore(Drafter):
         if min(given) < 1 or self.shortest > self.longest or self.longest + self.depth > SORTED_BY:
             raise InputError(
                 f"budget, depth, shortest and samples must be at least 1, got {given}; longest must be at least "
-                f"shortest, and at most {SORTED_BY} with depth, got {self.longest}"
+                f"shortest, and longest + depth at most {SORTED_BY}, got longest = {self.longest}"
             )
-
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; nothing is drawn."""
-        return DrawRule.TOP_K
 
     def start(self, pair: Pair, sampling: Sampling) -> DatastoreDrafting:
         """See Drafter.start."""
         if (most := int(self.corpus.tokens.max())) >= pair.vocab_size:
-            raise InputError(f"corpus has token {most}, the models have {pair.vocab_size}: use their own tokenizer")
+            raise InputError(
+                f"corpus has token {most}, the models have {pair.vocab_size} tokens: build it with their tokenizer"
+            )
         return DatastoreDrafting(self, pair.device)
 
 
 class DatastoreDrafting(Drafting):
-    """A text drafted from a datastore. `text` holds its last tokens, as many as the longest ending has."""
+    """Drafts one text from a datastore. `text` holds the last tokens, at most as many as the longest ending has."""
 
     def __init__(self, settings: Datastore, device: torch.device) -> None:
         self.settings = settings
@@ -191,14 +190,10 @@ class DatastoreDrafting(Drafting):
         """See Drafting.grow."""
         parent, tokens, _ = frequent(self.continuations(room), self.settings.budget)
         tokens[0] = self.text[-1]
-        draws: list[list[int]] = [[] for _ in parent]
-        for node, above in enumerate(parent[1:].tolist(), start=1):
-            draws[above].append(node)
-        on_device = torch.as_tensor(tokens, dtype=torch.long, device=self.device)
-        return Draft._unchecked(Tree(parent), on_device, [None] * len(draws), tuple(map(tuple, draws)), DrawRule.TOP_K)
+        return undrawn(Tree(parent), torch.as_tensor(tokens, dtype=torch.long, device=self.device))
 
     def continuations(self, room: int) -> np.ndarray:
-        """(m, depth) continuations of the longest known ending of the text, sorted."""
+        """Continuations (m, depth) of the longest ending of the text that the corpus has, sorted."""
         settings, corpus = self.settings, self.settings.corpus
         length, found = corpus.longest(self.text, settings.shortest, settings.longest)
         few = min(len(found), settings.samples)

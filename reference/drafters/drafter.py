@@ -6,46 +6,52 @@ from abc import ABC, abstractmethod
 
 from torch import Tensor
 
+from reference.host_arrays import Array
 from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule
+from spectheory import Draft, DrawRule, Tree
+from spectheory.core.errors import InputError
 
 
 class Drafting(ABC):
-    """One text that is being drafted, cycle after cycle: `read` once, then `commit` and `grow` in turns."""
+    """Drafts one text. The decoder calls `read` once, then `commit` and `grow` in turns."""
 
     @abstractmethod
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """Read the prompt. Row i of `logits` (n, V) is the target's, for the token after `prompt[i]`."""
+        """Read the prompt. Row i of `logits` (n, V) has the target's logits for the token after `prompt[i]`."""
 
     @abstractmethod
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """Append `emitted` to the text: the tokens of the accepted nodes `path` of the last draft, and the next token.
+        """Append `emitted` to the text: the tokens of `path`, the accepted nodes of the last draft, and the next token.
 
-        After the prompt `path` is empty. Row u of `logits` (n + 1, V) is the target's at node u of that draft.
+        `logits` (n + 1, V) are the target's at all nodes of that draft. At the first call nothing was drafted yet:
+        `path` is empty and `logits` is None.
         """
 
     @abstractmethod
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """A draft whose root is the last committed token, at most `room` deep; the decoder does not check it."""
+        """Draft a tree of depth at most `room` whose root is the last emitted token. It is not checked."""
 
     def peaks(self) -> list[Peaks]:
-        """Checks of the models that draft; the decoder settles them together with the target's."""
+        """Checks of the draft models' logits, which the decoder runs together with the target's; none by default."""
         return []
 
 
 class Drafter(ABC):
-    """How drafts are made; frozen settings, without a text."""
+    """The settings of a drafter: a frozen dataclass that holds no text."""
 
-    @abstractmethod
     def rule(self, sampling: Sampling) -> DrawRule:
-        """How the children of a node are drawn; a verifier must be lossless for this rule."""
+        """The rule by which children of a node are drawn; a verifier must be lossless for it.
+
+        The default suits all drafts, because only sample and match may verify them; a drafter that draws overrides it.
+        """
+        return DrawRule.TOP_K
 
     @property
     def family(self) -> str:
-        """What its results are grouped with in tables and figures; override it where a draft model is run."""
+        """The group of its results in tables and figures; a drafter that runs a draft model overrides it."""
         return "model-free"
 
     @property
@@ -60,8 +66,23 @@ class Drafter(ABC):
 
     @abstractmethod
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
-        """Begin a text.
+        """A new `Drafting`, for one text.
 
         Raises:
             InputError: these settings do not fit the models.
         """
+
+
+def undrawn(tree: Tree, tokens: Array | list[int]) -> Draft:
+    """A draft whose children were chosen, not drawn (`DrawRule.TOP_K`); siblings are numbered by rank. Not checked."""
+    return Draft._unchecked(tree, tokens, [None] * len(tokens), tree.child_lists, DrawRule.TOP_K)
+
+
+def require_width(tree: Tree, pair: Pair) -> int:
+    """The largest number of children of a node; raises InputError where the vocabulary has fewer tokens."""
+    widest = int(tree.rank.max()) + 1
+    if widest > pair.vocab_size:
+        raise InputError(
+            f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens: use a narrower tree"
+        )
+    return widest

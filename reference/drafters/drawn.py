@@ -1,4 +1,4 @@
-"""Drafts drawn from the draft model by a policy: chains, independent paths, delayed trees, k-ary trees."""
+"""Drafts drawn from the draft model in a fixed shape: chains, independent paths, delayed trees, k-ary trees."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from spectheory.core.world import DrawPolicy, Growth, Levels, Paths
 
 @dataclass(frozen=True)
 class Drawn(Drafter):
-    """Draws drafts from the draft model by `policy`: `Levels`, or `Paths`, which include (K, L1, L2)-delayed trees.
+    """Draws drafts from the draft model by `policy`: `Levels`, or `Paths`, which includes delayed trees.
 
     Greedy decoding draws nothing: use a `PlannedTree` there.
     """
@@ -57,14 +57,14 @@ class Drawn(Drafter):
 
 
 class _DrawnDrafting(PathDrafting):
-    """A text drafted by a policy, one draft forward a level."""
+    """Drafts one text by a policy, with one draft forward per level."""
 
     def __init__(self, pair: Pair, sampling: Sampling, policy: DrawPolicy) -> None:
         super().__init__(pair, sampling)
         self.policy = policy
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Nodes with the same path, which DrawRule.IID_APART allows, share a row of the forward."""
+        """See Drafting.grow. Nodes with the same path (`DrawRule.IID_APART`) share a row of the draft's forward."""
         growth, level = Growth(self.policy.rule, self.pending[-1]), [0]
         for depth in range(room):
             counts = {node: count for node in level if (count := self.policy.draws(depth, growth.hits[node]))}
@@ -82,7 +82,7 @@ class _DrawnDrafting(PathDrafting):
 
 
 def _in_matrix(sampling: Sampling) -> Iterator[Variant]:
-    """Greedy decoding draws nothing: paths are then planned trees of the same shape."""
+    """Variants for the matrix. At temperature 0 nothing is drawn, so paths become planned trees of the same shape."""
     for name, policy in (
         ("3 paths of 4", Paths(3, 4)),
         ("delayed (3, 2, 2)", Paths(3, 2, trunk=2)),
@@ -98,7 +98,7 @@ def _in_matrix(sampling: Sampling) -> Iterator[Variant]:
 
 
 def _child_counts(paths: Paths) -> tuple[int, ...]:
-    """Children by depth where no two of the paths coincide."""
+    """Number of children by depth if no two paths coincide after the trunk."""
     return (1,) * paths.trunk + (paths.paths,) + (1,) * (paths.length - 1)
 
 

@@ -1,4 +1,4 @@
-"""Drafts grown by a search with the draft model's probabilities: OPT-Tree, EAGLE-2, SpecExec, SALF."""
+"""Trees grown anew in each cycle by a search: OPT-Tree, EAGLE-2, SpecExec, SALF."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 
 from reference.candidates import largest
-from reference.drafters.drafter import Drafter
+from reference.drafters.drafter import Drafter, undrawn
 from reference.drafters.kind import MATRIX_BUDGET, DrafterKind, Variant, best_chain
 from reference.drafters.model import PathDrafting, TokenPath
 from reference.host_arrays import numpy_on_host, to_host
@@ -17,35 +17,31 @@ from reference.logits import settle
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Eagle2, OptTree, Plan, Salf, SpecExec, Tree
+from spectheory import Draft, Eagle2, OptTree, Plan, Salf, SpecExec, Tree
 from spectheory.search import Drafted, DraftModel, RatesDraft
 
 
 class Search(Protocol):
-    """A policy of `spectheory.search`, such as `Eagle2`."""
+    """Interface of the policies of `spectheory.search`, such as `Eagle2`."""
 
     @property
     def budget(self) -> int:
-        """Largest number of drafted nodes."""
+        """Maximum number of drafted nodes."""
         ...
 
     def grow(self, draft: DraftModel) -> Drafted:
-        """Draft one tree."""
+        """Draft one tree with the probabilities that `draft` returns."""
         ...
 
 
 @dataclass(frozen=True)
 class Searched(Drafter):
-    """Drafts the tree that `search` finds best by the draft model's probabilities.
+    """Drafts the tree that `search` finds with the draft model's probabilities.
 
-    Children are the most probable tokens, so that sampled text needs a verifier for DrawRule.TOP_K.
+    Children are the most probable tokens, so above temperature 0 the verifier must be lossless for `DrawRule.TOP_K`.
     """
 
     search: Search
-
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule."""
-        return DrawRule.TOP_K
 
     @property
     def family(self) -> str:
@@ -58,7 +54,7 @@ class Searched(Drafter):
 
 
 class SearchedDrafting(PathDrafting):
-    """A text drafted by a search. It is the draft model of the search, which does not check it (`trusted`)."""
+    """Drafts one text by a search, and is the search's draft model. `trusted`: its answers are not checked."""
 
     trusted = True
 
@@ -68,7 +64,7 @@ class SearchedDrafting(PathDrafting):
         self.room = 0
 
     def expand(self, paths: Sequence[TokenPath]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel.expand; tokens that would not fit the context have probability 0."""
+        """See spectheory.search.DraftModel.expand. Tokens for which the context has no room get probability 0."""
         q = numpy_on_host(self.sampling.draft_distribution(self.logits(paths)))
         tokens, probabilities = map(to_host, largest(q, min(self.search.budget, q.shape[1])))
         if np.isnan(probabilities[:, 0]).any():
@@ -83,7 +79,7 @@ class SearchedDrafting(PathDrafting):
         found = self.search.grow(self)
         tokens = found.tokens.copy()
         tokens[0] = self.pending[-1]
-        return Draft._unchecked(found.tree, tokens, [None] * len(tokens), found.tree.child_lists, DrawRule.TOP_K)
+        return undrawn(found.tree, tokens)
 
 
 def _in_matrix() -> Iterator[Variant]:
@@ -99,7 +95,7 @@ def _in_matrix() -> Iterator[Variant]:
 
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """As large, as deep and as wide as the planned tree; two of them stop where a level's gain is below its cost."""
+    """Searches as large, as deep and as wide as the planned tree; OPT-Tree and SALF stop where a level does not pay."""
     tree = plan.tree if plan.tree.budget else Tree.chain(best_chain(plan))
     budget, widest = tree.budget, int(tree.rank.max()) + 1
     worth = plan.draft_seconds / tree.max_depth * plan.block_efficiency / plan.cycle_seconds

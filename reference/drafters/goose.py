@@ -1,4 +1,4 @@
-"""Goose: a spine that is copied from the text, with branches of harvested successors at each of its tokens."""
+"""Goose: a path copied from the text (the spine), with short branches beside it from stored successors."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ from typing import Protocol
 from torch import Tensor
 
 from reference.drafters.adjacency import TwoTierTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, Drafting, undrawn
 from reference.drafters.kind import DrafterKind
 from reference.drafters.lookup import TextIndex, chain, check_lengths
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 from spectheory.goose import allocate, harmonic_widths
 
 
 @dataclass
 class Rates:
-    """Moving averages of acceptance rates over the cycles of a text; they start at 0.5.
+    """Moving averages of acceptance rates over the cycles of a text; all start at 0.5.
 
     Attributes:
-        kept: share of the spine's tokens that was accepted: Goose's confidence in its matches.
-        spine: rate of a spine token whose parent was accepted.
-        branch: rate of a branch that was reached and whose earlier siblings were rejected.
+        kept: share of the spine's tokens that are accepted: Goose's confidence in its matches.
+        spine: acceptance rate of a spine token if its parent was accepted.
+        branch: acceptance rate of a branch token if its parent was accepted and its earlier siblings were rejected.
     """
 
     kept: float = 0.5
@@ -41,20 +41,20 @@ class Rates:
 
 
 class BranchWidths(Protocol):
-    """How many branches each spine node gets."""
+    """How many branches begin at each node of the spine."""
 
     def widths(self, rates: Rates, spine: int, branches: int) -> Sequence[int]:
-        """(spine + 1,) widths, the root's first; their sum is at most `branches`."""
+        """Number of branches at the root and at each of `spine` nodes, (spine + 1,); the sum is at most `branches`."""
         ...
 
 
 _harmonic_widths = cache(harmonic_widths)
-"""Cached: they depend on two small numbers only, and take longer than the rest of a tree."""
+"""Cached: the widths depend on two small numbers only, and computing them takes longer than the rest of a tree."""
 
 
 @dataclass(frozen=True)
 class Harmonic(BranchWidths):
-    """`root_share` of the branches at the root, the others in shares of 1, 1/2, 1/3, ... down the spine.
+    """Puts the share `root_share` of the branches at the root, the others along the spine as 1 : 1/2 : 1/3 : ...
 
     Source: Goose, Algorithm 1, steps 2 and 3.
     """
@@ -69,7 +69,7 @@ class Harmonic(BranchWidths):
 
 @dataclass(frozen=True)
 class Optimal(BranchWidths):
-    """The integer optimum of Eq. 1 for the rates so far. The last spine node is treated as if it had a spine child.
+    """The integer optimum of Eq. 1 at the current rates. The last spine node is treated as if it had a spine child.
 
     Source: Goose, Proposition 2, as `spectheory.goose.allocate` repairs it.
     """
@@ -81,43 +81,44 @@ class Optimal(BranchWidths):
 
 @dataclass(frozen=True)
 class Goose(Drafter):
-    """The spine tree, its confidence and its sources; the defaults are those of Appendix C.3.
+    """Drafts spine trees from the text itself and from earlier logits; the defaults are those of Appendix C.3.
 
-    A cycle drafts a plain chain where the match is trusted (bypass), else the spine tree of Algorithm 1. That tree has
-    no spine where nothing matches, and no branches where the table has no successors; where both are missing it is the
-    root alone. The unified greedy walk with source priority (Algorithm 3) needs no code: the spine child is the first
-    of its siblings and a branch of the same token is left out, so that the decoder's own walk is this walk.
+    A match is an earlier occurrence of the end of the text. If it is trusted, the cycle drafts its continuation as a
+    chain (bypass), else the spine tree of Algorithm 1. Without a match the tree has no spine, without stored successors
+    no branches; without both it is the root alone. The greedy walk with source priority (Algorithm 3) needs no code:
+    the spine child is the first of its siblings and a branch with the same token is left out, so the decoder's own walk
+    is this walk.
 
     Attributes:
-        budget: largest number of drafted nodes.
-        lengths: n-gram lengths of the match.
-        max_spine: longest spine.
-        overlap: let a match run into its own copy, see `PromptLookup`.
-        top_k: largest number of branches at a node, and of successors stored for a context.
-        branch_depth: longest path of branches, from the spine node where it forks.
-        min_score: least probability of a branch.
-        allocation: widths at the spine's nodes.
+        budget: maximum number of drafted nodes.
+        lengths: lengths of the n-grams at the end of the text that are looked up.
+        max_spine: maximum number of tokens of the spine.
+        overlap: whether a copy may run into itself, see `PromptLookup`.
+        top_k: maximum number of branches at a node, and of successors stored for a context.
+        branch_depth: maximum depth of a branch below the spine.
+        min_score: minimum probability of a branch.
+        allocation: how many branches begin at each node of the spine.
         smoothing: weight of the last cycle in the moving averages.
         ratio_steps: values of `Rates.kept` at which the spine's share of the budget rises.
-        ratios: those shares.
-        bypass_length: a match of so many tokens is trusted; one with consensus always is.
-        bypass: draft trusted matches as chains of up to `max_spine` tokens.
-        spine: put matches into trees. Trusted ones stay chains; with `bypass` off, too, no match is used.
-        matched_tokens: if not, the spine has the length of the match and the most probable successors for tokens.
-        spine_branches: if not, all branches begin at the root.
-        bigram: remember successors of pairs of tokens.
-        harvest_rejected: learn from nodes that were drafted in vain, too.
-        harvest_prefill: learn from the prompt.
+        ratios: shares of the budget for the spine, one more than `ratio_steps`.
+        bypass_length: a match of at least this many tokens is trusted; a match with consensus always is.
+        bypass: whether trusted matches are drafted as chains of up to `max_spine` tokens.
+        spine: whether trees have a spine. Without `spine` and `bypass` no match is used.
+        matched_tokens: whether the spine has the tokens of the match; else it has as many most probable successors.
+        spine_branches: whether branches begin along the spine; else all begin at the root.
+        bigram: whether successors of pairs of tokens are stored.
+        harvest_rejected: whether logits at rejected nodes are stored, too.
+        harvest_prefill: whether logits of the prompt are stored.
 
-    The source as it reached us has lost its symbols and its algorithms' listings. What is chosen: `lengths`, `ratios`
-    and `ratio_steps` are those of a public implementation. A match's length is the number of tokens that it finds in
-    the text, so that most matches are trusted (see `spectheory.goose.spine_tree`), the one of the source's worked
-    example among them, which then has no branch to go on with. The spine is "extended aggressively" by `overlap`.
-    Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes and their widths, at most `top_k` each.
-    A node hands its width down: its children, the most probable successors, share it in proportion to their
-    probabilities, rounded up, best first, and each at least 1. So a level of a subtree is about as wide as the one
-    above, and 10 branches that reach 6 deep are the budget of 60 ("the harmonic schedule, modulated by the score
-    relative to its siblings").
+    The copy of the source that we have lacks its symbols and the listings of its algorithms. What is done here:
+    `lengths`, `ratios` and `ratio_steps` are those of a public implementation. The length of a match is the number of
+    tokens that it copies from the text, so most matches are trusted (see `spectheory.goose.spine_tree`). The match of
+    the source's worked example is trusted too, so it has no branches. The spine is "extended aggressively" by
+    `overlap`. Steps 2 to 4 are one breadth-first queue that begins with the spine's nodes and their widths, at most
+    `top_k` each. The children of a node, its most probable successors, share its width in proportion to their
+    probabilities, rounded up, best first, each at least 1. So a level of a subtree is about as wide as the level above
+    it, and 10 branches of depth 6 use the budget of 60 ("the harmonic schedule, modulated by the score relative to its
+    siblings").
 
     Source: Goose, Section 4, Algorithms 1 to 3, Appendix C.
     """
@@ -152,17 +153,13 @@ class Goose(Drafter):
         if len(self.ratios) != len(self.ratio_steps) + 1:
             raise InputError(f"ratios must be one more than ratio_steps, got {self.ratios} and {self.ratio_steps}")
 
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; the text and earlier forwards determine all children."""
-        return DrawRule.TOP_K
-
     def start(self, pair: Pair, sampling: Sampling) -> GooseDrafting:
         """See Drafter.start."""
         return GooseDrafting(self)
 
 
 class GooseDrafting(Drafting):
-    """A text drafted by Goose. `draft` is the last draft; its nodes 1..spine are the spine."""
+    """Drafts one text by Goose. `draft` is the last draft; its nodes 1 to `spine` are the spine."""
 
     def __init__(self, settings: Goose) -> None:
         self.settings = settings
@@ -179,7 +176,7 @@ class GooseDrafting(Drafting):
             self.table.harvest(dict(enumerate([(prompt[0],), *pairwise(prompt)])), logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. The contexts of the draft's nodes need the text as it was before `emitted`."""
+        """See Drafting.commit. Logits are stored first, because their contexts need the text without `emitted`."""
         if self.draft is not None and logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
             self.table.harvest({node: self._context(self.draft, node) for node in rows}, logits)
@@ -213,7 +210,7 @@ class GooseDrafting(Drafting):
         return growing.draft()
 
     def _likeliest(self, length: int) -> list[int]:
-        """A chain of most probable successors, shorter than `length` where the table has none."""
+        """Up to `length` tokens, each the most probable successor of the tokens before it; fewer if none is stored."""
         before, token, found = *self.index.text[-2:], []
         while len(found) < length and (row := self.table.successors(before, token)):
             before, token = token, row[0][0]
@@ -225,7 +222,7 @@ class GooseDrafting(Drafting):
         return before, draft.tokens[node]
 
     def _learn(self, draft: Draft, path: list[int]) -> None:
-        """Update the rates: where the walk leaves the spine, it has tried the branches in their order."""
+        """Update the rates. Where the accepted path leaves the spine, it tried the branches in their order."""
         rates, kept = self.rates, sum(node <= self.spine for node in path)
         rates.kept = self._average(rates.kept, kept, self.spine)
         rates.spine = self._average(rates.spine, kept, min(kept + 1, self.spine))
@@ -244,7 +241,7 @@ class GooseDrafting(Drafting):
 
 
 class _Growing:
-    """A spine tree while it grows: nodes 0..len(spine) are the root, which follows `before`, and the spine."""
+    """A spine tree while it grows. Node 0 is the root, which follows the token `before`; then comes the spine."""
 
     def __init__(self, before: int, root: int, spine: list[int]) -> None:
         self.before = before
@@ -254,7 +251,7 @@ class _Growing:
         self.draws = [[node] for node in range(1, len(spine) + 1)] + [[]]
 
     def branch(self, widths: Sequence[int], table: TwoTierTable, settings: Goose, room: int) -> None:
-        """Steps 2 to 4: add `widths` branches to the spine's nodes, and extend the branches breadth first."""
+        """Add `widths` branches to the spine's nodes and extend them breadth first: steps 2 to 4 of Algorithm 1."""
         waiting = deque((node, width, 0) for node, width in enumerate(widths) if width)
         while waiting:
             node, width, below = waiting.popleft()
@@ -278,12 +275,11 @@ class _Growing:
         return child
 
     def draft(self) -> Draft:
-        draws = tuple(map(tuple, self.draws))
-        return Draft._unchecked(Tree(self.parent), self.tokens, [None] * len(self.tokens), draws, DrawRule.TOP_K)
+        return undrawn(Tree(self.parent), self.tokens)
 
 
 def _shares(width: int, scores: Sequence[float]) -> Iterator[int]:
-    """`width` in proportion to falling scores, rounded up, best first, and at least 1."""
+    """Shares of `width` in proportion to falling scores, rounded up, each at least 1."""
     left = sum(scores)
     for score in scores:
         share = min(width, ceil(width * score / (max(left, score) or 1) - 1e-9))  # left may be 0 by rounding

@@ -1,4 +1,4 @@
-"""Kinds of drafters, with the settings under which the matrix, the clock and the tests run them."""
+"""`DrafterKind`: a drafter with the settings for the matrix, the clock and the tests."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from reference.drafters.datastore import SuffixArray
 
 MATRIX_BUDGET = 16
-"""Drafted nodes of the planned tree and of every search in the matrix."""
+"""Number of drafted nodes of the planned tree and of every search in the matrix."""
 
 TreeFromRates = Callable[[Acceptance], Tree]
-"""The tree of ranks that a drafter drafts where the rates are these."""
+"""A function that returns the tree that a drafter drafts at given acceptance rates."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +27,11 @@ class Variant:
     """A drafter with the name under which its results are reported.
 
     Attributes:
-        name: in tables, file names and records.
-        family: what it is grouped with in tables and figures.
-        drafter: its settings.
-        shape: the tree that it drafts, where the rates alone decide it; the positional prediction is made from it.
-        predicted: the speedup that the plan predicts.
+        name: name in tables, file names and records.
+        family: group in tables and figures.
+        drafter: settings of the drafter.
+        shape: its tree at given rates, for the positional prediction; None if the rates alone do not decide the tree.
+        predicted: speedup that the plan predicts; None if the plan does not.
     """
 
     name: str
@@ -43,13 +43,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class DrafterKind:
-    """A kind of drafter, with the settings under which it is compared, clocked and tested.
+    """A kind of drafter with the settings under which it is compared, timed and tested.
 
     Attributes:
-        matrix: its variants in the matrix, given the sampling, the tree planned for it and a corpus.
-        clock: its variants on the wall clock, given the plan and a corpus.
-        greedy: settings for which tests compare greedy text with transformers', for vocabularies of hundreds of tokens.
-        small: settings with which tests certify whole texts, for a vocabulary of four tokens.
+        matrix: makes its variants for `spectheory matrix` from the sampling, the tree planned for it and a corpus.
+        clock: makes its variants for `spectheory clock` from the plan and a corpus.
+        greedy: makes drafters whose greedy text is compared with transformers' in tests, with about 300 tokens.
+        small: makes drafters whose sampled text is certified in tests, with a vocabulary of four tokens.
     """
 
     matrix: Callable[[Sampling, Tree, SuffixArray], Iterable[Variant]]
@@ -59,9 +59,9 @@ class DrafterKind:
 
     @classmethod
     def of(cls, drafter: Drafter, name: str = "", *small: Drafter) -> DrafterKind:
-        """A drafter that runs everywhere with the same settings, or with those of `small` on few tokens.
+        """The kind of a drafter that runs with the same settings everywhere, or as `small` in tests of four tokens.
 
-        `name` is its name in the matrix; the name of its class where not given, as on the clock.
+        `name` is its name in the matrix; the default is the name of its class, which it has on the clock.
         """
         own = type(drafter).__name__
         return cls(
@@ -73,5 +73,5 @@ class DrafterKind:
 
 
 def best_chain(plan: Plan) -> int:
-    """Length of the fastest chain by a plan, at least 1."""
+    """Number of tokens of the fastest chain in a plan, at least 1."""
     return max(1, int(np.argmax(plan.by_budget.chain_speedup)))

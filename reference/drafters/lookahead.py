@@ -1,15 +1,15 @@
-"""Lookahead decoding: the target's own Jacobi iterations fill a pool of n-grams, which are then drafted.
+"""Lookahead decoding: Jacobi iterations of the target fill a pool of n-grams, which are then drafted.
 
-The lookahead branch needs no attention mask of its own. Its window has W consecutive columns and N - 1 rows, the oldest
-row first. A token attends to the text, to the oldest row up to its column, and to the older rows of its column: the
-oldest row is a chain below the root, and each column is a branch of that chain. So window and guesses form one tree.
+The lookahead window needs no attention mask of its own. It has W consecutive columns and N - 1 rows, the oldest row
+first. A token attends to the text, to the oldest row up to its column, and to the older rows of its column. So the
+oldest row is a chain below the root, each column is a branch of this chain, and window and guesses are one tree.
 
     root  a1  a2  a3      row 0: a chain below the root, which is the first column's own token
      b0   b1  b2  b3      row 1: b0 below the root, b1 below a1, ...
      c0   c1  c2  c3      row 2: c0 below b0, ...; the target's choices after c0, c1, ... are the next row
 
-Two things differ from the paper, and neither can change the text. Paths with a common prefix share its nodes, which
-changes no logits. Tokens of the window are verified as the guesses are, so that a window may be accepted.
+Two things differ from the paper; neither can change the text. Paths with a common prefix share the nodes of the prefix,
+which changes no logits. Tokens of the window are verified like the guesses, so they can be accepted, too.
 """
 
 from __future__ import annotations
@@ -20,30 +20,30 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, Drafting, undrawn
 from reference.drafters.kind import DrafterKind
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
 Gram = tuple[int, ...]
-"""The N - 1 tokens after the first one of an n-gram."""
+"""An n-gram without its first token: N - 1 tokens."""
 
 
 @dataclass(frozen=True)
 class Lookahead(Drafter):
-    """Guesses from a pool of n-grams, and the window whose Jacobi iterations fill it. It needs no draft model.
+    """Drafts n-grams from a pool, and the window whose Jacobi iterations fill the pool. It needs no draft model.
 
-    The window moves by one token per cycle, however many were accepted. Its new tokens are the target's most probable
-    ones at any temperature, so that the draft is a function of the text.
+    The window moves by one token per cycle, however many tokens were accepted. Its new tokens are the target's most
+    probable tokens at any temperature, so nothing is drawn.
 
     Attributes:
-        window: W, columns of the window.
-        ngram: N, tokens of an n-gram; it is looked up by its first token.
-        guesses: G, n-grams that are kept and drafted for each first token.
-        prompt: whether the n-grams of the prompt are in the pool from the start.
+        window: W, number of columns of the window.
+        ngram: N, number of tokens of an n-gram; n-grams are looked up by their first token.
+        guesses: G, maximum number of n-grams that are stored and drafted for each first token.
+        prompt: whether the pool starts with the n-grams of the prompt.
 
     Source: Lookahead Decoding (arXiv 2402.02057), Section 3; mask and moves of the window as in its authors' code.
     """
@@ -62,13 +62,9 @@ class Lookahead(Drafter):
 
     @property
     def budget(self) -> int:
-        """Largest number of drafted nodes: the guesses, and a window with one more column for each missing row."""
+        """Maximum number of drafted nodes: the guesses, and the window, which is wider while rows are missing."""
         window = max(rows * (self.window + self.ngram - 1 - rows) - 1 for rows in range(1, self.ngram))
         return window + self.guesses * (self.ngram - 1)
-
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; nothing is drawn."""
-        return DrawRule.TOP_K
 
     def start(self, pair: Pair, sampling: Sampling) -> LookaheadDrafting:
         """See Drafter.start."""
@@ -76,12 +72,12 @@ class Lookahead(Drafter):
 
 
 class LookaheadDrafting(Drafting):
-    """A text drafted by lookahead.
+    """Drafts one text by lookahead.
 
     Attributes:
-        pool: the n-grams by their first token, the latest last.
-        rows: the window, one token a column in each row; the first of row 0 is the root's.
-        ends: the node of the last draft at which each column ends.
+        pool: for each first token its n-grams, the latest last.
+        rows: the window; each row has one token per column, and row 0 begins with the root's token.
+        ends: for each column, its last node in the last draft.
     """
 
     def __init__(self, settings: Lookahead, device: torch.device) -> None:
@@ -93,7 +89,7 @@ class LookaheadDrafting(Drafting):
         self.root = -1
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read. Row 0 begins with tokens of the prompt; each row that is still missing takes a column."""
+        """See Drafting.read. Row 0 starts as tokens of the prompt, one column more for each row that is missing."""
         n, columns = self.settings.ngram, self.settings.window + self.settings.ngram - 2
         self.rows = [[prompt[i * len(prompt) // columns] for i in range(columns)]]
         if self.settings.prompt:
@@ -101,7 +97,7 @@ class LookaheadDrafting(Drafting):
                 self._remember(*prompt[at : at + n])
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
-        """See Drafting.commit. One Jacobi iteration: a new row, and n-grams for the pool once no row is missing."""
+        """See Drafting.commit. One Jacobi iteration adds a row, and n-grams to the pool once no row is missing."""
         if logits is not None and self.ends:
             rows = [*self.rows, logits[self.ends].argmax(-1).tolist()]
             if len(rows) == self.settings.ngram:
@@ -113,7 +109,7 @@ class LookaheadDrafting(Drafting):
         self.root = emitted[-1]
 
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
-        """See Drafting.grow. Columns deeper than `room` are dropped: they would not fit the context."""
+        """See Drafting.grow. Columns deeper than `room` are dropped, because the context has no room for them."""
         trie = _Trie(self.root)
         for gram in reversed(self.pool.get(self.root, {})):
             trie.add(0, gram[:room])
@@ -136,7 +132,7 @@ class LookaheadDrafting(Drafting):
 
 
 class _Trie:
-    """A draft in which paths share the nodes of their common prefix."""
+    """A draft while it is built; paths share the nodes of their common prefix."""
 
     def __init__(self, root: int) -> None:
         self.tokens, self.parent = [root], [-1]
@@ -156,9 +152,7 @@ class _Trie:
 
     def draft(self, device: torch.device) -> Draft:
         """The whole trie as a draft, with siblings in the order of their addition."""
-        draws = tuple(tuple(known.values()) for known in self.children)
-        tokens = torch.tensor(self.tokens, device=device)
-        return Draft._unchecked(Tree(self.parent), tokens, [None] * len(draws), draws, DrawRule.TOP_K)
+        return undrawn(Tree(self.parent), torch.tensor(self.tokens, device=device))
 
 
 KIND = DrafterKind.of(Lookahead(), "Lookahead", Lookahead(2, 3, 2, prompt=True))

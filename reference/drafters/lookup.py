@@ -1,4 +1,4 @@
-"""Prompt lookup (PLD): where the end of the text occurred before, draft what followed it then."""
+"""Prompt lookup (PLD): find an earlier occurrence of the end of the text, and draft what followed it there."""
 
 from __future__ import annotations
 
@@ -8,27 +8,27 @@ from functools import cache
 
 from torch import Tensor
 
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, Drafting, undrawn
 from reference.drafters.kind import DrafterKind
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
+from spectheory import Draft, Tree
 from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
 class PromptLookup(Drafter):
-    """A chain of up to `max_tokens` tokens: what followed the last occurrence of the text's last n tokens.
+    """Drafts a chain: the tokens that followed an earlier occurrence of the last n tokens of the text.
 
-    The longest n of `lengths` with an earlier occurrence is used, and its most recent occurrence is copied (the
-    published code copies the first). Without an occurrence nothing is drafted.
+    n is the largest of `lengths` that has an earlier occurrence. The most recent occurrence is copied; the published
+    code copies the first. Without an occurrence nothing is drafted.
 
     Attributes:
-        lengths: n-gram lengths.
-        max_tokens: longest chain.
-        overlap: let the copy run into itself, as in LZ77, so that a text that repeats itself is drafted further; if
-            not, the copy ends where the text ends, as in the published code.
+        lengths: values of n to try.
+        max_tokens: maximum number of drafted tokens.
+        overlap: whether the copy may run into itself, as in LZ77, so that repeated text is drafted further; else it
+            ends where the text ends, as in the published code.
 
     Raises:
         InputError: there are no lengths, or one of them or `max_tokens` is below 1.
@@ -45,17 +45,13 @@ class PromptLookup(Drafter):
         if self.max_tokens < 1:
             raise InputError(f"max_tokens must be at least 1, got {self.max_tokens}")
 
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; the text determines the one child of a node."""
-        return DrawRule.TOP_K
-
     def start(self, pair: Pair, sampling: Sampling) -> LookupDrafting:
         """See Drafter.start."""
         return LookupDrafting(self)
 
 
 def check_lengths(lengths: tuple[int, ...]) -> None:
-    """Raise InputError if these are not n-gram lengths."""
+    """Raise InputError unless `lengths` are n-gram lengths: at least one, each at least 1."""
     if not lengths or min(lengths) < 1:
         raise InputError(f"lengths must name at least one n-gram length, each at least 1, got {lengths}")
 
@@ -65,9 +61,9 @@ class Match:
     """A continuation copied from the text.
 
     Attributes:
-        tokens: what followed the occurrence of the longest n-gram; [] where there is none.
-        length: how many of them are copied from the text; the others are copied from the copy.
-        consensus: whether another n-gram length gives the same first token.
+        tokens: tokens that followed the longest n-gram; [] if it did not occur before.
+        length: number of tokens up to the end of the text; the tokens after them repeat them, see `overlap`.
+        consensus: whether an n-gram of another length was followed by the same first token.
     """
 
     tokens: list[int]
@@ -78,8 +74,8 @@ class Match:
 class TextIndex:
     """A text, and for each of its n-grams the position after its last occurrence.
 
-    A committed token costs one dictionary entry for each n-gram length, a look-up one access; nothing is scanned. An
-    n-gram is entered together with the token after it, so that the end of the text never matches itself.
+    A new token costs one dictionary entry for each n-gram length, a lookup one access; nothing is scanned. An n-gram is
+    entered when the token after it is known, so the end of the text never matches itself.
     """
 
     def __init__(self, lengths: Iterable[int]) -> None:
@@ -88,17 +84,17 @@ class TextIndex:
         self.after: dict[tuple[int, ...], int] = {}
 
     def extend(self, tokens: Iterable[int]) -> None:
-        """Append committed tokens."""
+        """Append tokens to the text."""
         for token in tokens:
             for gram in self._last_grams():
                 self.after[gram] = len(self.text)
             self.text.append(token)
 
     def match(self, most: int, *, overlap: bool) -> Match:
-        """At most `most` tokens that followed the last earlier occurrence of the text's last n tokens.
+        """Find the last earlier occurrence of the end of the text, and return at most `most` tokens that followed it.
 
-        Two lengths that find the same occurrence agree as well: only a more recent occurrence of the shorter n-gram can
-        differ from the longer one.
+        Two lengths that find the same occurrence count as consensus, too: only a more recent occurrence of the shorter
+        n-gram can give another token.
         """
         places = [self.after[gram] for gram in self._last_grams() if gram in self.after]
         if not places or most < 1:
@@ -115,7 +111,7 @@ class TextIndex:
 
 
 class LookupDrafting(Drafting):
-    """A text drafted from itself."""
+    """Drafts one text by copying from the text itself."""
 
     def __init__(self, settings: PromptLookup) -> None:
         self.settings = settings
@@ -136,15 +132,12 @@ class LookupDrafting(Drafting):
 
 
 def chain(root: int, tokens: list[int]) -> Draft:
-    """`tokens` one after another below `root`."""
-    tree, draws = _shape(len(tokens))
-    return Draft._unchecked(tree, [root, *tokens], [None] * (len(tokens) + 1), draws, DrawRule.TOP_K)
+    """A draft of `tokens`, one after another below the token `root`."""
+    return undrawn(_chain(len(tokens)), [root, *tokens])
 
 
-@cache
-def _shape(length: int) -> tuple[Tree, tuple[tuple[int, ...], ...]]:
-    """Cached: a decoder keeps the mask of a tree that is the same object as in the last cycle."""
-    return Tree.chain(length), (*((node,) for node in range(1, length + 1)), ())
+_chain = cache(Tree.chain)
+"""Cached, because a decoder keeps the mask of a tree that is the same object as in the last cycle."""
 
 
 KIND = DrafterKind.of(PromptLookup(), "prompt lookup", PromptLookup((2, 1), 3))

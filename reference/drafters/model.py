@@ -1,4 +1,4 @@
-"""Drafting with a draft model: its cache holds the committed text, then what this cycle drafted."""
+"""Base classes of draftings with a draft model, whose cache holds the committed text, then the drafted nodes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from reference.models import Pair
 from reference.sampling import Sampling
 
 TokenPath = tuple[int, ...]
-"""Drafted tokens from the root to a node, () for the root."""
+"""Drafted tokens from the root to a node; () for the root."""
 
 
 class ModelDrafting(Drafting):
-    """A text in the draft model. `pending` are the committed tokens that are not in its cache yet, the root last."""
+    """One text in the draft model. `pending` holds the tokens that the model has not read yet, the root last."""
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
         self.model = CachedModel(pair.draft, pair.vocab_size, f"draft {pair.names[1]}")
@@ -36,29 +36,29 @@ class ModelDrafting(Drafting):
         return [self.model.peaks]
 
     def fed(self, tokens: Sequence[int]) -> Tensor:
-        """(1, n) tokens on the model's device; NumPy reads a list in less time than torch."""
+        """`tokens` as a tensor (1, n) on the model's device; NumPy converts a list faster than torch."""
         return torch.from_numpy(np.array([tokens])).to(self.model.device)
 
     def pending_tokens(self) -> Tensor:
-        """(1, n) pending tokens on the model's device."""
+        """The pending tokens as a tensor (1, n) on the model's device."""
         return self.fed(self.pending)
 
     def root_logits(self, pending: Tensor) -> Tensor:
-        """(1, V) logits of the token after the root, from a forward of the pending tokens."""
+        """Logits (1, V) of the token after the root, from a forward of the `pending` tokens."""
         logits = self.model.forward(pending)[-1:]
         self.committed = self.model.length
         return logits
 
     def keep(self, offsets: list[int], emitted: list[int]) -> None:
-        """Keep the emitted tokens that are in the cache, `offsets` after the committed ones."""
+        """Keep the cache rows at `offsets` after the committed text, which hold the first tokens of `emitted`."""
         self.model.keep(self.committed, offsets)
         self.pending = emitted[len(offsets) :]
 
 
 class PathDrafting(ModelDrafting):
-    """Drafts that grow as they go: any node may be expanded once its parent was.
+    """One text whose trees are grown node by node: any node may be expanded after its parent.
 
-    `slots` are the places of the expanded nodes in the cache, counted from the end of the text; the root's is -1.
+    `slots` has the cache row of each expanded node, counted from the first row after the text; the root's is -1.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
@@ -76,7 +76,7 @@ class PathDrafting(ModelDrafting):
         self.slots = {(): -1}
 
     def logits(self, paths: Sequence[TokenPath]) -> Tensor:
-        """(P, V) logits after distinct paths, from one forward: the root alone, or nodes with expanded parents."""
+        """Logits (P, V) after P distinct paths, from one forward: the root alone, or children of expanded nodes."""
         if not paths[0]:
             return self.root_logits(self.pending_tokens())
         first = len(self.slots) - 1

@@ -1,4 +1,4 @@
-"""Token recycling (TR): a static tree filled with successors from earlier forwards."""
+"""Token recycling (TR): a static tree filled with probable successors from earlier forwards."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import torch
 from torch import Tensor
 
 from reference.drafters.adjacency import DenseTable, harvest_order
-from reference.drafters.drafter import Drafter, Drafting
+from reference.drafters.drafter import Drafter, Drafting, require_width, undrawn
 from reference.drafters.kind import DrafterKind
 from reference.drafters.static import pruned
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Tree
-from spectheory.core.errors import InputError
+from spectheory import Draft, Tree
 
 
 def by_child_counts(*levels: tuple[int, ...]) -> Tree:
-    """The tree whose nodes have these numbers of children, by level and from left to right; missing numbers are 0."""
+    """The tree in which each level lists the nodes' numbers of children, from left to right; missing numbers are 0."""
     parent, first = [-1], 0
     for counts in levels:
         above, first = first, len(parent)
@@ -37,40 +36,34 @@ PUBLISHED_TREE = by_child_counts(
     (3, 1, 1, 0, 0, 1, 0, 0, 0, 0, 1, 0, 1),
     (2, 0, 0, 1),
 )
-"""80 nodes, depth 6: the lower the ranks on the path to a node, the more children it has. Source, version 2.2.2."""
+"""The tree of the source, version 2.2.2: 80 nodes, depth 6. Nodes with low ranks on their path have more children."""
 
 
 @dataclass(frozen=True)
 class TokenRecycling(Drafter):
-    """The same tree in every cycle; a node's children of rank 0, 1, ... are its token's most probable successors.
+    """Drafts the same tree in every cycle; the children of a node are the most probable successors of its token.
 
     Attributes:
-        tree: its shape. As many successors of a token are stored as its widest node has children.
-        harvest_rejected: collect successors from rejected nodes, too.
-        harvest_prefill: collect successors from the prompt.
+        tree: shape of the drafts. For each token as many successors are stored as a node has children at most.
+        harvest_rejected: whether logits at rejected nodes are stored, too.
+        harvest_prefill: whether logits of the prompt are stored.
 
-    Source: Turning Trash into Treasure (Luo et al., 2025). Rows start as tokens 0..k-1 instead of zeros, and each text
-    starts anew; the source carries its table from text to text.
+    Source: Turning Trash into Treasure (Luo et al., 2025). Here unknown tokens have the successors 0 to k - 1, not
+    zeros, and each text starts with a new table; the source keeps its table from text to text.
     """
 
     tree: Tree = PUBLISHED_TREE
     harvest_rejected: bool = True
     harvest_prefill: bool = True
 
-    def rule(self, sampling: Sampling) -> DrawRule:
-        """See Drafter.rule; earlier forwards determine all children."""
-        return DrawRule.TOP_K
-
     def start(self, pair: Pair, sampling: Sampling) -> RecyclingDrafting:
         """See Drafter.start."""
-        widest = int(self.tree.rank.max()) + 1
-        if widest > pair.vocab_size:
-            raise InputError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
+        widest = require_width(self.tree, pair)
         return RecyclingDrafting(self, DenseTable(pair.vocab_size, widest, pair.device), pair.device)
 
 
 class RecyclingDrafting(Drafting):
-    """A text drafted from its table. `drafted` are the tokens of the last draft, empty before the first one."""
+    """Drafts one text from a table of successors. `drafted` holds the tokens of the last draft."""
 
     def __init__(self, settings: TokenRecycling, table: DenseTable, device: torch.device) -> None:
         self.settings = settings
@@ -79,7 +72,6 @@ class RecyclingDrafting(Drafting):
         self.root = 0
         self.drafted = torch.empty(0, dtype=torch.long, device=device)
         tree = settings.tree
-        self.draws = tuple(tuple(tree.children(node).tolist()) for node in range(tree.budget + 1))
         nodes = (np.flatnonzero(tree.depth == depth) for depth in range(1, tree.max_depth + 1))
         self.levels = [
             tuple(torch.as_tensor(row, dtype=torch.long, device=device) for row in (u, tree.parent[u], tree.rank[u]))
@@ -104,7 +96,7 @@ class RecyclingDrafting(Drafting):
         tokens = torch.full((tree.budget + 1,), self.root, device=self.device)
         for nodes, parents, ranks in self.levels[:room]:
             tokens[nodes] = self.table.tokens[tokens[parents], ranks]
-        draft = Draft._unchecked(tree, tokens, [None] * len(tokens), self.draws, DrawRule.TOP_K)
+        draft = undrawn(tree, tokens)
         if room < tree.max_depth:
             draft, _ = pruned(draft, (tree.depth <= room).tolist())
         self.drafted = draft.tokens

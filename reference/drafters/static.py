@@ -1,4 +1,4 @@
-"""A planned tree filled with tokens: one draft forward per level, of the level's inner nodes."""
+"""Drafting with a planned tree: one draft forward per level, which reads the nodes that have children."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from reference.candidates import draw_into, largest
-from reference.drafters.drafter import Drafter
+from reference.drafters.drafter import Drafter, require_width
 from reference.drafters.kind import DrafterKind, Variant, best_chain
 from reference.drafters.model import ModelDrafting
 from reference.host_arrays import Array, numpy_on_host
@@ -19,15 +19,17 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Plan, Tree
-from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
 class PlannedTree(Drafter):
-    """The same tree in every cycle: a planned tree, such as Sequoia's, or a chain. The root alone drafts nothing.
+    """Drafts the same tree in every cycle: a planned tree, such as Sequoia's, or a chain. A root alone drafts nothing.
 
-    In greedy decoding children are the most probable tokens. In sampled decoding they are drawn without replacement,
-    and a node is left out where no token is left to draw; a single child is drawn alike by every rule.
+    At temperature 0 children are the most probable tokens. Above it they are drawn without replacement, and a node for
+    which no token is left is left out. Every rule draws a single child alike, so a chain's rule is `DrawRule.IID`.
+
+    Attributes:
+        tree: shape of the drafts.
     """
 
     tree: Tree
@@ -50,24 +52,22 @@ class PlannedTree(Drafter):
 
     def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
         """See Drafter.start."""
-        widest = int(self.tree.rank.max()) + 1
-        if widest > pair.vocab_size:
-            raise InputError(f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens")
+        require_width(self.tree, pair)
         return StaticDrafting(pair, sampling, self.tree, self.rule(sampling))
 
 
 @dataclass(frozen=True)
 class _Level:
-    """One draft forward of a tree in breadth-first order, with all index arithmetic done beforehand.
+    """The draft forward of one level's P inner nodes (nodes with children), with index arithmetic done beforehand.
 
     Attributes:
-        fed: (1, P) view of the nodes' tokens in the drafting's memory, where they are contiguous; else (n,) view of the
-            tokens among which they are.
-        chosen: (1, P) places of the nodes among those n tokens; None where they are contiguous.
-        first: number of inner nodes before them, without the root; -1 for the root.
-        plain: whether they attend to everything before them, as tokens of a text do.
-        gaps: whether some of them may be missing, with -1 for a token.
-        found: (P, k) memory for the candidates of their children; the children are the first ones of each row.
+        fed: view of the inner nodes' tokens, (1, P), if these are contiguous in the drafting's memory; else view of all
+            n tokens of the level, (n,).
+        chosen: places of the inner nodes among the n tokens, (1, P); None if they are contiguous.
+        first: number of inner nodes before this level, the root not counted; -1 for the level of the root.
+        plain: whether the inner nodes attend to everything before them, like tokens of a text.
+        gaps: whether an inner node may be missing; its token is then -1.
+        found: memory for the candidates of their children, (P, k); the children are the first candidates of each row.
     """
 
     fed: Tensor
@@ -81,9 +81,9 @@ class _Level:
 def _laid_out(
     tree: Tree, inner: np.ndarray, rule: DrawRule, device: torch.device
 ) -> tuple[Tensor, list[_Level], Tensor | None]:
-    """Memory for the root and the candidates of all levels, the levels, and the nodes' places in the memory.
+    """Return memory for the tokens of the root and of all candidates, the levels, and the nodes' places in the memory.
 
-    The places are None where the memory holds the nodes and nothing else.
+    The places are None if the memory holds the nodes and nothing else.
     """
     expanded = [inner[tree.depth[inner] == depth] for depth in range(tree.max_depth)]
     widths = [int(tree.rank[tree.depth == depth].max()) + 1 for depth in range(1, tree.max_depth + 1)]
@@ -109,14 +109,14 @@ def _laid_out(
 
 
 class StaticDrafting(ModelDrafting):
-    """A text drafted with one tree, numbered breadth first.
+    """Drafts one text with one tree, whose nodes are numbered breadth first.
 
     Attributes:
         memory: tokens of the root and of the candidates of all levels, overwritten in every cycle.
-        root: view of the root's token.
-        levels: the draft forwards.
-        places: of the tree's nodes in the memory; None where it holds nothing else.
-        nodes: nodes of the tree that are in the last draft; None where all are.
+        root: view of the root's token in the memory.
+        levels: draft forwards, one per level.
+        places: places of the tree's nodes in the memory; None if the memory holds nothing else.
+        nodes: nodes of the tree that are in the last draft; None if all are.
     """
 
     def __init__(self, pair: Pair, sampling: Sampling, tree: Tree, rule: DrawRule) -> None:
@@ -133,7 +133,7 @@ class StaticDrafting(ModelDrafting):
         self.nodes: list[int] | None = None
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
-        """See Drafting.read; the root alone needs no draft model."""
+        """See Drafting.read; a tree that is the root alone needs no draft model."""
         if self.levels:
             super().read(prompt, logits)
 
@@ -148,8 +148,8 @@ class StaticDrafting(ModelDrafting):
     def grow(self, room: int, rng: Uniforms | None) -> Draft:
         """See Drafting.grow. The tokens are valid until the next draft.
 
-        A device that finds no token to draw got NaN, which the host checks at the end of the cycle; until then the
-        token is 0, since models take no -1.
+        A device finds no token to draw only if logits are NaN, which the host checks at the end of the cycle. Until
+        then the token is 0, because models cannot read -1.
         """
         self.root[0], drawn_from = self.pending[-1], []
         for level in self.levels[:room]:
@@ -175,7 +175,7 @@ class StaticDrafting(ModelDrafting):
         return draft
 
     def _logits(self, level: _Level) -> Tensor:
-        """(P, V) logits after the nodes of a level; a missing node is read as token 0."""
+        """Logits (P, V) after the inner nodes of a level; a missing node is read as token 0."""
         if level.first < 0:
             return self.root_logits(level.fed if len(self.pending) == 1 else self.pending_tokens())
         fed = level.fed if level.chosen is None else level.fed.take(level.chosen)
@@ -187,7 +187,7 @@ class StaticDrafting(ModelDrafting):
 
 
 def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
-    """The draft without the nodes that are not `wanted` (n + 1,) and their descendants, and the nodes that are left."""
+    """Remove nodes that are not `wanted` (n + 1,) and their descendants; return the draft and the nodes kept."""
     parent, number = draft.tree.parent.tolist(), {0: 0}
     for node in range(1, len(parent)):
         if wanted[node] and parent[node] in number:
@@ -199,7 +199,7 @@ def pruned(draft: Draft, wanted: Sequence[bool]) -> tuple[Draft, list[int]]:
 
 
 def full_tree(counts: Sequence[int]) -> Tree:
-    """The tree in which every node of depth d has counts[d] children."""
+    """The tree in which each node at depth d has `counts[d]` children."""
     ways = [range(count) for count in counts]
     return Tree.from_paths(path for depth in range(1, len(ways) + 1) for path in product(*ways[:depth]))
 
@@ -214,7 +214,7 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
 
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """Plain decoding, the plan's best chain, and its tree where it has one."""
+    """Plain decoding, the fastest chain of the plan, and its tree if the answer of the plan is a tree."""
     chain = best_chain(plan)
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
     yield Variant(

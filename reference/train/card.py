@@ -1,4 +1,4 @@
-"""The model card: what the pair is, and how well its draft serves its target, measured."""
+"""The model card: what the pair is, and how often its target accepts its draft, measured."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from reference.train.recipe import Recipe
 from spectheory import Acceptance
 
 ROWS = 64
-"""Rows of held-out text on which the losses are measured."""
+"""Maximum number of rows of held-out text on which the losses are measured."""
 PROMPT_TOKENS, NEW_TOKENS = 64, 128
 
 
 def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -> str:
-    """The card of the pair in `folder`, as Markdown, from the weights as stored, in float32."""
+    """The card of the pair in `folder`, as Markdown, measured in float32 on the stored weights."""
     pair = load_pair(folder / "target", folder / "draft")
     losses, overlap = on_text(pair, held_out, recipe.length)
     greedy, sampled = (_on_own_text(pair, folder, recipe, work, temperature) for temperature in (0.0, 1.0))
@@ -37,9 +37,9 @@ def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -
     facts = {
         "E[sum min(p, q)] at temperature 1, held-out text": f"{overlap:.3f}",
         "first draft accepted at temperature 1, the target's own text": f"{sampled.table[0, 0]:.3f}",
-        "draft's first choice is the target's, greedy, the target's own text": f"{greedy.table[0, 0]:.3f}",
+        "draft's first choice is the target's choice, greedy, the target's own text": f"{greedy.table[0, 0]:.3f}",
         "target's choice among the draft's first 8, greedy": f"{greedy.table[0, :8].sum():.3f}",
-        "seconds of a target forward over a draft forward, 1 token": f"{ratio:.1f}",
+        "seconds of a target forward divided by seconds of a draft forward, 1 token": f"{ratio:.1f}",
     }
     return _TEXT.format(
         models="\n".join(models),
@@ -55,7 +55,7 @@ def model_card(folder: Path, held_out: np.ndarray, recipe: Recipe, work: Path) -
 
 @torch.inference_mode()
 def on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, float], float]:
-    """Held-out losses per token in nats by role, and the mean of sum min(p, q)."""
+    """Loss on held-out text by role, in nats per token, and the mean of sum min(p, q)."""
     rows = min(ROWS, len(held_out) // length)
     text = torch.from_numpy(held_out[: rows * length].astype(np.int64)).view(rows, length).to(pair.device)
     sums = np.zeros(3)
@@ -69,7 +69,7 @@ def on_text(pair: Pair, held_out: np.ndarray, length: int) -> tuple[dict[str, fl
 
 
 def _on_own_text(pair: Pair, folder: Path, recipe: Recipe, work: Path, temperature: float) -> Acceptance:
-    """Acceptance by rank on the target's continuations of all held-out prompts."""
+    """Acceptance rates on the target's continuations of the held-out prompts."""
     prompts = encode_prompts(pair, load_prompts(folder / "held_out.jsonl"), min(PROMPT_TOKENS, recipe.length // 2))
     settings = tracing.TraceSettings(
         dataset="held-out prompts",
@@ -90,7 +90,7 @@ this project on the source of the Python standard library (Python Software Found
 half precision. `split.json` names the training and the held-out files, `held_out.jsonl` holds prompts from the latter.
 Rebuild everything with `make pair`; seed {seed}, {steps}.
 
-| model | layers x width | hidden | parameters | weights | held-out loss (nats a token) |
+| model | layers x width | hidden | parameters | weights | held-out loss (nats per token) |
 | --- | --- | --- | --- | --- | --- |
 {models}
 

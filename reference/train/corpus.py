@@ -1,4 +1,4 @@
-"""The corpus as tokens: tokenizer, encoding, held-out prompts, and the batches of the training."""
+"""The corpus as tokens: tokenizer, encoding, held-out prompts, and training batches."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SEPARATOR = "<|endoftext|>"
 
 
 def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
-    """A byte-level BPE of `vocab_size` tokens, the separator included."""
+    """Train a byte-level BPE tokenizer of `vocab_size` tokens, the separator included."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
     tokenizer.decoder = decoders.ByteLevel()
@@ -26,14 +26,14 @@ def train_tokenizer(texts: list[str], vocab_size: int) -> Tokenizer:
 
 
 def encode(tokenizer: Tokenizer, files: list[SourceFile]) -> np.ndarray:
-    """All files as one row of token ids, each after a separator. Shape (tokens,), uint16."""
+    """Token ids of all files in one row, with a separator before each file; shape (tokens,), uint16."""
     separator = tokenizer.token_to_id(SEPARATOR)
     rows = [[separator, *e.ids] for e in tokenizer.encode_batch([f.text for f in files])]
     return np.concatenate([np.asarray(row, dtype=np.uint16) for row in rows])
 
 
 def held_out_prompts(tokenizer: Tokenizer, tokens: np.ndarray, count: int, seed: int) -> list[str]:
-    """`count` pieces of at least 128 tokens, each from the start of a line; all long files are equally likely."""
+    """Draw `count` pieces of at least 128 tokens that begin at the start of a line, from files of over 200 tokens."""
     rng, found = np.random.default_rng(seed), []
     files = np.split(tokens, np.flatnonzero(tokens == tokenizer.token_to_id(SEPARATOR)))
     files = [file[1:] for file in files if len(file) > 200]
@@ -47,6 +47,6 @@ def held_out_prompts(tokenizer: Tokenizer, tokens: np.ndarray, count: int, seed:
 
 
 def batch(tokens: np.ndarray, rows: int, length: int, seed: int, step: int) -> np.ndarray:
-    """Random windows of the corpus, shape (rows, length) by (seed, step) alone: resuming needs no state."""
+    """Random windows of the corpus, (rows, length). They depend only on seed and step, so resuming needs no state."""
     starts = np.random.default_rng([seed, step]).integers(0, len(tokens) - length, size=rows)
     return np.stack([tokens[s : s + length] for s in starts]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""One training loop for both models: Muon on the matrices, AdamW on the rest, checkpoints that survive a stop."""
+"""The training loop of both models: Muon for matrices, AdamW for the rest, and checkpoints to continue from."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CHECKPOINT_EVERY = 100
 
 @dataclass(frozen=True)
 class LearningRates:
-    """Steps and learning rates; the rate rises over `warmup`, holds, and falls to zero over the last `decay` share."""
+    """Number of steps, and learning rates, which rise over `warmup` steps and fall to 0 over the last share `decay`."""
 
     steps: int
     matrix_rate: float = 0.02
@@ -27,7 +27,7 @@ class LearningRates:
     decay: float = 0.5
 
     def factor(self, step: int) -> float:
-        """Share of the full learning rate at `step`."""
+        """The learning rate at `step` as a share of the full rate."""
         rise = (step + 1) / self.warmup
         fall = (self.steps - step) / max(1.0, self.decay * self.steps)
         return min(1.0, rise, fall)
@@ -53,10 +53,10 @@ def fit(
     checkpoint: Path,
     label: str,
 ) -> None:
-    """Minimise `loss(step)` in place; continue from `checkpoint` where that file exists.
+    """Train `model` in place to minimise `loss(step)`; if the file `checkpoint` exists, continue from it.
 
-    A checkpoint is written whole or not at all, every 100 steps and when the run is interrupted between two updates
-    of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
+    A checkpoint is written whole or not at all, every 100 steps and when the training is interrupted between two
+    updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
     """
     optimizers = _optimizers(model, schedule)
     first = 0
@@ -74,9 +74,7 @@ def fit(
         for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
         first = state["step"]
-    rates = [group["lr"] for optimizer in optimizers for group in optimizer.param_groups]
     full = [schedule.matrix_rate, schedule.vector_rate]
-    assert len(rates) == len(full)
 
     def save(step: int) -> None:
         partial = checkpoint.with_suffix(".partial")

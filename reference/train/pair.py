@@ -24,7 +24,7 @@ from spectheory.core.files import write_whole
 
 @dataclass(frozen=True)
 class Corpus:
-    """The tokenized corpus, and the names of the training and held-out files."""
+    """The tokenizer, the token ids of training and held-out files, and the names of these files (`split`)."""
 
     tokenizer: Tokenizer
     train: np.ndarray
@@ -36,7 +36,7 @@ Files = Callable[[], list[SourceFile]]
 
 
 def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Corpus:
-    """Read, split and tokenize `files`, by default the standard library; results that are in `work` are used again."""
+    """Read, split and tokenize `files`, by default the standard library. Results in the folder `work` are reused."""
     tokenizer_file, tokens_file, split_file = (work / name for name in ("tokenizer.json", "tokens.npz", "split.json"))
     if not tokens_file.exists():
         found = (files or standard_library)()
@@ -78,7 +78,7 @@ def new_model(shape: LayerSizes, recipe: Recipe) -> LlamaForCausalLM:
 
 
 def logits(model: LlamaForCausalLM, tokens: Tensor) -> Tensor:
-    """Next-token logits in float32, the forward pass itself in bfloat16. Shape (rows, length, V)."""
+    """Next-token logits (rows, length, V) in float32, from a forward in bfloat16."""
     with torch.autocast(tokens.device.type, torch.bfloat16):
         return model(tokens, use_cache=False).logits.float()
 
@@ -89,7 +89,7 @@ def overlap(p: Tensor, q: Tensor) -> Tensor:
 
 
 def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu") -> LlamaForCausalLM:
-    """The target: next-token cross-entropy on the training files."""
+    """Train the target by next-token cross-entropy on the training files."""
     torch.manual_seed(recipe.seed)
     model = new_model(recipe.target, recipe).to(device)  # type: ignore[arg-type]
 
@@ -105,11 +105,11 @@ def train_target(recipe: Recipe, corpus: Corpus, work: Path, device: str = "cpu"
 def train_draft(
     recipe: Recipe, corpus: Corpus, target: LlamaForCausalLM, work: Path, device: str = "cpu"
 ) -> LlamaForCausalLM:
-    """The draft: the total variation between the two models' next-token distributions on the training files.
+    """Train the draft by the total variation between both models' next-token distributions on the training files.
 
     Total variation is the probability that one drafted token is rejected at temperature 1. Its gradient is small where
-    the two distributions are far apart, so that a falling share of forward KL is added over the first half of the
-    steps. Where the two models are equally wide, the embedding starts as the target's.
+    the distributions are far apart, so a falling share of forward KL is added over the first half of the steps. If both
+    models have the same width, the draft starts with the target's embedding.
     """
     torch.manual_seed(recipe.seed + 1)
     model = new_model(recipe.draft, recipe).to(device)  # type: ignore[arg-type]
@@ -129,7 +129,7 @@ def train_draft(
 
 
 def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
-    """Write an HF folder: config.json, model.safetensors in half precision, tokenizer.json."""
+    """Write a Hugging Face folder: config.json, model.safetensors in half precision, tokenizer.json."""
     model.half().save_pretrained(folder)
     wrapped = PreTrainedTokenizerFast(tokenizer_object=tokenizer, bos_token=SEPARATOR, eos_token=SEPARATOR)
     wrapped.save_pretrained(folder)
@@ -138,7 +138,7 @@ def export(model: LlamaForCausalLM, tokenizer: Tokenizer, folder: Path) -> None:
 def build_pair(folder: Path, work: Path, recipe: Recipe | None = None, say: Callable[[str], None] = print) -> None:
     """Train the pair and write `folder`: target, draft, split.json, held_out.jsonl and the model card README.md.
 
-    `work` holds the checkpoints: an interrupted call with the same recipe continues where it stopped.
+    The folder `work` holds the checkpoints: after an interruption, the same call continues.
     """
     recipe = recipe or Recipe()
     corpus = train_pair(folder, work, recipe, say=say)
@@ -155,7 +155,7 @@ def train_pair(
     device: str = "cpu",
     say: Callable[[str], None] = print,
 ) -> Corpus:
-    """Train a pair on any files and any device, without a model card; returns the corpus."""
+    """Train a pair on any files and any device, without a model card, and return the corpus."""
     work.mkdir(parents=True, exist_ok=True)
     remember = work / "recipe.json"
     if remember.exists() and json.loads(remember.read_text()) != asdict(recipe):

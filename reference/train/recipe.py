@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class LayerSizes:
-    """Size of a Llama-architecture model. Heads are 32 wide; embeddings are tied."""
+    """Sizes of a model of the Llama architecture, with heads of width 32 and tied embeddings."""
 
     layers: int
     width: int
@@ -16,7 +16,7 @@ class LayerSizes:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything that decides the pair. `length` is the number of tokens in a row, and the models' context."""
+    """All settings of the training. `length` is the number of tokens of a training row, and the models' context."""
 
     vocab_size: int = 2048
     length: int = 1024
