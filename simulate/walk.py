@@ -9,12 +9,7 @@ from spectheory.core.errors import InputError
 
 
 def run(
-    plan: Plan,
-    *,
-    cycles: int = 20_000,
-    requests: int = 50,
-    seed: int = 0,
-    world: Acceptance | None = None,
+    plan: Plan, *, cycles: int = 20_000, requests: int = 50, seed: int = 0, world: Acceptance | None = None
 ) -> Tally:
     """Play `cycles` draft-and-verify cycles of the planned tree, split evenly over `requests`.
 

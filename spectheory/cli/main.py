@@ -53,10 +53,7 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
         try:
             command(*arguments, **given)
         except KeyboardInterrupt:
-            _end(
-                "interrupted: every file written so far is whole; if the command can continue, repeat it",
-                130,
-            )
+            _end("interrupted: every file written so far is whole; if the command can continue, repeat it", 130)
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except InputError as error:

@@ -145,11 +145,7 @@ def export(
 
 
 def read_report(
-    report: str | Path | Sequence[str | Path],
-    name: str,
-    *,
-    min_trials: int = 100,
-    assume_constant: int | None = None,
+    report: str | Path | Sequence[str | Path], name: str, *, min_trials: int = 100, assume_constant: int | None = None
 ) -> Statistics | list[BenchPoint]:
     """Statistics of what an engine reports of its speculation; the points of a benchmark for `sglang-bench`.
 

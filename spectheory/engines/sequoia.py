@@ -90,8 +90,5 @@ def _vector(path: Path) -> np.ndarray:
 
 
 ENGINE = Engine(
-    name="sequoia",
-    title="Sequoia",
-    readers={"sequoia-vector": lambda text, _: from_text(text)},
-    text_of=text_of,
+    name="sequoia", title="Sequoia", readers={"sequoia-vector": lambda text, _: from_text(text)}, text_of=text_of
 )

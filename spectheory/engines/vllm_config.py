@@ -54,12 +54,7 @@ VERSIONS = {f"0.{minor}": Keys(minor <= 20, minor >= 21, minor >= 24) for minor 
 
 
 def export(
-    plan: Runnable,
-    *,
-    version: str,
-    method: str,
-    model: str | None,
-    synthetic_rates: Sequence[float] | None = None,
+    plan: Runnable, *, version: str, method: str, model: str | None, synthetic_rates: Sequence[float] | None = None
 ) -> Export:
     """The plan as `--speculative-config`.
 

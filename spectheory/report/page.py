@@ -16,13 +16,7 @@ from spectheory.core.files import GENERATOR
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.latency import Latency
 from spectheory.report import figures, svg
-from spectheory.report.tables import (
-    TextTable,
-    acceptance_rows,
-    comparison_rows,
-    latency_rows,
-    plan_rows,
-)
+from spectheory.report.tables import TextTable, acceptance_rows, comparison_rows, latency_rows, plan_rows
 from spectheory.results.comparison import Comparison
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}

@@ -13,13 +13,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.planner import Plan
-from spectheory.report.tables import (
-    TextTable,
-    acceptance_rows,
-    comparison_rows,
-    latency_rows,
-    plan_rows,
-)
+from spectheory.report.tables import TextTable, acceptance_rows, comparison_rows, latency_rows, plan_rows
 from spectheory.results.comparison import Comparison
 
 COMMON, RARE = 0.25, 0.05
