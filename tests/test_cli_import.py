@@ -108,8 +108,8 @@ def test_measured_points_are_a_table(run: Run) -> None:
         ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
         ("sglang-response", '{"id": 1}\n{"id": }', "the report must hold JSON: Expecting value: line 2 column 8"),
         ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
-        ("sglang-bench", BENCH, "--out needs rates by position, of which sglang-bench reports none here"),
-        ("llama.cpp-log", OLD_SERVER, "--out needs rates by position, of which llama.cpp-log reports none here"),
+        ("sglang-bench", BENCH, "sglang-bench reports no acceptance rates by position here: leave out --out"),
+        ("llama.cpp-log", OLD_SERVER, "llama.cpp-log reports no acceptance rates by position here: leave out --out"),
         ("sequoia-vector", "0.6 half", "text must hold numbers alone"),
     ],
 )
@@ -169,7 +169,9 @@ def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) 
     refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give what the engine reported")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
     out = ("--out", "made.json")
-    refused(run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "drafts with --assume-constant")
+    refused(
+        run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "in each draft with --assume-constant"
+    )
 
 
 def test_a_file_that_is_not_there_is_named(run: Run) -> None:

@@ -6,7 +6,7 @@ import itertools
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -319,13 +319,10 @@ def _worlds(cases: Sequence[Case]) -> tuple[str, ...]:
         by_size[len(case.distributions[()][0])] += 1
     sizes = sorted({len(case.distributions[()][0]) for case in cases})
     return tuple(
-        f"{rule}: " + ", ".join(f"{name} {_sum(by[size] for size in sizes)}" for name, by in policies.items())
+        f"{rule}: "
+        + ", ".join(f"{name} {' + '.join(str(by[size]) for size in sizes)}" for name, by in policies.items())
         for rule, policies in counts.items()
     )
-
-
-def _sum(numbers: Iterable[int]) -> str:
-    return " + ".join(map(str, numbers))
 
 
 def _by_rule(policies: Sequence[DrawPolicy]) -> tuple[str, ...]:

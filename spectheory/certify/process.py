@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from spectheory.certify.guard import CodeEndedError, end_process_when_late, ends_are_errors, how_late
@@ -39,7 +40,7 @@ def answer_of_child(request: Request, report: Report) -> dict[str, Any]:
         ModuleNotFoundError: a package is missing.
     """
     with subprocess.Popen(
-        [sys.executable, "-c", START, json.dumps(sys.path), json.dumps(request.to_dict())],
+        [sys.executable, "-c", START, json.dumps(sys.path), json.dumps(asdict(request))],
         stdout=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",

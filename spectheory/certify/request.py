@@ -6,7 +6,7 @@ import importlib
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,13 +64,9 @@ class Request:
     seed: int
     page: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """The request as JSON values."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Request:
-        """The request that `to_dict` wrote down."""
+        """The request with these fields, which may be values read from JSON."""
         return cls(**{**given, "rules": tuple(given["rules"]), "shapes": tuple(map(tuple, given["shapes"]))})
 
     def answer(self, report: Report) -> dict[str, Any]:
@@ -173,18 +169,14 @@ class Request:
         return shapes[0]
 
 
-def _registered(name: str) -> Any:
-    """The solver or verifier of that name, of this package or of another one that registers it."""
-    known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
-    if name not in known:
-        raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
-    return known[name]
-
-
 def _load(name: str) -> Any:
+    """The object that `name` refers to: a registered solver or verifier, or an object of a module."""
     module, colon, path = name.partition(":")
     if not colon:
-        return _registered(name)
+        known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
+        if name not in known:
+            raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
+        return known[name]
     if not (module and path):
         raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))

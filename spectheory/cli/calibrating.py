@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.measuring import long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
 from spectheory.cli.output import console, progress
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
@@ -49,7 +49,7 @@ def matrix(
 
     Tau is the number of tokens per target call.
     """
-    degrees = _numbers(temperatures)
+    degrees = numbers("--temperatures", temperatures, float)
     from reference.matrix import Matrix, MatrixSettings, Texts
     from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
@@ -71,13 +71,6 @@ def matrix(
         with progress("matrix") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
-
-
-def _numbers(temperatures: str) -> list[float]:
-    try:
-        return sorted({float(one) for one in temperatures.split(",")})
-    except ValueError:
-        raise InputError(f"--temperatures must be numbers with commas between them, got {temperatures!r}") from None
 
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:

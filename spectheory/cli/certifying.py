@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.options import Json, Seed
+from spectheory.cli.options import Json, Seed, numbers
 from spectheory.cli.output import PAGE, Output, console, errors, progress, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -70,7 +70,7 @@ def certify(
         exact=exact,
         black_box=black_box,
         rules=tuple(drawn.name for drawn in rule or ()),
-        shapes=tuple(map(_counts, shape or ())),
+        shapes=tuple(tuple(numbers("--shape", counts, int)) for counts in shape or ()),
         cases=cases,
         alpha=alpha,
         tv=tv,
@@ -100,10 +100,3 @@ def _report(message: dict[str, Any], tell: Callable[[int, int], None], request: 
         tell(message["worlds"], request.cases)
     else:
         tell(message["runs"], request.max_samples)
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--shape must be whole numbers such as 2,1, got {text!r}") from None

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.options import Force, Json, Smooth
+from spectheory.cli.options import Force, Json, RatesFile, Smooth
 from spectheory.cli.output import PAGE, Output, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -28,13 +28,7 @@ RISING = (
 
 
 def policies(
-    acceptance: Annotated[
-        Path,
-        typer.Option(
-            "--acceptance",
-            help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
-        ),
-    ],
+    acceptance: RatesFile,
     budget: Annotated[int, typer.Option("--budget", help="Maximum number of drafted tokens per cycle.")],
     latency: Annotated[
         Path | None,

@@ -74,16 +74,11 @@ def _read(
 
 
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:
-    acceptance = found.acceptance if isinstance(found, Statistics) else None
-    if acceptance is None:
-        raise InputError(
-            f"--out needs rates by position, of which {source} reports none here: leave it out{_constant_hint(found)}"
-        )
-    acceptance.save(out)
-
-
-def _constant_hint(found: Statistics | Sequence[BenchPoint]) -> str:
-    return ", or give the length of the drafts with --assume-constant" if isinstance(found, Statistics) else ""
+    totals = isinstance(found, Statistics)
+    if not totals or found.acceptance is None:
+        hint = ", or give the number of tokens in each draft with --assume-constant" * totals
+        raise InputError(f"{source} reports no acceptance rates by position here: leave out --out{hint}")
+    found.acceptance.save(out)
 
 
 def _plain(found: Statistics | Sequence[BenchPoint]) -> Any:

@@ -20,6 +20,7 @@ from spectheory.cli.options import (
     Seed,
     Skip,
     Temperature,
+    numbers,
 )
 from spectheory.cli.output import Output, errors, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
@@ -144,10 +145,7 @@ def profile(
     require_free([], Output(out, "latency"))
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
-    try:
-        sizes = [int(size) for size in contexts.split(",")]
-    except ValueError:
-        raise InputError(f"--contexts must be whole numbers with commas between them, got {contexts!r}") from None
+    sizes = numbers("--contexts", contexts, int)
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),

@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,8 @@ from spectheory.core.errors import InputError
 
 if TYPE_CHECKING:
     from reference.models import Pair
+
+Number = TypeVar("Number", int, float)
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
@@ -35,6 +37,13 @@ Force = Annotated[
         "--force",
         help="Replace any existing file. Without --force, only records and pages of spectheory are replaced, and only "
         "by one of the same kind.",
+    ),
+]
+RatesFile = Annotated[
+    Path,
+    typer.Option(
+        "--acceptance",
+        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
@@ -74,6 +83,15 @@ class PairOptions:
 
 
 SHIPPED = PairOptions()
+
+
+def numbers(option: str, text: str, kind: type[Number]) -> list[Number]:
+    """The numbers in the value `text` of `option`, which are separated by commas."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f"{option} must be {what} with commas between them, got {text!r}") from None
 
 
 @dataclass(frozen=True)

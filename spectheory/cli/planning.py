@@ -11,9 +11,8 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports
-from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, Smooth
-from spectheory.cli.output import PAGE, Output, console, loaded, progress, warn
-from spectheory.cli.writing import Writing
+from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
+from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
@@ -29,13 +28,6 @@ from spectheory.planning.planner import plan as search
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The engines of this package that take plans."""
-RatesFile = Annotated[
-    Path,
-    typer.Option(
-        "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
-    ),
-]
 EngineNames = Annotated[
     str | None,
     typer.Option(
@@ -88,8 +80,8 @@ def plan(
     bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
         raise InputError("--draft needs --engine: it names the draft for engines")
-    written = Writing([acceptance, latency, tree], Output(out, "plan"), Output(None, PAGE), force, as_json)
-    written.require_free()
+    files = [acceptance, latency, tree], Output(out, "plan")
+    require_free(*files, force=force)
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
@@ -100,13 +92,14 @@ def plan(
             chosen = search(rates, seconds, context=context, progress=tell, **bounds)
     else:
         chosen = evaluate(_tree(tree), rates, seconds, context=context)
-    exports = Exports.of(Fitting.of(chosen, draft=draft), engines) if engines else None
-    written.require_free(exports)
+    exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
+    require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
-    written.show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach))
-    written.show_exports(exports)
+    shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach)
+    show(chosen, *shown, as_json=as_json, out=out, force=force)
+    exports.write(aside=as_json)
 
 
 def _tree(file: Path) -> Tree:
@@ -168,24 +161,24 @@ def schedule(
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
-    written = Writing([acceptance, *models], Output(out, "schedule"), Output(report, PAGE), force, as_json)
-    written.require_free()
+    files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
+    require_free(*files, force=force)
     rates = loaded(Acceptance, acceptance)
     rates = rates.smoothed() if smooth else rates
     place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, progress=tell, **bounds)
-    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines)
-    written.require_free(exports)
+    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
+    require_free(*files, *exports.files, force=force)
     if report is not None:
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
-    written.show(planned, text_table(schedule_rows(planned)), *notes, *drawing)
+    show(planned, text_table(schedule_rows(planned)), *notes, *drawing, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
-    written.show_exports(exports)
+    exports.write(aside=as_json)
 
 
 def _names(engines: str | None) -> list[str]:

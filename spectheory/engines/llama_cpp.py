@@ -110,17 +110,11 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     for found, part in read:
         rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
         counted.append(statistics.counts_behind(rates, found.tau or 1, found.accepted or 0, found.drafted or 0))
-    hits, trials = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
+    assumed.append(RECOVERED)
+    total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
     drafts = sum(cycles for cycles, _ in counted)
     return statistics.from_positions(
-        "llama.cpp",
-        "log",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=[*assumed, RECOVERED],
+        "llama.cpp", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 

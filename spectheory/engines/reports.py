@@ -111,12 +111,10 @@ def _from_counts(reports: Sequence[Statistics], min_trials: int) -> Statistics:
     """The sum of reports of chains with counts by position."""
     rates = [report.acceptance for report in reports if report.acceptance is not None]
     rows = [(r.hits[:, 0].tolist(), r.trials.tolist()) for r in rates if r.hits is not None and r.trials is not None]
-    hits, trials = added(rows)
     return from_positions(
         reports[0].engine,
         reports[0].kind,
-        hits=hits,
-        trials=trials,
+        added(rows),
         drafts=_sum(report.drafts for report in reports) or 0,
         drafted=_sum(report.drafted for report in reports),
         min_trials=min_trials,

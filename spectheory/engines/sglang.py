@@ -80,16 +80,9 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
         )
     width = max(2, *(len(histogram or ()) for histogram in histograms))
     total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
-    hits, trials = statistics.from_histograms({width - 1: total})
+    counted = statistics.from_histograms({width - 1: total})
     return statistics.from_positions(
-        "SGLang",
-        "meta_info",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=said,
+        "SGLang", "meta_info", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said
     )
 
 

@@ -19,6 +19,8 @@ RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unkno
 ROUNDED_TAU, ROUNDED_RATE, ROUNDED_PERCENT = 0.005 + FLOAT, 0.0005 + FLOAT, 0.05 + FLOAT
 """Half a unit of the last digit in log lines: tau has two decimals, rates have three, a percentage has one."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
+Counted = tuple[Sequence[int], Sequence[int]]
+"""(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,15 +77,9 @@ def from_totals(
 ) -> Statistics:
     """Statistics of totals alone: rates only where every draft has one token."""
     if drafted == drafts and drafts > 0:
+        counted = [accepted], [drafts]
         return from_positions(
-            engine,
-            kind,
-            hits=[accepted],
-            trials=[drafts],
-            drafts=drafts,
-            drafted=drafted,
-            min_trials=min_trials,
-            assumed=assumed,
+            engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
         )
     tau = 1 + accepted / drafts if drafts else None
     return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
@@ -92,15 +88,15 @@ def from_totals(
 def from_positions(
     engine: str,
     kind: str,
+    counted: Counted,
     *,
-    hits: Sequence[int],
-    trials: Sequence[int],
     drafts: int,
     drafted: int | None,
     min_trials: int,
     assumed: Sequence[str] = (),
 ) -> Statistics:
-    """Statistics of a chain: position d was reached `trials[d]` times and accepted `hits[d]` times."""
+    """Statistics of chains from their counts by position."""
+    hits, trials = counted
     if drafts == 0 or drafted == 0 or not hits:
         raise _nothing_drafted(engine, drafts, drafted)
     for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
@@ -125,8 +121,8 @@ def from_positions(
     return Statistics(engine, kind, acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
 
 
-def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int], list[int]]:
-    """(hits, trials) of several reports together; a position counts in the reports that have it."""
+def added(rows: Iterable[Counted]) -> Counted:
+    """The sum of the counts of several reports. A report adds only to the positions that it has."""
     hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
     return hits, trials
 
@@ -168,15 +164,15 @@ def assume_constant(found: Statistics, length: int) -> Statistics:
     return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
 
 
-def from_prefix_counts(accepted: Sequence[int], drafts: int) -> tuple[list[int], list[int]]:
-    """(hits, trials) of counts that say how often the first d + 1 tokens were all accepted."""
+def from_prefix_counts(accepted: Sequence[int], drafts: int) -> Counted:
+    """The counts by position, where `accepted[d]` of the `drafts` drafts had their first d + 1 tokens accepted."""
     return list(accepted), [drafts, *accepted[:-1]]
 
 
-def from_histograms(by_length: Mapping[int, Sequence[int]]) -> tuple[list[int], list[int]]:
-    """(hits, trials) of histograms: `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
+def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
+    """The counts by position, where `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
 
-    A position counts only in cycles in which it was drafted, so that drafts of mixed lengths bias nothing.
+    A position counts only in cycles that drafted it, so drafts of different lengths do not bias the rates.
     """
     hits, trials = [], []
     for d in range(max(by_length)):
@@ -214,10 +210,9 @@ def from_rounded(
         sentences = (RANK_0_ONLY, "the line has no counts: the rates come without intervals")
         return Statistics(engine, kind, Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
     drafts, found = counts_behind(rates, tau, accepted, drafted)
-    hits, trials = from_prefix_counts(found, drafts)
-    assumed = [RECOVERED]
+    counted = from_prefix_counts(found, drafts)
     made = from_positions(
-        engine, kind, hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+        engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=[RECOVERED]
     )
     return Statistics(engine, kind, made.acceptance, tau, drafts, drafted, accepted, made.assumed)
 

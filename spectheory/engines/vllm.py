@@ -17,7 +17,7 @@ from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
-from spectheory.engines.statistics import RECOVERED, Statistics
+from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
 from spectheory.planning.fitting import Fitting, at_most, one_length
 
@@ -58,16 +58,10 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {per_position}", 0)
     sets = metrics.label_sets(per_position)
     shown = "; ".join(", ".join(f"{key}={value}" for key, value in labels.items()) for labels in sets)
-    hits, trials = statistics.from_prefix_counts(found, drafts)
+    assumed = [f"the counters of {len(sets)} label sets are summed: {shown}"] if len(sets) > 1 else []
+    counted = statistics.from_prefix_counts(found, drafts)
     return statistics.from_positions(
-        "vLLM",
-        "prometheus",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=[f"the counters of {len(sets)} label sets are summed: {shown}"] if len(sets) > 1 else [],
+        "vLLM", "prometheus", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
@@ -133,10 +127,9 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
         cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
         rows.append(statistics.from_prefix_counts(counted, cycles))
         drafts, drafted = drafts + cycles, drafted + part.drafted
-    hits, trials = statistics.added(rows)
-    assumed = [f"{len(found)} lines of the log are added", RECOVERED]
+    total, assumed = statistics.added(rows), [f"{len(found)} lines of the log are added", RECOVERED]
     return statistics.from_positions(
-        "vLLM", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+        "vLLM", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
@@ -153,25 +146,23 @@ def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> S
 def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
     """`from_request_metrics` of many responses, their counts added; responses that drafted nothing are left out."""
     read = [_request(item) for item in data]
-    used = [row for row in read if row[2]] or read[:1]
+    used = [row for row in read if row[1]] or read[:1]
     if not used:
-        raise InputError("data must hold a response, got none")
-    hits, trials = statistics.added((row[0], row[1]) for row in used)
-    drafted = [row[3] for row in used]
+        raise InputError("data must hold at least one response, got none: pass the server's responses")
+    counted, drafts, drafted = zip(*used, strict=True)
     return statistics.from_positions(
         "vLLM",
         "request metrics",
-        hits=hits,
-        trials=trials,
-        drafts=sum(row[2] for row in used),
-        drafted=None if None in drafted else sum(number or 0 for number in drafted),
+        statistics.added(counted),
+        drafts=sum(drafts),
+        drafted=None if None in drafted else sum(drafted),
         min_trials=min_trials,
         assumed=[f"{len(used)} responses are added"] if len(used) > 1 else [],
     )
 
 
-def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | None]:
-    """(hits, trials, cycles, drafted) of one response, checked against one another."""
+def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
+    """(counts by position, cycles, drafted tokens) of one response, after a check that they agree."""
     inner = mapping("data", data).get("metrics") or data
     inner = mapping("metrics", inner).get("speculative_decoding") or inner
     histogram = inner.get("acceptance_histogram")
@@ -180,8 +171,8 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
     by_length, source = _by_length(inner)
-    hits, trials = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
-    agree(f"the sum of {source}", sum(hits), accepted, "acceptance_histogram", 0)
+    counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
+    agree(f"the sum of {source}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (
         ("num_spec_steps", drafts),
         ("num_accepted_draft_tokens", accepted),
@@ -192,7 +183,7 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
     if inner.get("mean_acceptance_length") is not None and drafts:
         tau = number("mean_acceptance_length", inner["mean_acceptance_length"])
         agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", EXACT)
-    return hits, trials, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
+    return counted, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import groupby
 from statistics import median
 from typing import Literal
@@ -13,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, prose_html, shell
+from spectheory.report.page import figure_html, folded_table, prose_html, shell, sources_html
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
@@ -88,16 +87,14 @@ def calibration_figure(calibration: Calibration) -> str:
 
 def calibration_page(title: str, calibration: Calibration) -> str:
     """The calibration as one HTML page."""
-    stamp = calibration.provenance
     lead, *words = calibration_words(calibration)
     return shell(
         title,
         f'<p class="lead">{prose_html(lead)}</p>',
         *(f"<p>{prose_html(line)}</p>" for line in words),
         figure_html(calibration_figure(calibration)),
-        *(folded_table(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
-        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
-        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
+        *(folded_table(table, is_open=True) for table in calibration_rows(calibration)),
+        sources_html({"calibration": calibration.provenance}),
     )
 
 

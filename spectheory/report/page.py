@@ -150,8 +150,8 @@ def _themed(drawing: str) -> str:
     return drawing
 
 
-def folded_table(table: TextTable) -> str:
-    """The table as HTML. It is hidden until the reader opens it."""
+def folded_table(table: TextTable, *, is_open: bool = False) -> str:
+    """The table as HTML that the reader can open and close. It is closed at first unless `is_open`."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = []
     for i, (name, *cells) in enumerate(table.rows):
@@ -159,7 +159,8 @@ def folded_table(table: TextTable) -> str:
         rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
     note = f"<p>{prose_html(table.note)}</p>" if table.note else ""
     return (
-        f'<details><summary>The numbers</summary>\n<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
+        f"<details{' open' * is_open}><summary>The numbers</summary>\n"
+        f'<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"
     )
 

@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, shell
+from spectheory.report.page import figure_html, folded_table, shell, sources_html
 from spectheory.report.svg import INK, MARKERS, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.search.policy_comparison import Means, PolicyComparison, means
@@ -76,14 +76,13 @@ def policy_figure(comparison: PolicyComparison) -> str:
 
 def policy_page(title: str, comparison: PolicyComparison, notes: Sequence[str] = ()) -> str:
     """The comparison as one HTML page. `notes` become paragraphs."""
-    stamp = comparison.provenance
     return shell(
         title,
         f'<p class="lead">{escape(MEANING)}</p>',
         *(f"<p>{escape(note)}</p>" for note in notes),
         figure_html(policy_figure(comparison)),
-        folded_table(policy_rows(comparison)).replace("<details>", "<details open>"),
-        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}</footer>",
+        folded_table(policy_rows(comparison), is_open=True),
+        sources_html({"comparison": comparison.provenance}),
     )
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -16,6 +16,8 @@ LARGEST_COUNT = 2**53
 """From which float64 no longer holds every whole number."""
 ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
+COUNTS = ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical")
+SECONDS = ("seconds", "target_seconds", "draft_seconds", "plain_seconds")
 IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
 """Tallies can only be added if they agree in these fields of their provenance."""
 
@@ -76,10 +78,10 @@ class Tally(Record):
                 "emitted must be at least 1 and at most accepted + 1 tokens per cycle of each request, got "
                 f"{self.emitted.tolist()!s:.60} in {self.cycles.tolist()!s:.60} cycles"
             )
-        for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
+        for name in COUNTS:
             if not 0 <= getattr(self, name) < LARGEST_COUNT:
                 raise InputError(f"{name} must be a count >= 0 and below 2**53, got {getattr(self, name)}")
-        for name in ("seconds", "target_seconds", "draft_seconds", "plain_seconds"):
+        for name in SECONDS:
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
         bounds = {
@@ -161,26 +163,15 @@ class Tally(Record):
             mine, theirs = getattr(self.provenance, name), getattr(other.provenance, name)
             if mine != theirs:
                 raise InputError(f"tallies with different {name} cannot be added: {mine} and {theirs}")
-        length = max(len(self.accepted_histogram), len(other.accepted_histogram))
-
-        def padded(counts: np.ndarray) -> np.ndarray:
-            return np.pad(counts, (0, length - len(counts)))
-
-        return type(self)(
+        histogram = np.zeros(max(len(self.accepted_histogram), len(other.accepted_histogram)), np.int64)
+        for tally in (self, other):
+            histogram[: len(tally.accepted_histogram)] += tally.accepted_histogram
+        return replace(
+            self,
             emitted=np.concatenate([self.emitted, other.emitted]),
             cycles=np.concatenate([self.cycles, other.cycles]),
-            accepted_histogram=padded(self.accepted_histogram) + padded(other.accepted_histogram),
-            new_tokens=self.new_tokens + other.new_tokens,
-            seconds=self.seconds + other.seconds,
-            target_seconds=self.target_seconds + other.target_seconds,
-            draft_seconds=self.draft_seconds + other.draft_seconds,
-            plain_tokens=self.plain_tokens + other.plain_tokens,
-            plain_seconds=self.plain_seconds + other.plain_seconds,
-            fourgrams=self.fourgrams + other.fourgrams,
-            repeated_fourgrams=self.repeated_fourgrams + other.repeated_fourgrams,
-            compared=self.compared + other.compared,
-            identical=self.identical + other.identical,
-            provenance=self.provenance,
+            accepted_histogram=histogram,
+            **{name: getattr(self, name) + getattr(other, name) for name in (*COUNTS, *SECONDS)},
         )
 
     def __radd__(self, other: int) -> Self:
