@@ -195,7 +195,7 @@ def test_acceptance_table_by_hand():
 def test_latency_table_by_hand():
     text = shown(terminal.latency_table(FLAT))
     assert re.search(r"512 +64 +25\.00 +0\.20 +2\.08 +2\.00 +- +2\.00", text)
-    assert "1.00 ms a cycle" in text
+    assert "1.00 ms per cycle" in text
     well_formed(figures.latency_figure(FLAT))
     well_formed(figures.latency_figure(Latency.constant()))
 

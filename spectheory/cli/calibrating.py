@@ -16,8 +16,8 @@ from spectheory.core.files import write_whole
 from spectheory.results.calibration import Calibration
 
 ONLY = (
-    "Decode only the combinations whose name contains this text. The report also has combinations that are already in "
-    "the folder."
+    "Decode only the combinations of policy and verifier whose name contains this text. The report also shows the "
+    "combinations that are already in the folder."
 )
 SHORTER = PromptOptions(new_tokens=64)
 

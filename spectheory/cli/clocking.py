@@ -27,7 +27,7 @@ def clock(
         typer.Option(
             "--skip",
             min=0,
-            help="Number of prompts to skip at the start of the file. Without --plan, a plan is measured on them.",
+            help="Number of prompts to skip at the start of the file. Without --plan, they are used to measure a plan.",
         ),
     ] = 40,
     count: Count = 8,
@@ -35,9 +35,7 @@ def clock(
     temperature: Temperature = 0.0,
     rounds: Annotated[
         int,
-        typer.Option(
-            "--rounds", help="Number of runs of each prompt with each decoder; the run of median time counts."
-        ),
+        typer.Option("--rounds", help="How often each decoder decodes each prompt. The median time counts."),
     ] = 3,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")

@@ -15,7 +15,7 @@ from spectheory.planning.planner import Plan
 from spectheory.results.tally import Tally
 
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
-"""The option for tallies of each source. Tallies of other sources may be given as either."""
+"""The option for tallies of each source. Tallies of other sources may be given with either option."""
 
 
 def compare(

@@ -38,7 +38,9 @@ def policies(
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option(help="With --latency: tokens in the KV cache.", show_default="middle of the measured contexts"),
+        typer.Option(
+            help="With --latency: number of tokens in the KV cache.", show_default="middle of the measured contexts"
+        ),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,

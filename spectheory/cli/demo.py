@@ -62,7 +62,7 @@ def _profile(pair: Pair, out: Path, seed: int) -> Latency:
 
 
 def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
-    """Trace on some held-out prompts, plan, decode others, simulate."""
+    """Trace some held-out prompts, plan, decode other prompts, and simulate."""
     import simulate
     from reference.part_files import ForeignFolderError
     from reference.planning_loop import RATES, TRACE, measured_plan

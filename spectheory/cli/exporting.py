@@ -1,4 +1,4 @@
-"""What `spectheory plan --engine` writes and prints."""
+"""The option `--engine` of `plan` and `schedule`: the files that it writes, and what it prints."""
 
 from __future__ import annotations
 
@@ -84,4 +84,6 @@ def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
     for name, other in taken.items():
         for file in export.files.keys() & other.files.keys():
             if export.files[file] != other.files[file]:
-                raise InputError(f"its {file} would replace the one of {name}: export one of the two at a time")
+                raise InputError(
+                    f"its file {file} would replace the file of {name}: export one of the two engines at a time"
+                )

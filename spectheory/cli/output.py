@@ -43,11 +43,11 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @dataclass(frozen=True)
 class Output:
-    """A file that is about to be written.
+    """A file that a command is about to write.
 
     Attributes:
         path: the path of the file; None if no file was requested.
-        kind: the kind of the record, `PAGE` for a page, or None for a file that a person could have written.
+        kind: the kind of the record, `PAGE` for an HTML page, or None for any other file.
         text: the text that will be written, if it is known already.
     """
 
@@ -59,9 +59,8 @@ class Output:
 def require_free(read: Iterable[str | Path | None], *outputs: Output, force: bool | None = None) -> None:
     """Check that every output can be written, before the first one is.
 
-    `force` allows any existing file to be replaced. Without it, a record is only replaced by a record of the same kind,
-    a page of spectheory only by a page, and any other file only by the same text. `force` is None for a command without
-    that option.
+    Without `force`, an existing file may be replaced only if it is a record of the same kind, if it is a page of
+    spectheory and the output is a page, or if its text stays the same. `force` is None if the command lacks the option.
 
     Raises:
         InputError: an output is one of the files in `read`, would be written twice, is a folder, cannot be written, or

@@ -27,13 +27,13 @@ from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
-"""The engines of this package that take plans."""
+"""The names of the engines to which this package can export plans."""
 EngineNames = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help=f"Engines to write settings for, comma-separated: {ENGINES}. The newest version is assumed; "
-        "name another one as ENGINE@VERSION.",
+        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
+        "for another version, write ENGINE@VERSION.",
     ),
 ]
 
@@ -54,14 +54,16 @@ def plan(
         str | None,
         typer.Option(
             "--draft",
-            help="Draft model that the engine settings load: a name or a folder.",
+            help="Draft model to name in the engine settings: a name or a folder.",
             show_default="the measured draft",
         ),
     ] = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
         int | None,
-        typer.Option("--context", help="Tokens in the KV cache.", show_default="middle of the measured contexts"),
+        typer.Option(
+            "--context", help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"
+        ),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
@@ -79,14 +81,14 @@ def plan(
 
     bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
-        raise InputError("--draft needs --engine: it names the draft for engines")
+        raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
     files = [acceptance, latency, tree], Output(out, "plan")
     require_free(*files, force=force)
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := differing_models(rates.provenance, seconds.provenance):
-        warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
+        warn(f"the rates are for {said[0]}, while the times are for {said[1]}")
     if tree is None:
         with progress("trees") as tell:
             chosen = search(rates, seconds, context=context, progress=tell, **bounds)
@@ -114,15 +116,18 @@ def _tree(file: Path) -> Tree:
 
 def schedule(
     acceptance: RatesFile,
-    gpu: Annotated[str, typer.Option("--gpu", help="GPU by key or name, such as h100_sxm.")],
+    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
     target: Annotated[
-        str, typer.Option("--target", help="Target: a known model, or the path of a config.json or of its folder.")
+        str,
+        typer.Option(
+            "--target", help="Target model: the name of a known model, or the path of a config.json or of its folder."
+        ),
     ],
     draft: Annotated[
         str,
         typer.Option(
             "--draft",
-            help="Draft: a known model, or the path of a config.json or of its folder. Engines load it by this name.",
+            help="Draft model, given like the target. Engine settings name the draft as given here.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
@@ -130,19 +135,23 @@ def schedule(
         Path | None,
         typer.Option(
             "--measured",
-            help="Folder of measured latency records, named GPU/TARGET/DRAFT/batch-N.json.",
+            help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
             show_default="records in the package",
         ),
     ] = None,
     batch: Annotated[
         str,
         typer.Option(
-            "--batch", metavar="N:M", help="Batch sizes to plan: 1:256 is every size from 1 to 256, 1,8,64 is a list."
+            "--batch",
+            metavar="N:M",
+            help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
         ),
     ] = "1",
     engine: EngineNames = None,
     limits: LimitOptions = UNLIMITED,
-    context: Annotated[int, typer.Option("--context", help="Tokens in the KV cache of each sequence.")] = 1024,
+    context: Annotated[
+        int, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
+    ] = 1024,
     smooth: Smooth = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
@@ -153,7 +162,7 @@ def schedule(
 ) -> None:
     """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation.
 
-    Forward times are measured if there are records for the GPU and the models. Otherwise they are computed.
+    Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import text_table, tree_drawing
@@ -196,6 +205,6 @@ def batches_of(text: str) -> Sequence[int]:
     rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
     if not rises or ends[0] < 1 or ends[-1] > LARGEST:
         raise InputError(
-            f"--batch must increase, from 1 up to at most {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
+            f"--batch must name increasing sizes from 1 to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
         )
     return range(ends[0], ends[1] + 1) if ":" in text else ends

@@ -1,4 +1,4 @@
-"""The command `simulate`: draft-and-verify cycles of a plan, without models."""
+"""The command `simulate`: decoding with a plan, without models."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def simulate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate decoding with a plan, with tokens accepted at exactly the plan's rates. No model is needed."""
+    """Simulate decoding with a plan. Tokens are accepted at exactly the plan's rates; no model is needed."""
     from simulate import run
     from spectheory.report.terminal import comparison_table
     from spectheory.results.comparison import compare

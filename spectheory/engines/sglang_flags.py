@@ -28,10 +28,10 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     Args:
-        plan: an envelope, or chains by batch size.
-        version: of SGLang, such as "0.5.23".
-        algorithm: such as "EAGLE3".
-        model: the draft model; None where the target brings its own.
+        plan: envelope, or chains by batch size.
+        version: version of SGLang, such as "0.5.23".
+        algorithm: drafting algorithm of SGLang, such as "EAGLE3".
+        model: draft model; None if the target has a draft of its own.
 
     Raises:
         InputError: the version cannot run the plan, or an argument is out of its bounds.
@@ -44,7 +44,9 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     if isinstance(plan, Envelope):
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
-        raise InputError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
+        raise InputError(
+            "plan must be an Envelope or a list of ChainRange for SGLang, got a Tree: give the envelope of the tree"
+        )
     if not is_chain_ranges(plan):
         raise InputError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
     ranges = checked_ranges(plan)
@@ -54,7 +56,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     if not by_batch:
         raise InputError(
             f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
-            "its adaptive config takes no batch sizes; the one of 0.5.15 does (PR #24055)"
+            "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
@@ -62,7 +64,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
 
 
 def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, because SGLang takes all or none; the root is counted among the draft tokens."""
+    """All three flags, because SGLang requires all or none. SGLang counts the root as a draft token."""
     return [
         *("--speculative-num-steps", str(steps)),
         *("--speculative-eagle-topk", str(topk)),
@@ -73,8 +75,8 @@ def _flags(steps: int, topk: int, nodes: int) -> list[str]:
 def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
     if plan.branching == 1 and plan.nodes != plan.levels:
         raise InputError(
-            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang verifies "
-            "steps + 1 tokens whatever is asked for"
+            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang always "
+            "verifies steps + 1 tokens"
         )
     notes = ()
     if plan.branching > 1:
@@ -89,7 +91,7 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
     notes = (
         "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
         f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
-        f"beyond batch size {ranges[-1].last_batch} SGLang goes on with {ranges[-1].length} steps",
-        "not with attention DP, two-batch overlap, pdmux or multi-layer EAGLE: there SGLang falls back to fixed steps",
+        f"above batch size {ranges[-1].last_batch} SGLang continues with {ranges[-1].length} steps",
+        "with attention DP, two-batch overlap, pdmux or multi-layer EAGLE, SGLang falls back to fixed steps",
     )
     return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)

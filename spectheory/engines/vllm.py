@@ -40,11 +40,11 @@ FORMS = {
     "Drafted": r"\bDrafted:\s*(\d+) tokens",
     "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
 }
-"""The figures of a line of the log: the name of each and its pattern."""
+"""The figures in a log line: name and pattern of each."""
 
 
 def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of `/metrics`: the counters since the server started, summed over label sets.
+    """Statistics of `/metrics`: counters since the server started, summed over label sets.
 
     Raises:
         InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
@@ -67,7 +67,7 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
 
 @dataclass(frozen=True)
 class _Line:
-    """The figures of one line of the log; None for those that are not there."""
+    """The figures of one log line. A figure that the line does not have is None."""
 
     tau: float
     rates: list[float]
@@ -83,7 +83,9 @@ class _Line:
                 if not found[name]:
                     wanted = [name for name in list(FORMS)[:2] if not found[name]]
                     raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
-                raise InputError(f"line must be a single one, got {len(found[name])} of {name}: use from_log")
+                raise InputError(
+                    f"line must have {name!r} once, got it {len(found[name])} times: use from_log for several lines"
+                )
         tau, rates, accepted, drafted, percent = found.values()
         return cls(
             tau=float(tau[0]),
@@ -98,15 +100,14 @@ class _Line:
 
 
 def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of a line `SpecDecoding metrics: Mean acceptance length: ...`: the interval since the line before."""
+    """Statistics of one log line `SpecDecoding metrics: ...`. It covers the time since the previous such line."""
     return _Line.parse(line).statistics(min_trials)
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are left out.
+    """Statistics of a log: the sum over all lines `SpecDecoding metrics: ...`. Other lines are ignored.
 
-    Intervals in which nothing was drafted, whose mean is nan, add nothing. Drafts may be longer in one interval than in
-    another: a position counts in the intervals that have it.
+    A line with the mean nan, because nothing was drafted, adds nothing. A line adds only to the positions that it has.
 
     Raises:
         InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
@@ -123,7 +124,9 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
         part = _Line.parse(line)
         part.statistics(1)
         if part.accepted is None or part.drafted is None:
-            raise InputError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
+            raise InputError(
+                f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass this line alone"
+            )
         cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
         rows.append(statistics.from_prefix_counts(counted, cycles))
         drafts, drafted = drafts + cycles, drafted + part.drafted
@@ -136,15 +139,15 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
 def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
     """Statistics of one response of a server with `--per-request-spec-decode-metrics summary` or `detailed`.
 
-    `data` is the response, its `metrics`, or the value under `speculative_decoding` there. With the histograms by
-    draft length, or the steps of `detailed`, drafts of mixed lengths bias nothing. One request has few cycles: lower
-    `min_trials`, and mind the intervals.
+    `data` is the response, its `metrics`, or the value under `speculative_decoding` in it. Drafts of different lengths
+    do not bias the rates if the response has histograms by draft length, or the steps of `detailed`. One request has
+    few cycles: lower `min_trials`, and expect wide intervals.
     """
     return from_responses([data], min_trials=min_trials)
 
 
 def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """`from_request_metrics` of many responses, their counts added; responses that drafted nothing are left out."""
+    """The sum of `from_request_metrics` over several responses. Responses without drafted tokens are left out."""
     read = [_request(item) for item in data]
     used = [row for row in read if row[1]] or read[:1]
     if not used:
@@ -187,13 +190,13 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """num_draft_tokens, checked: at most the longest draft in every step, or the sum over the steps by length."""
+    """`num_draft_tokens`, after a check against the histograms by length, or else against its maximum `most`."""
     if inner.get("num_draft_tokens") is None:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])
     if drafted < accepted:
         raise InputError(
-            f"num_draft_tokens={drafted} must be at least accepted={accepted}: these contradict each other"
+            f"num_draft_tokens={drafted} must be at least accepted={accepted}: pass the response as the server sent it"
         )
     if by_length:
         said = sum(k * sum(row) for k, row in by_length.items())
@@ -201,7 +204,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
     elif drafted > most:
         raise InputError(
             f"num_draft_tokens must be at most {most}, the longest draft in every step of acceptance_histogram, got "
-            f"{drafted}: these contradict each other"
+            f"{drafted}: pass the response as the server sent it"
         )
     if inner.get("draft_acceptance_rate") is not None and drafted:
         rate = number("draft_acceptance_rate", inner["draft_acceptance_rate"])
@@ -210,7 +213,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
 
 
 def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """Histograms by draft length, as reported or from the steps, and the name of their source; empty without either."""
+    """(histograms by draft length, name of the field they come from). They are empty if no field has them."""
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
@@ -235,7 +238,7 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chains that the version takes."""
+    """The fastest chains that the version can run."""
     method = {"model": "draft_model"}.get(fitting.family, fitting.family)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
     if len(found.runs) > 1 and not VERSIONS[version].schedule:

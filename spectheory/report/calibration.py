@@ -23,7 +23,7 @@ WORTH_A_NAME_PERCENT = 10
 """In each panel the largest positive and negative error are labelled if they are at least this large."""
 CLOSE_PERCENT = 5
 WORST = 3
-"""Number of combinations of largest error that are named."""
+"""This many combinations with the largest errors are named."""
 
 
 def calibration_rows(calibration: Calibration) -> list[TextTable]:

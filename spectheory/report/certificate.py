@@ -12,7 +12,7 @@ from spectheory.report.wealth import wealth_figure
 
 
 def certificate_page(name: str, certificate: Certificate | StepCertificate) -> str:
-    """One page: the verdict, the full text of the certificate, and for a black-box test the figure of its wealth."""
+    """One page with the verdict and the text of the certificate, and for a black-box test the figure of its wealth."""
     verdict = certificate.verdict
     figure = [figure_html(wealth_figure(certificate))] if isinstance(certificate, StepCertificate) else []
     return shell(

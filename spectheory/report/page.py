@@ -22,7 +22,7 @@ from spectheory.results.comparison import Comparison
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of figures that change with the light or dark mode of the page."""
 MOST_RANKS = 16
-"""Most columns of the table of rates."""
+"""Maximum number of ranks in the table of rates."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
@@ -78,7 +78,7 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
     Args:
         title: the heading.
         latency: the measured forward times.
-        runs: the plans made with this latency, such as one for each temperature.
+        runs: the plans made with this latency and their comparisons, such as one run for each temperature.
         notes: paragraphs below the answers of the plans.
     """
     return shell(

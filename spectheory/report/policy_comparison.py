@@ -18,9 +18,9 @@ MEANING = "E: expected tokens per target call, if each drafted token is accepted
 
 
 def policy_rows(comparison: PolicyComparison) -> TextTable:
-    """One row for each policy, with the standard error below each mean. The last row is the optimum.
+    """One row for each policy, with the standard error below each mean.
 
-    There is no row of the optimum if the policies have different budgets.
+    The last row is the optimum. It is left out if the policies have different budgets.
     """
     drafts, budgets = comparison.expected.shape[1], np.unique(comparison.budget)
     counts = COUNTS if len(budgets) == 1 else {"budget": "budget"} | COUNTS
@@ -45,8 +45,8 @@ def policy_rows(comparison: PolicyComparison) -> TextTable:
         header=tuple(columns),
         rows=tuple(rows),
         sections=frozenset(range(len(comparison.names), len(rows))),
-        note=f"{MEANING} Short: by how much E is below the optimum, the best tree of the same budget. Calls: forwards "
-        f"of the draft in a cycle. Tokens: the nodes that these forwards expand.{time}",
+        note=f"{MEANING} Short: by how much E is below the optimum, the best tree of the same budget. Calls: draft "
+        f"forwards per cycle. Tokens: number of nodes that these forwards expand.{time}",
     )
 
 
@@ -55,7 +55,7 @@ def policy_figure(comparison: PolicyComparison) -> str:
     """E of each policy against its draft calls and its draft tokens. All values are means over the drafts."""
     figure, axes = panels(columns=2, height_inches=2.9 + 0.07 * len(comparison.names), sharey=True)
     expected, error = means(comparison.expected)
-    costs = {"draft calls in a cycle": comparison.draft_calls, "draft tokens in a cycle": comparison.draft_tokens}
+    costs = {"draft calls per cycle": comparison.draft_calls, "draft tokens per cycle": comparison.draft_tokens}
     for panel, (label, cost) in zip(axes, costs.items(), strict=True):
         for best in sorted(set(comparison.optimum.mean(1).tolist())):
             panel.axhline(best, color=RED, linewidth=1, linestyle=":", label="optimum")

@@ -77,9 +77,9 @@ def latency_rows(latency: Latency) -> TextTable:
         header=("context", "tokens", "target ms", "±", "x", "draft ms", "±", "x"),
         rows=tuple(rows),
         sections=frozenset(range(size, len(rows), size)),
-        note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms a cycle and "
-        f"{1e3 * latency.level_overhead_seconds:.2f} ms a drafted level, "
-        f"{1e3 * latency.plain_overhead_seconds:.2f} ms a plain step",
+        note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms per cycle and "
+        f"{1e3 * latency.level_overhead_seconds:.2f} ms per drafted level, "
+        f"{1e3 * latency.plain_overhead_seconds:.2f} ms per plain step",
     )
 
 

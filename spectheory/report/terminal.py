@@ -19,7 +19,7 @@ from spectheory.results.comparison import Comparison
 COMMON, RARE = 0.25, 0.05
 """A node is bold if its reach is at least `COMMON`, and dim if it is below `RARE`."""
 PER_LINE = 6
-"""Most nodes on one line."""
+"""Maximum number of nodes on one line."""
 
 
 def acceptance_table(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> Group:
@@ -43,9 +43,9 @@ def comparison_table(comparison: Comparison) -> Group:
 
 
 def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
-    """`tree` with the rank and the reach of each node.
+    """A drawing of `tree` with the rank and the reach of each node.
 
-    `#0 0.71 · #0 0.52` is a node and its only child. `#1 0.08, #2 0.04` are sibling leaves.
+    In the drawing, `#0 0.71 · #0 0.52` is a node and its only child, and `#1 0.08, #2 0.04` are sibling leaves.
 
     Args:
         tree: the tree.

@@ -11,7 +11,7 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 BOUND = 4.0
-"""If all predictions are correct, every |z| stays below this bound, except with probability `Calibration.level`."""
+"""If all predictions are correct, some |z| exceeds this bound with probability at most `Calibration.level`."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +23,21 @@ class Calibrated:
 
     Attributes:
         family: the kind of policy.
-        requests, cycles: decoded texts, and draft-and-verify cycles in them.
-        nodes: mean number of drafted nodes in a cycle.
+        requests, cycles: number of decoded texts, and number of draft-and-verify cycles in these texts.
+        nodes: mean number of drafted nodes per cycle.
         tau: measured tokens per target call.
         tau_low, tau_high: limits of the 95% interval of tau, with requests as clusters.
-        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; tau if greedy.
+        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; in greedy
+            decoding it equals `tau`.
         z: sum over the cycles of tau - E[tau | draft, p], divided by the square root of the sum of Var[tau | draft, p];
             None if nothing is random, as in greedy decoding.
         positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.
         positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
         repeated_share: share of four-token runs that occurred earlier in the same text.
-        compared, identical: texts that were compared with plain greedy decoding, and how many of them equal it.
-        widest_parting: largest difference between the target's logits of two tokens, taken where a text first differs
-            from plain decoding.
+        compared, identical: number of texts that were compared with the text of plain greedy decoding, and number of
+            these texts that are equal to it.
+        widest_parting: where a text first differs from plain decoding, the target gives the two tokens different
+            logits; this is the largest such difference.
     """
 
     policy: str
@@ -114,5 +116,5 @@ class Calibration(Record):
 
     @property
     def level(self) -> float:
-        """Probability, at most, that correct predictions give some |z| above `BOUND`: the sum of the normal tails."""
+        """Largest probability with which correct predictions give some |z| above `BOUND`: a sum of normal tails."""
         return math.erfc(BOUND / math.sqrt(2)) * sum(row.z is not None for row in self.rows)

@@ -13,7 +13,7 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 LARGEST_COUNT = 2**53
-"""From which float64 no longer holds every whole number."""
+"""Counts must be below this number. Above it, float64 does not hold every whole number."""
 ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
 COUNTS = ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical")
@@ -27,8 +27,8 @@ class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
 
     Attributes:
-        emitted: (requests,) tokens emitted by the cycles: the accepted ones, plus one for each cycle.
-        cycles: (requests,) cycles. Each is one target call; the call that reads the prompt does not count.
+        emitted: (requests,) tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
+        cycles: (requests,) number of cycles. Each is one target call; the call that reads the prompt does not count.
         accepted_histogram: (max depth + 1,) number of cycles with exactly 0, 1, ... accepted tokens.
         new_tokens: tokens of text produced in `seconds`. Tokens of a request's last cycle beyond the end of its text do
             not count.
@@ -36,8 +36,9 @@ class Tally(Record):
         target_seconds, draft_seconds: the part of `seconds` spent in each model's forwards.
         plain_tokens, plain_seconds: tokens and seconds of plain autoregressive decoding of the same prompts in the same
             loop.
-        fourgrams, repeated_fourgrams: runs of four tokens in the texts, and how many occurred earlier in the same text.
-        compared, identical: requests whose text was compared with plain decoding, and how many texts were equal.
+        fourgrams, repeated_fourgrams: number of runs of four tokens in the texts, and number of these that occurred
+            earlier in the same text.
+        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
     """
 
     kind: ClassVar[str] = "tally"
@@ -103,7 +104,7 @@ class Tally(Record):
 
     @property
     def wanted(self) -> int:
-        """How many requests the run was to count. An interrupted run has counted fewer."""
+        """Number of requests that the run set out to count. After an interruption, fewer are counted."""
         return max(len(self.cycles), self.provenance.requests or 0)
 
     @property
@@ -116,8 +117,8 @@ class Tally(Record):
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of tau: linearised ratio estimator with requests as clusters, and Student's t.
 
-        Requests count as independent, cycles of one request do not. The limits are cut to what a cycle can emit: at
-        least 1 token, at most one more than the tree is deep.
+        Requests count as independent, cycles of one request do not. The limits are cut to the
+        range that a cycle can emit: from 1 token to one more than the depth of the tree.
         """
         from scipy.stats import t
 
@@ -152,7 +153,7 @@ class Tally(Record):
         return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
 
     def __add__(self, other: Tally) -> Self:
-        """Both tallies together, with the provenance of the first. `sum` adds several.
+        """The sum of both tallies, with the provenance of the first. `sum` adds several.
 
         Raises:
             InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
