@@ -153,7 +153,7 @@ def test_bad_arguments() -> None:
         st.certify_verifier(3)
     with pytest.raises(ValueError, match="cases >= 1 and sizes >= 2"):
         st.certify_verifier(naive, cases=0)
-    with pytest.raises(ValueError, match="draws by IID, naive is held to"):
+    with pytest.raises(ValueError, match="draws by IID, but naive is certified for"):
         st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
     with pytest.raises(ValueError, match="seconds must be finite and above 0, got 0"):
         st.certify_verifier(naive, seconds=0)

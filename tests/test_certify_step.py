@@ -299,7 +299,7 @@ def test_a_bug_in_one_context_of_many_is_found() -> None:
         ({"contexts": ()}, r"contexts must name each context once, at least one, got \[\]"),
         ({"contexts": [(), ()]}, "contexts must name each context once"),
         ({"length": 6}, r"at most 100,000 cells, got 10\*\*6"),
-        ({"max_samples": 0}, "max_samples must give each of 1 contexts a run, got 0"),
+        ({"max_samples": 0}, "max_samples must be at least 1, one for each context, got 0"),
         ({"target": lambda _: P[V] * 2}, r"target\(\(\)\) must be a distribution"),
         ({"target": lambda _: P}, r"target\(\(\)\) must be one distribution of shape \(V,\)"),
         ({"vocab_size": 9}, r"target\(\(\)\) must be a distribution on vocab_size = 9 tokens, got 10"),
