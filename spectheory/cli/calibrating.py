@@ -75,7 +75,6 @@ def matrix(
 
 def _show(found: Calibration, out: Path, as_json: bool) -> None:
     from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
-    from spectheory.report.terminal import text_table
 
     write_whole(out / "calibration.svg", calibration_figure(found))
     write_whole(out / "index.html", calibration_page("Predicted against measured", found))
@@ -83,6 +82,6 @@ def _show(found: Calibration, out: Path, as_json: bool) -> None:
         print(json.dumps(found.to_dict(), indent=1))
         return
     for table in calibration_rows(found):
-        console.print(text_table(table))
+        console.print(table)
     console.print("\n".join(calibration_words(found)))
     print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")

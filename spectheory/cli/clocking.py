@@ -53,7 +53,6 @@ def clock(
     """
     from reference.wall_clock import ClockSettings, entrants, library
     from reference.wall_clock import clock as run
-    from spectheory.report.terminal import text_table
     from spectheory.report.wall_clock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
@@ -78,7 +77,7 @@ def clock(
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
     words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance)]
-    show(record, text_table(clock_rows(record)), "", *words, as_json=as_json, out=out)
+    show(record, clock_rows(record), "", *words, as_json=as_json, out=out)
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:

@@ -53,7 +53,6 @@ def policies(
     For each policy this shows how far it is from the best tree of the same budget, and how much drafting it needs.
     """
     from spectheory.report.policy_comparison import policy_page, policy_rows
-    from spectheory.report.terminal import text_table
 
     if budget < 1:
         raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
@@ -68,6 +67,6 @@ def policies(
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:
         write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
-    show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
+    show(found, policy_rows(found), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         print(f"wrote {report}")

@@ -94,11 +94,11 @@ def _plain(found: Statistics | Sequence[BenchPoint]) -> Any:
 
 
 def _shown(found: Statistics | Sequence[BenchPoint]) -> list[RenderableType]:
-    from spectheory.report.terminal import acceptance_table, text_table
+    from spectheory.report.tables import acceptance_rows
 
     if not isinstance(found, Statistics):
-        return [text_table(_points(found))]
-    rates = [] if found.acceptance is None else [acceptance_table(found.acceptance)]
+        return [_points(found)]
+    rates = [] if found.acceptance is None else [acceptance_rows(found.acceptance)]
     return [*rates, _totals(found), *(f"assumed: {sentence}" for sentence in found.assumed)]
 
 

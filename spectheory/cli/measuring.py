@@ -97,7 +97,7 @@ def trace(
 ) -> None:
     """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
-    from spectheory.report.terminal import acceptance_table
+    from spectheory.report.tables import acceptance_rows
 
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
@@ -116,7 +116,7 @@ def trace(
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
-    show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
+    show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
 def profile(
@@ -139,7 +139,7 @@ def profile(
 ) -> None:
     """Measure how long forwards of 1, 2, 4, ... tokens take on this machine, for the target and for the draft."""
     from reference.profiling import profile as measure_latency
-    from spectheory.report.terminal import latency_table
+    from spectheory.report.tables import latency_rows
 
     require_free([], Output(out, "latency"))
     if largest < 1:
@@ -155,7 +155,7 @@ def profile(
             seed=seed,
             done=done,
         )
-    show(latency, latency_table(latency), as_json=as_json, out=out)
+    show(latency, latency_rows(latency), as_json=as_json, out=out)
 
 
 def decode(
@@ -182,7 +182,7 @@ def decode(
 
     Above temperature 0 the verifier is TopDown(Naive()), for which `trace` records acceptance rates.
     """
-    from spectheory.report.terminal import comparison_table
+    from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare
 
     require_free([plan], Output(out, "tally"))
@@ -196,7 +196,7 @@ def decode(
     rows = text.encoded(models, skip, count)
     settings = {"new_tokens": text.new_tokens, "temperature": temperature, "seed": seed}
     tally = measured(models, planned, rows, out, skip, **settings)
-    show(tally, comparison_table(compare(planned, None, tally)), as_json=as_json, out=out)
+    show(tally, comparison_rows(compare(planned, None, tally)), as_json=as_json, out=out)
 
 
 def generate(

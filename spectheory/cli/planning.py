@@ -127,7 +127,7 @@ def schedule(
         str,
         typer.Option(
             "--draft",
-            help="Draft model, given like the target. Engine settings name the draft as given here.",
+            help="Draft model, in the same form as --target. Engine settings will contain this name.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
@@ -165,7 +165,7 @@ def schedule(
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
-    from spectheory.report.terminal import text_table, tree_drawing
+    from spectheory.report.terminal import tree_drawing
     from spectheory.yields import reach
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
@@ -184,7 +184,7 @@ def schedule(
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
-    show(planned, text_table(schedule_rows(planned)), *notes, *drawing, as_json=as_json, out=out, force=force)
+    show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
     exports.write(aside=as_json)

@@ -1,8 +1,8 @@
 """The EAGLE repository: an envelope for EAGLE-2 and 3, static choices for EAGLE-1.
 
-Versions are the method's, read 2026-11-21: "1" (eagle/model/choices.py and utils_c.py at 08dc06cc), "2" and "3"
-(`EaModel.from_pretrained`). `total_token` counts the root, and `depth` the levels after the first: for (L, K, n) they
-are n + 1 and L - 1.
+Version "1" is EAGLE-1 (eagle/model/choices.py and utils_c.py at 08dc06cc), "2" and "3" are EAGLE-2 and 3
+(`EaModel.from_pretrained`), read 2026-11-21. For an envelope of L levels and n nodes, `total_token` is n + 1, because
+it counts the root, and `depth` is L - 1, because it counts the levels after the first.
 """
 
 from __future__ import annotations

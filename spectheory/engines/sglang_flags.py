@@ -55,7 +55,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
         return _envelope(Envelope(length, 1, length), key, args)
     if not by_batch:
         raise InputError(
-            f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
+            f"plan must have a single range for SGLang {key}, got {len(ranges)}: "
             "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:

@@ -29,7 +29,6 @@ __all__ = [
     "from_log_line",
     "from_prometheus",
     "from_request_metrics",
-    "from_responses",
 ]
 
 PREFIX = "vllm:spec_decode_num_"
@@ -136,19 +135,15 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     )
 
 
-def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one response of a server with `--per-request-spec-decode-metrics summary` or `detailed`.
+def from_request_metrics(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+    """Statistics of a server's response, or the sum over several responses.
 
-    `data` is the response, its `metrics`, or the value under `speculative_decoding` in it. Drafts of different lengths
-    do not bias the rates if the response has histograms by draft length, or the steps of `detailed`. One request has
-    few cycles: lower `min_trials`, and expect wide intervals.
+    The server must run with `--per-request-spec-decode-metrics summary` or `detailed`. Each item of `data` is a
+    response, its `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left
+    out. Drafts of different lengths do not bias the rates if the response has histograms by draft length, or the steps
+    of `detailed`. One request has few cycles: lower `min_trials`, and expect wide intervals.
     """
-    return from_responses([data], min_trials=min_trials)
-
-
-def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """The sum of `from_request_metrics` over several responses. Responses without drafted tokens are left out."""
-    read = [_request(item) for item in data]
+    read = [_request(item) for item in ([data] if isinstance(data, Mapping) else data)]
     used = [row for row in read if row[1]] or read[:1]
     if not used:
         raise InputError("data must hold at least one response, got none: pass the server's responses")
@@ -255,6 +250,6 @@ ENGINE = Engine(
     readers={
         "vllm-metrics": lambda text, least: from_prometheus(text, min_trials=least),
         "vllm-log": lambda text, least: from_log(text, min_trials=least),
-        "vllm-response": lambda text, least: from_responses(json_values(text), min_trials=least),
+        "vllm-response": lambda text, least: from_request_metrics(json_values(text), min_trials=least),
     },
 )

@@ -118,7 +118,7 @@ def _range_keys(ranges: list[ChainRange], version: str, keys: Keys) -> tuple[dic
         ]
     if not keys.schedule:
         raise InputError(
-            f"plan must be a single range for vLLM {version}, got {len(ranges)}: "
+            f"plan must have a single range for vLLM {version}, got {len(ranges)}: "
             "num_speculative_tokens_per_batch_size needs 0.24 or newer (PR #32374)"
         )
     table = [[item.first_batch, item.last_batch, item.length] for item in ranges]

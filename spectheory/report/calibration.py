@@ -181,7 +181,7 @@ def _ranges(errors: Iterable[tuple[str, float]]) -> str:
 
 
 def _draw_positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
-    """Open marks with both intervals. The marks of largest error are labelled."""
+    """Draw open marks with both intervals, and label the marks with the largest errors."""
     known = [(row.error_percent or 0.0, row.positional, row) for row in rows if row.positional is not None]
     for _, predicted, row in known:
         family = families.index(row.family)

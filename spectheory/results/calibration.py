@@ -12,6 +12,10 @@ from spectheory.core.record import Record
 
 BOUND = 4.0
 """If all predictions are correct, some |z| exceeds this bound with probability at most `Calibration.level`."""
+TAUS = ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high")
+COUNTS = ("requests", "cycles", "compared", "identical")
+LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes", "repeated_share", "widest_parting"), 0)
+"""The smallest allowed value of each field."""
 
 
 @dataclass(frozen=True)
@@ -61,24 +65,15 @@ class Calibrated:
     widest_parting: float | None
 
     def __post_init__(self) -> None:
-        for name in ("requests", "cycles", "compared", "identical"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
-        for name in ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high"):
+        for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and not 1 <= value < math.inf:
-                raise InputError(f"{name} must be finite and at least 1, got {value}")
-        if not 0 <= self.temperature < math.inf or not 0 <= self.nodes < math.inf:
-            raise InputError(
-                f"temperature and nodes must be finite and at least 0, got {self.temperature} and {self.nodes}"
-            )
+            if value is not None and not least <= value < math.inf:
+                raise InputError(f"{name} must be finite and at least {least}, got {value}")
         for low, high in ((self.tau_low, self.tau_high), (self.positional_low, self.positional_high)):
             if low is not None and high is not None and low > high:
                 raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
-        if self.repeated_share is not None and not 0 <= self.repeated_share <= 1:
+        if self.repeated_share is not None and self.repeated_share > 1:
             raise InputError(f"repeated_share must be between 0 and 1, got {self.repeated_share}")
-        if self.widest_parting is not None and not 0 <= self.widest_parting < math.inf:
-            raise InputError(f"widest_parting must be finite and at least 0, got {self.widest_parting}")
         if not self.identical <= self.compared <= self.requests:
             raise InputError(
                 f"identical must be at most compared, and compared at most requests, got {self.identical}, "

@@ -93,7 +93,7 @@ class Tally(Record):
         }
         for name, (value, other, most) in bounds.items():
             if value > most * (1 + ROUNDING):
-                raise InputError(f"{name} must be at most {other}, {most}, got {value}")
+                raise InputError(f"{name} must be at most {other}={most}, got {value}")
 
     @property
     def summary(self) -> str:

@@ -172,6 +172,6 @@ class WallClock(Record):
         return float(np.median(ratios)), float(low), float(high)
 
     def fastest(self, *families: str) -> int | None:
-        """Index of the decoder of these families with the highest ratio to the baseline; None if no decoder is."""
+        """Index of the fastest decoder in these families, relative to the baseline; None if they have no decoder."""
         among = [i for i, family in enumerate(self.families) if family in families]
         return max(among, key=lambda i: self.ratio(i)[0], default=None)

@@ -43,7 +43,7 @@ def first_of_sorted(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
 
 
 def recursive_rejection(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Try each token; a rejected one leaves q, and p becomes the residual. Lossless for draws without replacement."""
+    """A rejection replaces p by the residual and removes the token from q. Lossless for draws without replacement."""
     for token in drafts:
         if rng.random() * q[token] < p[token]:
             return token
