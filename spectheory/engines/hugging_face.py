@@ -1,7 +1,7 @@
 """Hugging Face transformers: a chain as generation settings. It reports no statistics.
 
-Version 5.23, by the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
-2026-11-21. The root is not counted. The settings belong on the assistant's generation config.
+Version 5.23, from the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
+2026-11-21. The root is not counted. The settings belong in the generation config of the assistant model.
 """
 
 from __future__ import annotations

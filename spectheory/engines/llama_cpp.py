@@ -1,15 +1,15 @@
 """llama.cpp: statistics from its log; a chain as flags.
 
 Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
-`--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13); the build that first has these names was
-not found, b9235 has them (#23544). `--spec-type` is `none` unless given: `-md` alone loads a draft and never uses it
+`--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13). The first build with these names is
+not known; b9235 has them (#23544). The default of `--spec-type` is `none`: `-md` alone loads a draft and never uses it
 (https://github.com/ggml-org/llama.cpp/issues/25345). The root is not counted.
 
-Log lines of a request, by tools/server/server-context.cpp, the rates by position always in parentheses:
+Log lines of a request, from tools/server/server-context.cpp, where rates by position are always in parentheses:
 `draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
 acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
-trace level. Rates without parentheses, of no build that was found, are read too. tau is ours in all of them: 1 +
-accepted tokens / drafts.
+trace level. Rates without parentheses are read too, although no build is known to write them. The mean length is tau:
+1 + accepted tokens / drafts.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """mlx-lm: a chain as flags. It drafts a chain for one request at a time and reports no statistics.
 
-Version 0.32, by the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
+Version 0.32, from the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
 """
 
 from __future__ import annotations

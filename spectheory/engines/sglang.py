@@ -1,7 +1,7 @@
 """SGLang: the engine, and its statistics from responses, Prometheus and a benchmark. Its flags: `sglang_flags`.
 
-Names by the wheels of 0.5.12, 0.5.15 and 0.5.23 and, for the names before 0.5.12, by their stored source, read
-2026-11-21. 0.5.12 renamed most of `meta_info` and kept some old names beside the new; 0.5.23 has the new ones alone.
+The names are from the wheels of 0.5.12, 0.5.15 and 0.5.23, and the older names from stored source, read 2026-11-21.
+0.5.12 renamed most of `meta_info` and kept some old names next to the new names; 0.5.23 has only the new names.
 """
 
 from __future__ import annotations

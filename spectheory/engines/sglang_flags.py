@@ -1,11 +1,11 @@
 """SGLang's flags for an envelope, and its adaptive config for chains by batch size.
 
-Versions 0.5.12 to 0.5.23, by the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
+Versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
 arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
-#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and count as without.
+#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are assumed not to have them.
 
 `--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and steps are the same. Keys
-of the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
+of the adaptive config are lower bounds: batch size b, padded to a captured CUDA graph, uses the largest key <= b.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """TensorRT-LLM: the engine, and its statistics from iterations and Prometheus. Its config: `tensorrt_llm_config`.
 
-Names by cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21. `acceptanceLength` is the
-mean over requests that drafted, so that accepted + requests = acceptanceLength * requests.
+The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21.
+`acceptanceLength` is the mean over requests that drafted, so accepted + requests = acceptanceLength * requests.
 """
 
 from __future__ import annotations

@@ -2,9 +2,11 @@
 
 Versions, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
 
-- 1.2: keys of `draft_len_schedule` are lower bounds, {1: 4, 4: 2, 8: 0} is 0 from 8 on; 1 must be a key (PR #8194).
-- 1.3, 1.4: keys are upper bounds, {4: 4, 8: 2} is 4 up to 4, 2 up to 8, 0 above (PR #10860, merged 2026-03-13).
-- Dynamic trees: PR #13081 (merged 2026-04), in 1.3.0rc27 and 1.4.0rc1.
+- 1.2: the batch sizes in `draft_len_schedule` are lower bounds. {1: 4, 8: 0} drafts 4 tokens from batch size 1 on, and
+  none from 8 on. 1 must be a key (PR #8194).
+- 1.3, 1.4: they are upper bounds. {4: 4, 8: 2} drafts 4 tokens up to batch size 4, 2 up to 8, and none above (PR
+  #10860, merged 2026-03-13).
+- Dynamic trees: in 1.3.0rc27 and 1.4.0rc1 (PR #13081, merged 2026-04).
 - `eagle_choices`: up to 1.3, removed in 1.4 (PR #18210).
 
 The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_tokens <= topK * max_draft_len.

@@ -1,7 +1,7 @@
 """vLLM: the engine, and its statistics from Prometheus, the log and single responses. Its config: `vllm_config`.
 
-Names by vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/, read
-2026-11-21. Metrics of single requests: PR #48915, first in 0.29. llama.cpp follows the same definitions.
+The names are from vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/,
+read 2026-11-21. Metrics of single requests came with 0.29 (PR #48915). llama.cpp uses the same definitions.
 """
 
 from __future__ import annotations

@@ -1,18 +1,18 @@
 """vLLM's speculative config: keys, bounds and versions.
 
-Versions: 0.11 to 0.32, by the sources below, read 2026-11-21. 0.33.0 was out by then but its source was not read.
+Versions: 0.11 to 0.32, from the sources below, read 2026-11-21. 0.33.0 existed then, but its source was not read.
 
 - `speculative_token_tree`: since PR #20401 (2025-08), removed by PR #42121 (merged 2026-05-08, after 0.20.1).
 - `synthetic_acceptance_rates`: PR #40662 (2026-04), counted from 0.21 on.
 - `num_speculative_tokens_per_batch_size`: PR #32374 (merged 2026-06-14), first in the release notes of 0.24.0.
 
-Methods, by vllm/config/speculative.py and v1/worker/gpu_model_runner.py of the source distributions of 0.11.0, 0.11.2,
-0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0: see `FIRST`. `mlp_speculator` is a name that the
-config knows and the V1 runner refuses, in 0.11.0 as in 0.32.0, and is refused here. Which `*_mtp` came when is not
-checked: each release adds some, and `mtp` is accepted for all of them.
+Methods, from vllm/config/speculative.py and v1/worker/gpu_model_runner.py of the source distributions of 0.11.0,
+0.11.2, 0.12.0, 0.14.0, 0.15.1, 0.16.0 to 0.20.0, 0.24.0, 0.25.0 and 0.32.0: see `FIRST`. `mlp_speculator` is a name
+that the config knows but the V1 runner refuses, in 0.11.0 as in 0.32.0, so it is refused here. In which version each
+`*_mtp` came is not checked: most releases add some, and all of them accept `mtp`.
 
-Keys: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN`, of v1/sample/rejection_sampler.py, is 128 in each of those
-distributions. vLLM counts drafted tokens without the root, as we do.
+Keys: vllm/config/speculative.py at 002e77c1. `MAX_SPEC_LEN` in v1/sample/rejection_sampler.py is 128 in all of these
+distributions. vLLM counts drafted tokens without the root, as spectheory does.
 """
 
 from __future__ import annotations
