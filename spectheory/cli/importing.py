@@ -37,7 +37,7 @@ def import_(
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
     min_trials: Annotated[
-        int, typer.Option(min=1, help="Leave out the depths of a draft that were reached in fewer cycles.")
+        int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
     ] = 100,
     assume_constant: Annotated[
         int | None,
