@@ -151,7 +151,7 @@ def test_shapes_that_a_verifier_refuses_are_not_called_covered() -> None:
 def test_bad_arguments() -> None:
     with pytest.raises(ValueError, match="needs a Solver, a Verifier or a function"):
         st.certify_verifier(3)
-    with pytest.raises(ValueError, match="cases >= 1 and sizes >= 2"):
+    with pytest.raises(ValueError, match="cases must be at least 1, got 0"):
         st.certify_verifier(naive, cases=0)
     with pytest.raises(ValueError, match="draws by IID, but naive is certified for"):
         st.certify_verifier(naive, rules=st.DrawRule.TOP_K, policies=[st.Levels((1,))])
