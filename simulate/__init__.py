@@ -1,4 +1,4 @@
-"""Simulations of what the theory assumes."""
+"""Simulation of decoding with a plan, without models."""
 
 from simulate.walk import run
 

@@ -1,4 +1,4 @@
-"""Simulation of a plan in a world where its rates are exactly true."""
+"""Simulation of decoding with a plan, in which tokens are accepted at exactly given rates."""
 
 from __future__ import annotations
 
@@ -9,31 +9,28 @@ from spectheory.core.errors import InputError
 
 
 def run(
-    plan: Plan,
-    *,
-    cycles: int = 20_000,
-    requests: int = 50,
-    seed: int = 0,
-    world: Acceptance | None = None,
+    plan: Plan, *, cycles: int = 20_000, requests: int = 50, seed: int = 0, world: Acceptance | None = None
 ) -> Tally:
-    """Play `cycles` draft-and-verify cycles of the planned tree, split evenly over `requests`.
+    """Simulate draft-and-verify cycles of the plan's tree, without models.
 
-    At an accepted node of depth d the child of rank r is accepted with probability `world.table[d, r]`, at most one
-    child at a node. The walk ends where no child is accepted, or where the tree has no child of that rank. The
-    simulation does not use the formula of the block efficiency.
+    A cycle walks down from the root. At a node of depth d, the child of rank r is accepted with probability
+    `world.table[d, r]`, and at most one child is accepted. The cycle ends when no child is accepted, or when the tree
+    has no child of the accepted rank. The formula for the block efficiency is not used, so the result can check it.
 
     Args:
-        plan: its tree is played.
-        cycles: number of cycles in all.
-        requests: number of requests, each of equally many cycles.
-        seed: of the random numbers.
-        world: the true rates, by default those of the plan; other rates show what happens where the plan is wrong.
+        plan: plan whose tree is simulated.
+        cycles: total number of cycles, rounded down to a multiple of `requests`.
+        requests: number of requests. Each has the same number of cycles.
+        seed: seed of the random numbers.
+        world: true acceptance rates; default: the plan's rates. Other rates show what a wrong plan costs.
 
     Raises:
-        InputError: fewer cycles than requests, or fewer than 2 requests.
+        InputError: there are fewer cycles than requests, or fewer than 2 requests.
     """
-    if requests < 2 or cycles < requests:
-        raise InputError(f"need at least 2 requests and a cycle for each, got cycles={cycles}, requests={requests}")
+    if requests < 2:
+        raise InputError(f"requests must be at least 2, got {requests}")
+    if cycles < requests:
+        raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
     per_request = cycles // requests
     rng = np.random.default_rng(seed)
     accepted = _walks(plan.tree, world or plan.acceptance, per_request * requests, rng)
@@ -47,7 +44,7 @@ def run(
 
 
 def _walks(tree: Tree, world: Acceptance, cycles: int, rng: np.random.Generator) -> np.ndarray:
-    """(cycles,) accepted tokens of independent walks down the tree."""
+    """(cycles,) number of accepted tokens in independent walks down the tree."""
     child = np.full((tree.budget + 1, world.ranks + 1), -1)
     drafted = np.flatnonzero(tree.rank < world.ranks)[1:]
     child[tree.parent[drafted], tree.rank[drafted]] = drafted

@@ -173,7 +173,7 @@ def test_an_interrupted_decode_keeps_the_finished_prompts(
     few = ["--skip", 0, "--count", 4, "--prompt-tokens", 16, "--new-tokens", 20]
     status, out, err = run("decode", *pair, *few, "--plan", "plan.json", "--out", "measured.json", "--json")
     assert (status, out) == (130, "")
-    assert "interrupted: every file written so far is whole" in err
+    assert "interrupted: all files written so far are complete" in err
     assert len(st.Tally.load("measured.json").cycles) == 2
 
 

@@ -67,7 +67,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
     result = plan(*HEAD, "--engine", "vllm@0.9,hf,eagle,mlx-lm,trtllm@1.2", "--out", "schedule.json")
     refused(
         result,
-        "vllm@0.9: version must be one of vLLM",
+        "vllm@0.9: version must be a version of vLLM",
         "hf: the draft must be a whole model, got the EAGLE head eagle3-llama-3.1-8b",
         "mlx-lm: the draft must be a whole model",
     )
@@ -81,7 +81,7 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
 
 def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
     result = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm,trtllm@1.2")
-    refused(result, "trtllm@1.2: its speculative_config.yaml would replace the one of trtllm")
+    refused(result, "trtllm@1.2: its file speculative_config.yaml would replace the file of trtllm")
     text = Path("speculative_config.yaml").read_text()
     again = plan(*HEAD, "--batch", "1:64", "--engine", "trtllm")
     assert again.exit_code == 0, "the same text takes the place of itself"
@@ -115,7 +115,7 @@ def test_where_nothing_pays_every_export_says_so(plan: Run) -> None:
         "  note: no chain beats plain decoding at batch size 1: start it without speculation",
     ]
     assert "Do not speculate" in result.stdout
-    refused(plan("--latency", "slow.json", "--engine", "vllm@0.9"), "vllm@0.9: version must be one of vLLM")
+    refused(plan("--latency", "slow.json", "--engine", "vllm@0.9"), "vllm@0.9: version must be a version of vLLM")
 
 
 def chain_plan(*arguments: object) -> tuple[object, ...]:
@@ -215,7 +215,7 @@ def test_engines_that_grow_trees_stay_within_the_limits(plan: Run) -> None:
 
 def test_a_measured_plan_leaves_no_option_unused(plan: Run) -> None:
     named = ("--latency", "latency.json", "--out", "plan.json", "--draft", "llama-3.2-1b")
-    refused(plan(*named), "--draft needs --engine: it names the draft for engines")
+    refused(plan(*named), "--draft is used only in engine settings: give --engine too")
     assert not Path("plan.json").exists()
 
 
@@ -285,14 +285,16 @@ def test_tensorrt_llm_gets_no_tree_for_attention_that_it_cannot_grow_one_for(
     lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
     assert notes[0].endswith(f"longest at batch size 1: predicted {lost:.1%} slower at batch size 64 than the plan")
     assert notes[1] == "  note: batch sizes below 64 take the chain of 64"
-    assert f"  note: chains, as TensorRT-LLM grows no trees for targets with {kind}, which {target} has" in notes
+    assert (
+        f"  note: only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target}" in notes
+    )
 
 
 def test_engines_that_draft_for_one_sequence_get_batch_size_1_alone(plan: Run) -> None:
     result = plan(*MODEL, "--batch", "1:64", "--engine", "hf,mlx-lm")
     assert result.stdout.count("note: for batch size 1, the only one at which it drafts: predicted ") == 2
     assert "; at batch sizes" not in result.stdout
-    said = "it drafts at batch size 1 alone, the plan starts at 8: plan --batch 1"
+    said = "it drafts only at batch size 1, the plan starts at 8: plan for batch size 1"
     refused(plan(*MODEL, "--batch", "8,16", "--engine", "hf,mlx-lm"), f"hf: {said}", f"mlx-lm: {said}")
 
 

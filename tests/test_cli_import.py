@@ -102,15 +102,15 @@ def test_measured_points_are_a_table(run: Run) -> None:
     [
         ("vllm", PROMETHEUS, "unknown report 'vllm': did you mean vllm-log"),
         ("sglang-metrics", PROMETHEUS, "none of sglang:spec_accept_length; the nearest found are vllm:spec_decode_num"),
-        ("vllm-metrics", "", "the report is empty: give what the engine reported"),
-        ("vllm-log", LOG + LOG, "line must be a single one, got 2"),
+        ("vllm-metrics", "", "the report is empty: give the text that the engine reported"),
+        ("vllm-log", LOG + LOG, "line must have 'Mean acceptance length' once, got it 2"),
         ("vllm-log", LOG + "\n" + LOG, "trials[0] is 74, fewer than min_trials=100"),
         ("vllm-log", LOG, "trials[0] is 37, fewer than min_trials=100"),
         ("sglang-response", '{"id": 1}\n{"id": }', "the report must hold JSON: Expecting value: line 2 column 8"),
         ("sglang-response", '{"id": 1}\n{"id": 2}', "meta_info has none of spec_verify_ct"),
-        ("sglang-bench", BENCH, "--out needs rates by position, of which sglang-bench reports none here"),
-        ("llama.cpp-log", OLD_SERVER, "--out needs rates by position, of which llama.cpp-log reports none here"),
-        ("sequoia-vector", "0.6 half", "text must hold numbers alone"),
+        ("sglang-bench", BENCH, "sglang-bench reports no acceptance rates by position here: leave out --out"),
+        ("llama.cpp-log", OLD_SERVER, "llama.cpp-log reports no acceptance rates by position here: leave out --out"),
+        ("sequoia-vector", "0.6 half", "text must hold only numbers"),
     ],
 )
 def test_reports_that_give_no_rates_are_refused_and_nothing_is_written(
@@ -151,25 +151,34 @@ def test_a_constant_rate_stands_in_for_rates_that_are_not_reported(run: Run) -> 
         rate = made.table[0, 0]
         assert made.table.shape == (1, 1)
         assert 1 + rate + rate**2 + rate**3 == pytest.approx(2.5)
-        assert f"one rate, {rate:.4f}, is taken for every position: it gives tau 2.5 with 3" in result.stdout
-        assert made.provenance.assumptions[-1].startswith("one rate, ")
+        assert f"the rate is {rate:.4f} at every position, which gives tau 2.5 with 3" in result.stdout
+        assert made.provenance.assumptions[-1].startswith("the rate is ")
     for source, text, length, message in (
-        ("vllm-metrics", PROMETHEUS, 3, "a constant rate cannot be assumed: vLLM prometheus gives rates by position"),
-        ("sglang-bench", BENCH, 3, "a constant rate is for a report of totals, sglang-bench measures points"),
-        ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for chains of 1 drafted tokens, got 2.5"),
-        ("trtllm-stats", json.dumps(ITERATION), 1, "length must be at least the 3 drafted a cycle, got 1"),
+        ("vllm-metrics", PROMETHEUS, 3, "assume_constant must be left out: vLLM prometheus reports rates by position"),
+        ("sglang-bench", BENCH, 3, "assume_constant is only for reports of totals, sglang-bench reports measured"),
+        ("sglang-metrics", SGLANG_METRICS, 1, "tau must be from 1 to 2 for assume_constant=1, got 2.5"),
+        (
+            "trtllm-stats",
+            json.dumps(ITERATION),
+            1,
+            "assume_constant must be at least 3, the tokens drafted per cycle, got 1",
+        ),
     ):
         refused(run("import", source, "-", "--assume-constant", length, given=text), message)
 
 
 def test_empty_reports_and_too_few_trials_are_refused_with_the_repair(run: Run) -> None:
     for source, nothing in itertools.product(report_names(), ("", " \n")):
-        refused(run("import", source, "-", given=nothing), "the report is empty: give what the engine reported")
+        refused(
+            run("import", source, "-", given=nothing), "the report is empty: give the text that the engine reported"
+        )
     Path("empty.txt").touch()
-    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give what the engine reported")
+    refused(run("import", "sequoia-vector", "empty.txt"), "empty.txt is empty: give the text that the engine reported")
     refused(run("import", "vllm-log", "-", given=LOG), "fewer than min_trials=100: record more text, or lower --min-t")
     out = ("--out", "made.json")
-    refused(run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "drafts with --assume-constant")
+    refused(
+        run("import", "trtllm-stats", "-", *out, given=json.dumps(ITERATION)), "in each draft with --assume-constant"
+    )
 
 
 def test_a_file_that_is_not_there_is_named(run: Run) -> None:

@@ -25,7 +25,7 @@ from tests.test_clock import CORPUS
 __all__ = ["pair", "run"]
 
 FEW = ("--skip", 1, "--count", 2, "--prompt-tokens", 16, "--new-tokens", 20)
-OTHER = "the plan's rates are of temperature 0, while decoding is at 1"
+OTHER = "the plan's rates were measured at temperature 0, while decoding is at 1"
 
 
 def greedy_plan() -> st.Plan:
@@ -71,10 +71,10 @@ def test_records_of_other_models_are_said_and_marked(run: Run, pair: list[object
     replace(times, provenance=stamp.replace(target="big", draft="small")).save("latency.json")
     plan = ("plan", "--acceptance", "acceptance.json", "--latency", "latency.json", "--max-budget", 6)
     status, _, err = run(*plan, "--out", "plan.json")
-    said = f"the rates are of target {target} and draft elsewhere, while the times are of target big and draft small"
+    said = f"the rates are for target {target} and draft elsewhere, while the times are for target big and draft small"
     assert (status, err) == (0, f"warning: {said}\n")
     status, _, err = run("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json")
-    said = f"the plan's rates are of draft elsewhere, while decoding is with draft {draft}"
+    said = f"the plan's rates were measured with draft elsewhere, while decoding uses draft {draft}"
     assert (status, err) == (0, f"warning: {said}\n")
     compare = ("compare", "--plan", "plan.json", "--measured", "measured.json", "--json")
     assert json.loads(run(*compare)[1])["caveats"] == [f"But {said}."]
@@ -178,11 +178,11 @@ def test_an_interrupted_decode_is_shown_as_a_part(
         (["generate", "", "--plan", "plan.json"], "TEXT is empty"),
         (
             ["trace", "--out", "t", "--count", 2, "--new-tokens", 8],
-            "can have at most 16 positions, but 100 are needed to count rates from: raise --count or --new-tokens",
+            "can have at most 16 positions, but acceptance rates need at least 100: raise --count or --new-tokens",
         ),
         (
             ["matrix", "--out", "m", "--skip", 2, "--new-tokens", 8],
-            "can have at most 16 positions, but 30 are needed to count rates from: raise --skip or --new-tokens",
+            "can have at most 16 positions, but acceptance rates need at least 30: raise --skip or --new-tokens",
         ),
         (
             ["decode", "--plan", "plan.json", "--new-tokens", 1, "--out", "m.json"],
@@ -209,7 +209,7 @@ def test_a_trace_that_turns_out_too_short_names_the_options(run: Run, pair: list
     short = ("--count", 4, "--prompt-tokens", 16, "--new-tokens", 25, "--plan", "plan.json")
     status, _, err = run("trace", *pair, *short, "--out", "trace")
     assert status == 2
-    assert "usable positions, but 100 are needed to count rates from: raise --count or --new-tokens" in err
+    assert "usable positions, but acceptance rates need at least 100: raise --count or --new-tokens" in err
 
 
 def test_prompts_are_numbered_as_in_their_file(run: Run, pair: list[object], tmp_path: Path) -> None:
@@ -251,4 +251,4 @@ def test_a_folder_and_an_empty_file_hold_no_prompts(tmp_path: Path) -> None:
 
 def test_a_finished_trace_is_all_that_is_not_recorded_anew(run: Run) -> None:
     said = " ".join(run("trace", "--help")[1].replace("│", " ").split())
-    assert "a finished trace is not recorded again" in said
+    assert "A finished trace is reused" in said

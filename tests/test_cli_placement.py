@@ -57,11 +57,11 @@ def test_forward_times_of_other_models_runs_are_said(run: Run, pair: list[object
     rates, times = st.Acceptance.by_rank([0.6, 0.2]), st.Latency.constant(draft_seconds=0.1)
     elsewhere = replace(times, provenance=st.Provenance("measured", **WRITTEN))
     st.plan(rates, elsewhere, max_budget=6).save("plan.json")
-    said = "dtype torch.bfloat16, attention eager, while decoding is with dtype torch.float32, attention sdpa"
+    said = "dtype torch.bfloat16, attention eager, while decoding uses dtype torch.float32, attention sdpa"
     decode = ("decode", *pair, *FEW, "--count", 1, "--skip", 0, "--plan", "plan.json")
     status, out, err = run(*decode)
-    assert (status, err) == (0, f"warning: the plan's forward times are of {said}\n")
-    assert f"But the plan's forward times are of {said}." in " ".join(out.split())
+    assert (status, err) == (0, f"warning: the plan's forward times were measured with {said}\n")
+    assert f"But the plan's forward times were measured with {said}." in " ".join(out.split())
     assert run(*decode, *COARSE)[::2] == (0, "")
     st.plan(rates, times, max_budget=6).save("plan.json")
     assert run(*decode)[::2] == (0, "")

@@ -52,7 +52,7 @@ def test_the_command_plans_every_batch_size(rates_file: Path, tmp_path: Path) ->
         ([*DEPLOYMENT, "--batch", "one"], "--batch must be like 1:256 or 1,8,64, got 'one'"),
         (
             [*DEPLOYMENT, "--batch", "5:1"],
-            "--batch must increase, from 1 up to at most 1,000,000,000, like 1:256 or 1,8,64",
+            "--batch must name increasing sizes from 1 to 1,000,000,000, like 1:256 or 1,8,64",
         ),
         (["--gpu", "h10", *DEPLOYMENT[2:]], "unknown GPU 'h10': did you mean"),
         ([*DEPLOYMENT, "--batch", "4000"], "GB are missing"),
@@ -95,7 +95,10 @@ def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) 
 
 @pytest.mark.parametrize(
     ("engine", "message"),
-    [("vllm@0.9", "version must be one of vLLM"), ("triton", "--engine: unknown engine 'triton': did you mean trtllm")],
+    [
+        ("vllm@0.9", "version must be a version of vLLM"),
+        ("triton", "--engine: unknown engine 'triton': did you mean trtllm"),
+    ],
 )
 def test_engines_that_cannot_are_refused(rates_file: Path, engine: str, message: str) -> None:
     result = CliRunner().invoke(app, ["schedule", "--acceptance", str(rates_file), *HEAD, "--engine", engine])
@@ -152,10 +155,10 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
         (
             ("--batch", "1,4"),
             "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4, it has "
-            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: leave out measured to compute the times, or measure",
+            "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: give no folder of measured records, so that",
         ),
         (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),
-        (("--batch", "2", "--gpus", 2), "measured records are for one GPU, got gpus=2"),
+        (("--batch", "2", "--gpus", 2), "measured records are for 1 GPU, got 2 GPUs"),
     ]:
         result = run_plan(rates_file, *arguments, "--measured", tmp_path)
         assert result.exit_code == 2

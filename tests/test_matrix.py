@@ -206,7 +206,7 @@ def test_what_the_tables_say() -> None:
     )
     assert found.level == pytest.approx(6.334e-5, rel=1e-3)
     page = calibration_page("Title", found)
-    assert page.count("<table>") == 2
+    assert page.count("<caption>") == 2
     assert page.count("<svg ") == 1
 
 

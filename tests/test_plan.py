@@ -213,7 +213,7 @@ def test_simulation_in_another_world_and_bad_sizes() -> None:
     plan = st.plan(RATES, CURVE)
     assert simulate.run(plan, world=st.Acceptance.by_rank([0.0])).tau == 1
     assert simulate.run(plan, seed=1).to_dict()["emitted"] == simulate.run(plan, seed=1).to_dict()["emitted"]
-    with pytest.raises(ValueError, match="need at least 2 requests and a cycle for each, got cycles=10, requests=50"):
+    with pytest.raises(ValueError, match="cycles must be at least 50, one for each simulated request, got 10"):
         simulate.run(plan, cycles=10)
 
 

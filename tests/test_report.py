@@ -19,7 +19,7 @@ from rich.console import Console, RenderableType
 from scipy.stats import binomtest
 
 from spectheory import Acceptance, Latency, Plan, Provenance, Tally, Tree, best_tree, block_efficiency, plan, reach
-from spectheory.report import figures, terminal
+from spectheory.report import figures, tables, terminal
 from spectheory.report.calibration import calibration_page
 from spectheory.report.page import Run, html_page
 from spectheory.results.calibration import Calibrated, Calibration
@@ -172,30 +172,30 @@ def test_every_plan_is_shown(answer: str, measured: Tally | None):
     for svg in drawings(chosen, measured):
         well_formed(svg)
     comparison = compare(chosen, None, measured)
-    text = shown(terminal.plan_summary(chosen)) + shown(terminal.comparison_table(comparison))
+    text = shown(terminal.plan_summary(chosen)) + shown(tables.comparison_rows(comparison))
     assert {"off": "Do not speculate", "chain": "Verify a chain of", "tree": "Verify a tree of"}[answer] in text
     assert f"{chosen.block_efficiency:.3f}" in text
     assert comparison.verdict in " ".join(text.split())
 
 
 def test_acceptance_table_by_hand():
-    text = shown(terminal.acceptance_table(COUNTED))
+    text = shown(tables.acceptance_rows(COUNTED))
     exact = [binomtest(hits, 1000).proportion_ci(0.95) for hits in (700, 150, 50, 0, 900)]
     halves = [f"±{50 * (limit.high - limit.low):.1f}" for limit in exact]
     assert "1 70.0 15.0 5.0 0.0 90.0 1,000 " + " ".join(halves) in " ".join(text.split())
     assert "3+" in text
-    cut = shown(terminal.acceptance_table(COUNTED, max_depth=2, max_rank=3))
+    cut = shown(tables.acceptance_rows(COUNTED, max_depth=2, max_rank=3))
     assert "2 of 3 depths and 3 of 4 ranks shown" in cut
     assert "90.0" in cut
-    bare = shown(terminal.acceptance_table(Acceptance.by_rank([0.5, 0.25])))
+    bare = shown(tables.acceptance_rows(Acceptance.by_rank([0.5, 0.25])))
     assert re.search(r"1\+ +50\.0 +25\.0 +75\.0 +-", bare)
     assert "±" not in bare
 
 
 def test_latency_table_by_hand():
-    text = shown(terminal.latency_table(FLAT))
+    text = shown(tables.latency_rows(FLAT))
     assert re.search(r"512 +64 +25\.00 +0\.20 +2\.08 +2\.00 +- +2\.00", text)
-    assert "1.00 ms a cycle" in text
+    assert "1.00 ms per cycle" in text
     well_formed(figures.latency_figure(FLAT))
     well_formed(figures.latency_figure(Latency.constant()))
 
@@ -221,7 +221,7 @@ def test_every_node_of_a_tree_is_drawn_once_on_few_lines():
 def test_terminal_fits_80_columns():
     wide = Acceptance(np.full((9, 12), 0.05), np.full((9, 12), 5_000), np.full(9, 100_000))
     comparison = compare(PLANS["tree"], CLOCKED, CLOCKED)
-    for table in (terminal.acceptance_table(wide), terminal.latency_table(FLAT), terminal.comparison_table(comparison)):
+    for table in (tables.acceptance_rows(wide), tables.latency_rows(FLAT), tables.comparison_rows(comparison)):
         assert max(map(len, shown(table, width=80).splitlines())) <= 80
         assert "…" not in shown(table, width=80)
 

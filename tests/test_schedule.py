@@ -116,7 +116,7 @@ def test_the_break_even_is_the_last_time_that_it_stops_to_pay(pays: str, at: int
 
     planned = schedule(RATES, at_batch, range(1, 5), context=0, max_budget=2)
     assert planned.break_even == at
-    assert schedule_rows(planned).note.startswith(words + " Compared were ")
+    assert schedule_rows(planned).note.startswith(words + " For each number of nodes")
 
 
 @pytest.mark.parametrize("batches", [[], [0, 1], [2, 2], [3, 1], [1.5], [True]])

@@ -93,7 +93,9 @@ def test_what_cannot_be_computed_is_planned_where_it_was_measured(tmp_path: Path
     measured_record(tmp_path, 1).save(where(tmp_path, 1, "some_card"))
     options = ("--gpu", "some_card", "--measured", tmp_path)
     result = run_plan(rates_file, *options, "--batch", "1,2")
-    message = "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan only batch 1"
+    message = (
+        "batch 2 has no record, and its times cannot be computed (unknown GPU 'some_card'): plan only the batch sizes 1"
+    )
     assert (result.exit_code, result.stderr) == (2, f"error: {message}\n")
     assert run_plan(rates_file, *options, "--batch", 1).exit_code == 0
 
@@ -149,7 +151,7 @@ def test_the_note_speaks_only_of_planned_batch_sizes() -> None:
 
     sparse = schedule(RATES, at_batch, [1, 64, 512], context=0, max_budget=2)
     said = schedule_rows(sparse).note
-    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. Compared were ")
+    assert said.startswith("Of the planned batch sizes, from batch 64 on nothing beats plain decoding. For each ")
     pays = schedule(RATES, at_batch, [1, 3], context=0, max_budget=2)
     assert schedule_rows(pays).note.startswith("Speculation pays at each of the planned batch sizes. ")
 

@@ -1,4 +1,4 @@
-"""A verifier and a policy as one decoding step, the drafter's own randomness included."""
+"""A decoding step that is made of a policy for drafts and a verifier."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ from spectheory.verify import TopDown, Verifier
 
 
 def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, Any], Sequence[int]]:
-    """`step(context, rng)` for `certify_step`: grow a draft after the context, verify it, return the emitted tokens.
+    """A function `step(context, rng)` for `certify_step`: it grows a draft, verifies it and returns the emitted tokens.
 
     Args:
-        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
-        policy: how drafts grow.
-        world: its target is the distribution that the step must keep.
+        given: verifier of the step: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
+        policy: policy that grows the draft of each step.
+        world: world with the distributions of target and draft.
     """
-    draw(np.ones(1), np.random.default_rng())  # compiled here, outside every time limit of a step
+    draw(
+        np.ones(1), np.random.default_rng()
+    )  # compiles `draw` now, so that the time limit of the first step does not include it
     verifier = TopDown(given) if isinstance(given, Solver) else given
     verify = verifier.sample if isinstance(verifier, Verifier) else verifier
 
@@ -35,9 +37,7 @@ def as_step(given: Any, policy: DrawPolicy, world: World) -> Callable[[Context, 
 
 
 def markov_world(size: int, seed: int = 0) -> World:
-    """A world of `size` tokens whose distributions are drawn from a flat Dirichlet and depend on the last token
-    only.
-    """
+    """A world of `size` tokens: p and q depend on the last token alone, and are drawn from a flat Dirichlet."""
     rng = np.random.default_rng(seed)
     p, q = (rng.dirichlet(np.ones(size), size) for _ in range(2))
     return World.markov(p, q)

@@ -1,14 +1,13 @@
-"""Bets against the claim that a decoding step keeps the target's distribution: the wealth won is evidence at any time.
+"""Bets against the claim that a decoding step keeps the target's distribution. The wealth that they win is evidence.
 
-Under the claim the emitted tokens, extended by the target up to `length`, have the target's joint distribution J. A
-payoff f >= 0 on the joint cells with E_J f = 1 is a fair bet; its expectation over the target's extension of what was
-emitted, E[f | emitted], is one too, and needs no extension to be drawn. No condition is laid on how much a run
-emitted: the length of a run depends on its tokens, so looking at the longer runs alone would find a bias in a right
-step.
+If the claim is true, the emitted tokens, extended by the target up to `length`, have the target's joint distribution
+J. A payoff f >= 0 on the joint cells with E_J f = 1 is a fair bet. So is its expectation over the target's extension
+of the emitted tokens, E[f | emitted], and for this bet no extension has to be drawn. All runs count, whatever number
+of tokens they emit: this number depends on the tokens, so the longer runs alone would show a bias in a correct step.
 
-Each bettor starts with 1 and puts all it has on such a payoff, chosen from earlier runs only, so that its wealth is a
-nonnegative martingale from 1; so is an average of bettors. By Ville's inequality a nonnegative martingale from 1 ever
-reaches 1 / alpha with probability at most alpha, for any rule for stopping.
+Each bettor starts with wealth 1 and bets all of it on such a payoff, which it chooses from earlier runs only. Its
+wealth is thus a nonnegative martingale that starts at 1, and so is the average wealth of several bettors. By Ville's
+inequality such a martingale ever reaches 1 / alpha with probability at most alpha, whatever rule stops the test.
 Source: Ville 1939; Ramdas, Grunwald, Vovk, Shafer in arXiv 2210.01948.
 """
 
@@ -22,23 +21,22 @@ import numpy as np
 from spectheory.certify.joint import Joint
 
 ODDS = np.exp([sign * size for size in (0.05, 0.2, 0.7, 2.5) for sign in (1, -1)])
-"""Factors on the odds of a cell that the fixed bets are made for."""
+"""Each fixed bet assumes that the odds of a cell are wrong by one of these factors."""
 HIGHEST_RATIO = 1e200
-"""Observed over expected is cut off here, so that a cell of probability 1e-300 overflows nothing."""
+"""Maximum of the ratio observed / expected, so that a cell of probability 1e-300 does not cause an overflow."""
 
 
 class Wager:
     """The bettors of one context, each with the same share of the capital.
 
-    One keeps its cash, which bounds what the others can lose. For the prefixes of each level, and for the token at
-    each position, two bet on the distribution seen so far: `_bold` and `_shrunk`; and a group bets on each cell alone,
-    at fixed factors on its odds, which finds a bias in few cells before the distribution is learned. A run of
-    probability 0 under the
-    target is left to the caller: it settles the matter.
+    One bettor never bets, which bounds the loss of the average. For the prefixes of each level, and for the token at
+    each position, two bettors bet on the distribution seen so far: `_bold` and `_shrunk`. A group of bettors bets on
+    single cells, at fixed factors on their odds. It finds a bias in a few cells before the distribution is learned. The
+    caller must handle a run that has probability 0 under the target.
 
     Attributes:
         ended: (nodes,) number of runs that emitted each prefix, cut at `length` tokens.
-        runs: their sum.
+        runs: total number of runs.
     """
 
     def __init__(self, joint: Joint) -> None:
@@ -48,7 +46,7 @@ class Wager:
         self._learned = np.zeros(2 * (2 * joint.length - 1))
 
     def settle(self, batch: np.ndarray) -> None:
-        """Pay for a batch of runs, (nodes,) counts, all on the payoffs chosen before it."""
+        """Add a batch of runs, as (nodes,) counts. All its runs are paid by the payoffs chosen before the batch."""
         came = np.flatnonzero(batch)
         for i, payoff in enumerate(self._payoffs()):
             self._learned[i] += batch[came] @ np.log(payoff[came])
@@ -56,7 +54,7 @@ class Wager:
         self.runs += int(batch.sum())
 
     def logs(self) -> np.ndarray:
-        """Log of the wealth of each bettor, a group counted as one."""
+        """Log of the wealth of each bettor. A group counts as one bettor."""
         return np.array([0.0, *self._learned, *(log_mean(group) for group in self._fixed())])
 
     def log_wealth(self) -> float:
@@ -64,7 +62,7 @@ class Wager:
         return log_mean(self.logs())
 
     def _payoffs(self) -> Iterator[np.ndarray]:
-        """(nodes,) what each emitted prefix pays next to each bettor that learns."""
+        """For each bettor that learns, (nodes,) what it will be paid for each emitted prefix."""
         size, seen = self.joint.vocab_size, self.joint.extended(self.ended)
         for level in range(1, self.joint.length + 1):
             distribution = self.joint.levels[level]
@@ -76,10 +74,10 @@ class Wager:
                     yield self.joint.expected(np.tile(payoff, size ** (level - 1)), level)
 
     def _fixed(self) -> Iterator[np.ndarray]:
-        """Log wealth of the bets on single cells: the prefixes of each level, the tokens at each position.
+        """Log wealth of the bets on single cells: on prefixes of each level, and on tokens at each position.
 
-        With A a cell, h = P(A | emitted) and a factor r on the odds, a run pays (1 + (r - 1) h) / (1 + (r - 1) J(A)),
-        of mean 1 as E h = J(A). Nothing is learned, so that the counts so far determine the wealth.
+        For a cell A, h = P(A | emitted) and a factor r on the odds, a run pays (1 + (r - 1) h) / (1 + (r - 1) J(A)).
+        Its mean is 1, because E h = J(A). These bets do not depend on earlier runs, so the counts determine the wealth.
         """
         size, ends, begun = self.joint.vocab_size, self.joint.by_level(self.ended), self.joint.begun(self.ended)
         for level in range(1, self.joint.length + 1):
@@ -108,10 +106,10 @@ class _Cells:
         self.logs = np.outer(np.log(ODDS), begun) - runs * np.log1p(np.outer(ODDS - 1, distribution))
 
     def extend(self, chances: np.ndarray, counts: np.ndarray, rows: np.ndarray | None = None) -> None:
-        """Add the runs that ended before the cells were decided: `counts` of them hit each cell with `chances` (.,
-        cells).
+        """Add runs that ended before their cell was decided.
 
-        With `rows`, each row of chances is about the cells below one prefix only.
+        `counts[i]` of these runs would hit the cells with the probabilities `chances[i]`, (., cells). With `rows`, row
+        i has only the cells below the prefix `rows[i]`.
         """
         gain = counts[:, None] * np.log1p((ODDS - 1)[:, None, None] * chances)
         if rows is None:
@@ -120,7 +118,7 @@ class _Cells:
             self.logs.reshape(len(ODDS), -1, chances.shape[1])[:, rows] += gain
 
     def possible(self) -> np.ndarray:
-        """Those of the cells that the target can hit."""
+        """The log wealth for the cells that the target can hit."""
         return self.logs[:, self.distribution > 0].ravel()
 
 
@@ -134,10 +132,10 @@ def _bold(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _shrunk(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The bold payoff mixed with cash by the share of Pearson's statistic that chance does not explain.
+    """The bold payoff, mixed with keeping the money.
 
-    The James-Stein weight 1 - degrees of freedom / statistic: next to no bet while all that is seen may be chance, so
-    that a small bias of many cells does not have to win back what was lost before it could be seen.
+    Its share is the James-Stein weight 1 - degrees of freedom / Pearson's statistic. So almost nothing is bet while the
+    deviations may be chance, and a small bias of many cells does not first have to win back earlier losses.
     """
     runs = counts.sum()
     statistic = distribution @ (_ratio(distribution, counts) - runs).clip(max=1e100) ** 2 / runs if runs else 0.0
@@ -147,14 +145,14 @@ def _shrunk(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _ratio(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The ratio counts / distribution, and the number of runs where the distribution has none."""
+    """The ratio counts / distribution; where the distribution is 0, the number of runs."""
     with np.errstate(over="ignore"):
         found = np.divide(counts, distribution, out=np.full(len(distribution), counts.sum()), where=distribution > 0)
     return found.clip(max=HIGHEST_RATIO)
 
 
 def _fair(distribution: np.ndarray, payoff: np.ndarray) -> np.ndarray:
-    """The payoff brought to mean 1 under the distribution."""
+    """The payoff, scaled to mean 1 under the distribution."""
     return payoff / (distribution @ payoff)
 
 
@@ -164,10 +162,9 @@ def log_mean(logs: np.ndarray) -> float:
 
 
 def pooled(logs: Sequence[float]) -> float:
-    """Log of the wealth over all contexts, from that of each: half on their mean, half on their product.
+    """Log of the wealth over all contexts, from the log wealth of each: the mean of their mean and their product.
 
-    Each run belongs to one context and pays in no other, so that the product is a martingale as each factor is, and
-    the half of the two is one. The mean finds what is wrong in one context of many, at a price of log(contexts); the
-    product finds what is slightly wrong in all of them.
+    Each run belongs to one context, so the product is a martingale like each factor, and so is the result. The mean
+    detects a fault in one of many contexts, at the price of log(contexts). The product detects a small fault in all.
     """
     return float(np.logaddexp(log_mean(np.array(logs)), np.sum(logs)) - math.log(2))

@@ -1,4 +1,4 @@
-"""The exact certificate as a record: its verdict, what was covered, and the smallest counterexample."""
+"""The certificate of the exact certifier: its verdict, the covered cases, and the smallest counterexample."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from spectheory.core.world import Context, DrawPolicy, World
 
 @dataclass(frozen=True)
 class Case:
-    """A world written down, and how drafts grow in it."""
+    """A world as a table of (p, q) by context, and the policy that grows drafts in it."""
 
     policy: DrawPolicy
     distributions: dict[Context, tuple[Vector, Vector]]
@@ -27,11 +27,11 @@ class Case:
 
     @property
     def length(self) -> int:
-        """Tokens of the longest emission."""
+        """Number of tokens in the longest possible output."""
         return max(map(len, self.distributions)) + 1
 
     def lines(self) -> list[str]:
-        """The policy, and p and q in each context; contexts that share both are on one line."""
+        """The policy, then p and q in each context. Contexts with the same p and q share a line."""
         groups: dict[tuple[str, str], list[Context]] = {}
         for context, (p, q) in self.distributions.items():
             groups.setdefault((shown(p), shown(q)), []).append(context)
@@ -76,20 +76,20 @@ class Counterexample:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The answer of `certify_verifier`, and exactly what it rests on.
+    """The answer of `certify_verifier`, and the cases on which it is based.
 
     Attributes:
-        subject: what was certified.
-        verdict: LOSSLESS in every case covered, LOSSY, or UNDECIDED.
-        method: how its distribution was found, and in which numbers.
-        covered: policies with the number of worlds of each vocabulary size, one line for each draw rule.
-        refused: policies that the verifier refuses.
-        sizes: vocabulary sizes.
-        cases: different worlds compared.
-        drafts: drafts summed over in them.
-        counterexample: the smallest one, where LOSSY.
-        failure: what stopped it, where it raised, hung or could not be replayed, with the case.
-        cannot_replay: it draws in a way that cannot be enumerated: `certify_step` can test it.
+        subject: name of the certified verifier.
+        verdict: LOSSLESS (in all covered cases), LOSSY or UNDECIDED.
+        method: how the verifier's distribution was found, and in which numbers.
+        covered: policies, each with its number of worlds per vocabulary size; one line per draw rule.
+        refused: policies that the verifier itself refuses; one line per draw rule.
+        sizes: vocabulary sizes of the compared worlds.
+        cases: number of different worlds that were compared.
+        drafts: number of drafts in all these worlds.
+        counterexample: the smallest counterexample if LOSSY, else None.
+        failure: why the verifier could not be run, with the case: it raised, hung or could not be replayed.
+        cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
     """
 
     subject: str
@@ -105,7 +105,7 @@ class Certificate:
     cannot_replay: bool = False
 
     def lines(self) -> list[str]:
-        """A short report."""
+        """The certificate as text, for people."""
         lines = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
         if self.failure:
             lines += [f"  {line}" for line in self.failure.splitlines()]
@@ -119,7 +119,7 @@ class Certificate:
         return lines
 
     def to_json(self) -> dict[str, Any]:
-        """The same for programs; probabilities as text."""
+        """The certificate as JSON values, for programs. Probabilities are text, such as "1/3"."""
         found = self.counterexample
         return {
             "subject": self.subject,
@@ -145,15 +145,15 @@ class Certificate:
 
 
 def number(x: Any) -> str:
-    """A Fraction as it is, a float, or one that came of floats, to six digits."""
+    """A probability as text: an exact fraction with a small denominator, anything else to six digits."""
     return str(x) if Fraction(x).denominator < 10**6 else f"{float(x):.6g}"
 
 
 def shown(distribution: Vector) -> str:
-    """A distribution as (1/3, 2/3)."""
+    """A distribution as text, such as (1/3, 2/3)."""
     return f"({', '.join(map(number, distribution))})"
 
 
 def text(context: Context) -> str:
-    """Tokens as [0 1]; the empty context as []."""
+    """Tokens as text, such as [0 1], or [] for the empty context."""
     return f"[{' '.join(map(str, context))}]"

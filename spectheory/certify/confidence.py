@@ -1,4 +1,4 @@
-"""An upper bound on the total variation between a step's distribution and the target's, valid at all looks at once."""
+"""An upper bound on a step's total variation from the target, which holds at all looks at the data at once."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ GROWTH = 1.1
 
 
 def look_times(most: int) -> list[int]:
-    """Numbers of runs in a context at which the data are looked at, each a tenth above the one before, up to `most`."""
+    """The numbers of runs after which the test looks at the data: each is about a tenth larger, the last is `most`."""
     times = [min(FIRST_LOOK, most)]
     while times[-1] < most:
         times.append(min(most, max(times[-1] + FIRST_LOOK, math.ceil(GROWTH * times[-1]))))
@@ -17,18 +17,18 @@ def look_times(most: int) -> list[int]:
 
 
 def variation_bound(seen: float, runs: int, looks: int, alpha: float) -> float:
-    """Upper bound on the total variation from the target's joint distribution J.
+    """Upper bound on a step's total variation from the target's joint distribution J.
 
-    The probability that it is wrong at any look is at most alpha.
+    The probability that the bound is wrong at any look is at most alpha.
 
-    Theorem. Let Y_1, ..., Y_n be independent distributions on the joint cells with E Y_i = P: Y_i is the distribution
-    of a run once the target has extended what it emitted. Put T = TV(mean of the Y_i, J), `seen`. T is convex in that
-    mean, so that TV(P, J) <= E T by Jensen's inequality. One other run changes T by at most 1 / n, so that E T < T + e
-    except with probability exp(-2 n e^2), by McDiarmid's inequality. With e = sqrt(log(looks / alpha) / 2 n) the bound
-    T + e holds at all of the `looks` fixed numbers of runs at once except with probability alpha, by the union bound.
+    Theorem. Let Y_1, ..., Y_n be independent random distributions on the joint cells with E Y_i = P, where Y_i is the
+    distribution of run i after the target has extended its output. Let T = TV(mean of the Y_i, J), the argument `seen`.
+    T is convex in this mean, so TV(P, J) <= E T by Jensen's inequality. Replacing one run changes T by at most 1 / n,
+    so E T < T + e except with probability exp(-2 n e^2), by McDiarmid's inequality. For e = sqrt(log(looks / alpha) /
+    2 n), the bound T + e holds at all `looks` looks at once, except with probability alpha, by the union bound.
 
-    The number of cells enters through T alone. No union over contexts is needed for the largest of their bounds: it
-    falls below the largest total variation only if the bound of that one context fails.
+    The number of cells enters only through T. For the largest bound over contexts no union over contexts is needed: it
+    is below the largest total variation only if the bound of that one context fails.
     Source: McDiarmid 1989, Lemma 1.2.
     """
     return min(1.0, seen + math.sqrt(math.log(looks / alpha) / (2 * runs)))

@@ -1,4 +1,4 @@
-"""The exact certifier: it sums over all drafts of small worlds and compares with the target by equality."""
+"""The exact certifier: it sums over all drafts in small worlds, and compares the output with the target by equality."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import itertools
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -25,15 +25,15 @@ from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy
 
 MOST_DRAFTS = 256
-"""Drafts of one world; a policy that has more on a vocabulary is covered on a smaller one only."""
+"""Maximum number of drafts in one world. A policy with more is covered only with a smaller vocabulary."""
 ROUNDED = 1e-6
-"""Total variation up to which numbers count as rounded: a lossy rule on small fractions is off by more."""
+"""A total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
 REPEATS = 5
-"""Comparisons of one world that must agree, before code that draws is believed to draw through its rng alone."""
+"""A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
 MOST_DRAFTS_ASKED = 20_000
-"""Drafts of a policy on the smallest vocabulary above which it is refused."""
+"""Maximum number of drafts that a policy may have with the smallest vocabulary."""
 MOST_SHRINKS = 100
-"""Cases looked at to make a counterexample smaller."""
+"""Maximum number of cases that are tried to make a counterexample smaller."""
 
 
 @ends_are_errors()
@@ -48,47 +48,52 @@ def certify_verifier(
     seed: int = 0,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
-    """Whether a verifier keeps the target's distribution, by enumeration in exact numbers.
+    """Check by enumeration in exact numbers whether a verifier keeps the target's distribution.
 
-    Worlds are drawn by Hypothesis: distributions with zeros, equal distributions, disjoint supports, one-hot
-    distributions, in every context up to the depth of the tree. In each, the distribution of the output is summed over
-    all drafts of a policy, extended by the target to a common length, and compared with the target's by equality
-    (within 1e-6 where the code computes in floating point). The first world that differs is shrunk to the smallest one.
+    Hypothesis draws worlds, in which p and q of a context may have zeros, equal each other, have disjoint supports or
+    be one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
+    target to a common length, and compared with the target's distribution. They must be equal, or within 1e-6 if the
+    verifier computes in floating point. A world where they differ is shrunk to the smallest such world.
 
     Args:
-        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` that draws through `rng`,
-            which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
-        rules: the draw rules to hold it to; its own `rules` where not given.
-        policies: the tree shapes to grow; all of `spectheory.certify.strategies.shapes` where not given.
-        sizes: vocabulary sizes.
-        cases: worlds to compare.
-        seconds: limit on the processor time of one call of `given`, and of all its branches on one draft. It is
-            checked when a call returns: one that never returns is not interrupted, as it is by the command.
-        seed: of the worlds.
+        given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function must draw from
+            `rng`, which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
+        rules: rules by which drafts are drawn; default: the verifier's own `rules`.
+        policies: draft trees to grow; default: all of `spectheory.certify.strategies.shapes`.
+        sizes: vocabulary sizes of the worlds.
+        cases: number of worlds to compare.
+        seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
+            returns, so a call that never returns is not interrupted. `spectheory certify` does interrupt it.
+        seed: seed of the worlds.
         progress: called with the number of worlds compared so far.
 
     Raises:
-        InputError: `given` is nothing that can be certified, cases < 1, a size < 2, or a policy with too many drafts.
+        InputError: `given` cannot be certified, cases < 1, a size < 2, or a policy has too many drafts.
         ImportError: Hypothesis is not installed.
-        CodeEndedError: `given` raised SystemExit outside a call that could be reported in the certificate.
+        CodeEndedError: `given` raised SystemExit where the certificate cannot report it.
     """
-    if cases < 1 or not sizes or min(sizes) < 2:
-        raise InputError(f"need cases >= 1 and sizes >= 2, got cases={cases}, sizes={list(sizes)}")
+    if cases < 1:
+        raise InputError(f"cases must be at least 1, got {cases}")
+    if not sizes or min(sizes) < 2:
+        raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
     try:
         from spectheory.certify import strategies
     except ImportError as error:
         raise ImportError(
-            "certify_verifier draws its cases by Hypothesis: pip install 'spectheory[certify]'"
+            "certify_verifier draws its worlds with Hypothesis: pip install 'spectheory[certify]'"
         ) from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
     for policy in wanted:
         if policy.rule not in subject.rules:
-            raise InputError(f"{policy} draws by {policy.rule.name}, {subject.name} is held to {list(subject.rules)}")
+            raise InputError(
+                f"{policy} draws by {policy.rule.name}, but {subject.name} is certified for "
+                f"{list(subject.rules)}: add the rule to rules, or choose another policy"
+            )
         if _most_drafts(policy, min(sizes)) > MOST_DRAFTS_ASKED:
             raise InputError(
                 f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts on {min(sizes)} tokens, more than the "
-                f"{MOST_DRAFTS_ASKED:,} that can be enumerated for each world: certify a smaller shape"
+                f"{MOST_DRAFTS_ASKED:,} that can be enumerated for each world: certify a smaller tree"
             )
     hunt = _Hunt(subject, fractions, cases, progress)
     refused = hunt.prepare(wanted, min(sizes))
@@ -103,7 +108,7 @@ def certify_verifier(
 
 @dataclass
 class _Hunt:
-    """One search for a world in which the output's distribution is not the target's."""
+    """The search for a world in which the output does not have the target's distribution."""
 
     subject: Subject
     arithmetic: Callable[[Any], np.ndarray]
@@ -119,11 +124,11 @@ class _Hunt:
 
     @property
     def tolerance(self) -> float:
-        """How far probabilities may be off."""
+        """The largest total variation that counts as equal."""
         return 0 if self.arithmetic is fractions else ROUNDED
 
     def prepare(self, policies: Sequence[DrawPolicy], size: int) -> list[DrawPolicy]:
-        """Find the numbers that the subject runs on, and the policies that it refuses."""
+        """Find out whether the subject computes with fractions, and return the policies that it refuses."""
         refused = []
         for policy in policies:
             case = _plain_case(policy, size)
@@ -142,7 +147,7 @@ class _Hunt:
         return refused
 
     def _settle_numbers(self, case: Case) -> None:
-        """Compare in exact numbers, or in float64 where functions of NumPy or torch do not run on Fractions."""
+        """Compare in exact numbers, or in float64 if the subject does not run on Fractions."""
         try:
             self._steady(case)
         except (TypeError, AttributeError):
@@ -150,17 +155,17 @@ class _Hunt:
             self._steady(case)
 
     def _steady(self, case: Case) -> Difference:
-        """The comparison, made several times where the subject draws: a hidden random source makes them differ."""
+        """The comparison, repeated if the subject draws. A hidden random source would make the repetitions differ."""
         difference = self._compare(case, self.arithmetic)
         for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, self.arithmetic).output != difference.output:
                 raise ReplayError(
-                    "on the same draws it returned another result: it has a random source or a state of its own"
+                    "it returned different results for the same draws: it has a random source or a state of its own"
                 )
         return difference
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
-        """The smallest lossy case: an equal share of the worlds for each setting, shallow trees first."""
+        """The smallest lossy case, or None. All settings get equally many worlds; shallow trees are tried first."""
         from spectheory.certify import strategies
 
         shares = max(1, self.cases // max(1, len(settings)))
@@ -169,7 +174,7 @@ class _Hunt:
         return next((case for case in found if case), None)
 
     def search(self, setting: tuple[DrawPolicy, int], cases: int, seed: int) -> Case | None:
-        """The smallest lossy case that Hypothesis finds among so many, the plain one first."""
+        """The smallest lossy case that Hypothesis finds in `cases` worlds, or None. The plain case is tried first."""
         from hypothesis import HealthCheck, Phase, find
         from hypothesis import settings as options
         from hypothesis.errors import NoSuchExample
@@ -203,7 +208,7 @@ class _Hunt:
             return plain if self.is_lossy(plain) else None
 
     def is_lossy(self, case: Case) -> bool:
-        """Whether the output's distribution differs; what raises is noted, and not lossy."""
+        """Whether the output does not have the target's distribution. A subject that raises is noted, and not lossy."""
         key = "\n".join(case.lines())
         if key in self.seen:
             return self.seen[key]
@@ -229,7 +234,7 @@ class _Hunt:
         return self.seen[key]
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
-        """What is known now."""
+        """The certificate of the search. `found` is the smallest lossy case."""
         verdict = Verdict.UNDECIDED if self.failure or not self.reached else Verdict.LOSSLESS
         if found:
             try:
@@ -284,7 +289,7 @@ class _Hunt:
 
 
 def _plain_case(policy: DrawPolicy, size: int) -> Case:
-    """A world without zeros in which p and q differ."""
+    """A case whose world has no zeros and different p and q."""
     from spectheory.certify import strategies
 
     weights = np.array([Fraction(i + 1) for i in range(size)], dtype=object)
@@ -294,7 +299,7 @@ def _plain_case(policy: DrawPolicy, size: int) -> Case:
 
 
 def _most_drafts(policy: DrawPolicy, size: int) -> int:
-    """How many drafts there are at most: one for each sequence of draws."""
+    """Maximum number of different drafts of a policy: one for each sequence of draws."""
     nodes, draws, depth = 1, 0, 0
     while policy.draws(depth, 1):
         nodes *= policy.draws(depth, 1)
@@ -303,7 +308,7 @@ def _most_drafts(policy: DrawPolicy, size: int) -> int:
 
 
 def _place(error: Exception) -> str:
-    """Where an error came from, unless it is our own."""
+    """The place in the code under test that raised `error`, as text; empty if spectheory raised it."""
     frames = traceback.extract_tb(error.__traceback__)
     last = frames[-1] if frames else None
     if last is None or Path(last.filename).is_relative_to(Path(__file__).parent.parent):
@@ -312,24 +317,21 @@ def _place(error: Exception) -> str:
 
 
 def _worlds(cases: Sequence[Case]) -> tuple[str, ...]:
-    """Policies with the number of worlds of each vocabulary size, a line for each draw rule."""
+    """Policies, each with its number of worlds per vocabulary size; one line per draw rule."""
     counts: dict[str, dict[str, Counter[int]]] = {}
     for case in cases:
         by_size = counts.setdefault(case.policy.rule.name, {}).setdefault(case.policy.name, Counter())
         by_size[len(case.distributions[()][0])] += 1
     sizes = sorted({len(case.distributions[()][0]) for case in cases})
     return tuple(
-        f"{rule}: " + ", ".join(f"{name} {_sum(by[size] for size in sizes)}" for name, by in policies.items())
+        f"{rule}: "
+        + ", ".join(f"{name} {' + '.join(str(by[size]) for size in sizes)}" for name, by in policies.items())
         for rule, policies in counts.items()
     )
 
 
-def _sum(numbers: Iterable[int]) -> str:
-    return " + ".join(map(str, numbers))
-
-
 def _by_rule(policies: Sequence[DrawPolicy]) -> tuple[str, ...]:
-    """Policies by name, a line for each draw rule."""
+    """Names of policies; one line per draw rule."""
     rules: dict[str, dict[str, None]] = {}
     for policy in policies:
         rules.setdefault(policy.rule.name, {})[policy.name] = None

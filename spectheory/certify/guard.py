@@ -1,7 +1,7 @@
-"""Guarded calls of the code under test: with a time limit, and unable to end the process that certifies it.
+"""Calls of the code under test with a time limit, which the code under test cannot use to end the process.
 
-A library cannot interrupt a call: the time limit is checked when the call returns. A process that runs nothing but the
-certification, as the command starts one, can be ended: see `end_process_when_late`.
+A library cannot interrupt a call, so the time limit is checked when the call returns. `spectheory certify` runs the
+code under test in a process of its own, which `end_process_when_late` can end.
 """
 
 from __future__ import annotations
@@ -13,13 +13,13 @@ from contextlib import contextmanager
 from typing import Any, TypeVar
 
 IDLE = 10
-"""Times the limit that a call may take by the clock, waiting or sleeping, before the process is ended."""
+"""The process is ended if a call takes this many times its limit by the clock, because it waits or sleeps."""
 
 Returned = TypeVar("Returned")
 
 
 class CodeEndedError(RuntimeError):
-    """The code under test raised what would have ended the process."""
+    """The code under test raised an exception that would have ended the process."""
 
 
 class _Timers:
@@ -28,7 +28,7 @@ class _Timers:
     are_used = False
 
     def set(self, seconds: float) -> None:
-        """Start them for a call, or stop them: 0."""
+        """Start the timers for a call, or stop them if `seconds` is 0."""
         if self.are_used:
             signal.setitimer(signal.ITIMER_PROF, seconds)
             signal.setitimer(signal.ITIMER_REAL, IDLE * seconds)
@@ -38,7 +38,7 @@ _timers = _Timers()
 
 
 def end_process_when_late() -> None:
-    """From now on a call that is late ends this process by a signal, wherever it hangs; Windows has no such timers."""
+    """From now on, a call that exceeds its limit ends this process by a signal. This has no effect on Windows."""
     if hasattr(signal, "setitimer"):
         for late in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(late, signal.SIG_DFL)
@@ -46,7 +46,7 @@ def end_process_when_late() -> None:
 
 
 def how_late(number: int, seconds: float) -> str | None:
-    """The limit whose signal is `number`, in words; None for any other signal."""
+    """The limit in words that was exceeded if signal `number` ended the process; None for other signals."""
     if number == getattr(signal, "SIGPROF", None):
         return f"{seconds:g} seconds of processor time"
     return f"{IDLE * seconds:g} seconds by the clock" if number == getattr(signal, "SIGALRM", None) else None
@@ -54,10 +54,10 @@ def how_late(number: int, seconds: float) -> str | None:
 
 @contextmanager
 def ends_are_errors() -> Iterator[None]:
-    """Turn everything that the code under test raises into an `Exception`, except an interruption from the keyboard.
+    """Context manager: whatever the code under test raises becomes an `Exception`, except KeyboardInterrupt.
 
     Raises:
-        CodeEndedError: it raised SystemExit, or another exception that `except Exception` does not catch.
+        CodeEndedError: the code raised SystemExit, or another exception that `except Exception` does not catch.
     """
     try:
         yield
@@ -75,8 +75,8 @@ def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Return
     """What `call(*given)` returns.
 
     Raises:
-        TimeoutError: it took more than `seconds` of processor time. It is not interrupted in this process.
-        CodeEndedError: see `ends_are_errors`.
+        TimeoutError: the call took more than `seconds` of processor time. It was not interrupted.
+        CodeEndedError: as `ends_are_errors`.
     """
     start = time.process_time()
     _timers.set(seconds)

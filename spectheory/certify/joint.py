@@ -1,4 +1,4 @@
-"""The joint distribution of the target's next few tokens, and expectations given an emitted prefix of them."""
+"""The joint distribution of the target's next few tokens, and expectations given an emitted prefix."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from spectheory.core.world import Context
 class Joint:
     """The joint distribution of the `length` tokens that the target emits after a context.
 
-    A prefix of l tokens is row `code` of level l, its tokens read as a number in base V. A node is a prefix of 1 to
-    `length` tokens, numbered level by level.
+    A node is a prefix of 1 to `length` tokens. Level l holds the prefixes of l tokens, and the row of a prefix in its
+    level is its tokens read as a number in base V. Nodes are numbered level by level.
 
     Attributes:
-        given: `given[m]` (V^m, V) distribution of the next token after each prefix of m tokens.
-        levels: `levels[l]` (V^l,) probability of each prefix of l tokens.
-        offsets: `offsets[l]` number of the first node of level l; the last entry is the number of nodes.
+        given: `given[m]` is the (V^m, V) distribution of the next token after each prefix of m tokens.
+        levels: `levels[l]` is the (V^l,) probability of each prefix of l tokens.
+        offsets: `offsets[l]` is the number of the first node of level l; the last entry is the number of nodes.
     """
 
     def __init__(self, given: Sequence[np.ndarray]) -> None:
@@ -37,10 +37,10 @@ class Joint:
 
     @classmethod
     def after(cls, target: Callable[[Context], Vector], context: Context, length: int, vocab_size: int) -> Joint:
-        """The joint distribution after `context`; each of the target's distributions is divided by its sum.
+        """The joint distribution after `context`. Each of the target's distributions is divided by its sum.
 
         Raises:
-            InputError: what the target returns is not a distribution, or not one on `vocab_size` tokens.
+            InputError: the target does not return a distribution on `vocab_size` tokens.
         """
         given = []
         for m in range(length):
@@ -50,7 +50,7 @@ class Joint:
 
     @cached_property
     def impossible(self) -> list[bool]:
-        """(nodes,) whether the target never emits each prefix; a list, since it is read one by one."""
+        """(nodes,) whether each prefix has probability 0. It is a list, which is faster to read entry by entry."""
         return (np.concatenate(self.levels[1:]) == 0).tolist()
 
     @property
@@ -59,7 +59,7 @@ class Joint:
         return self.offsets[-1]
 
     def tokens(self, node: int) -> Context:
-        """The prefix with the number `node`."""
+        """The tokens of the prefix with number `node`."""
         level = next(level for level in range(1, self.length + 1) if node < self.offsets[level + 1])
         code, found = node - self.offsets[level], []
         for _ in range(level):
@@ -68,14 +68,14 @@ class Joint:
         return tuple(reversed(found))
 
     def by_level(self, values: np.ndarray) -> list[np.ndarray]:
-        """(nodes,) values as one view a level; entry 0 is that of the empty prefix, which is not a node: 0."""
+        """(nodes,) values as one view per level. Entry 0, for the empty prefix, is 0."""
         cuts = self.offsets[1:]
         return [np.zeros(1), *(values[start:stop] for start, stop in itertools.pairwise(cuts))]
 
     def extended(self, ended: np.ndarray) -> list[np.ndarray]:
-        """Expected number of runs that begin with each prefix once the target has filled every run up to `length`.
+        """For each prefix, the expected number of runs that start with it, after the target has extended all runs.
 
-        `ended` (nodes,) counts the emitted prefixes. One array a level.
+        `ended` (nodes,) counts the emitted prefixes. The result has one array per level.
         """
         ends = self.by_level(ended)
         filled = ends[0]
@@ -87,9 +87,9 @@ class Joint:
         return found[::-1]
 
     def begun(self, ended: np.ndarray) -> list[np.ndarray]:
-        """For each prefix, the number of runs whose own output starts with it. One array per level.
+        """For each prefix, the number of runs whose own output starts with it, without extension by the target.
 
-        Output that the target would fill in, as in `extended`, does not count.
+        `ended` (nodes,) counts the emitted prefixes. The result has one array per level.
         """
         ends = self.by_level(ended)
         found = [ends[-1]]
@@ -98,9 +98,9 @@ class Joint:
         return found[::-1]
 
     def expected(self, payoff: np.ndarray, level: int) -> np.ndarray:
-        """(nodes,) the expectation, over the target's extension of each prefix, of a payoff on the prefixes of a level.
+        """(nodes,) expected payoff of each prefix, after the target has extended it.
 
-        `payoff` (V^level,): what the first `level` tokens pay.
+        `payoff` (V^level,) is the payoff of each sequence of the first `level` tokens.
         """
         folded = [payoff]
         for m in range(level - 1, 0, -1):
@@ -111,7 +111,7 @@ class Joint:
         return np.concatenate(folded)
 
     def below(self, level: int, rows: np.ndarray, deeper: int) -> np.ndarray:
-        """(rows, V^(deeper - level)) distribution of the tokens up to `deeper`, given prefixes `rows` of `level`."""
+        """(rows, V^(deeper - level)) distribution of the next tokens, up to level `deeper`, after `rows` of `level`."""
         distribution = np.ones((len(rows), 1))
         codes = rows[:, None]
         for m in range(level, deeper):

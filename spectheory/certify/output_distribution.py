@@ -14,26 +14,27 @@ from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
 
 DistributionOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
-"""(draft, p) -> (last accepted node, next token, probability), those of probability 0 that can still happen too."""
+"""(draft, p) -> triples (last accepted node, next token, probability). A probability may be 0 if a draw can still give
+the pair."""
 
 
 ROUNDING = 1e-9
-"""How far below 0 a probability may be by rounding."""
+"""A probability may be this far below 0, because of rounding."""
 
 
 class NotADistributionError(InputError):
-    """A verifier returned a node, a token or a probability that cannot be."""
+    """A verifier returned a node or a token that does not exist, or a negative probability."""
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where the distribution of the output is off the target's.
+    """The distribution of the output next to the target's distribution.
 
     Attributes:
-        output: sequence -> probability, all sequences of the common length.
-        target: the same for the target.
-        drafts: number of drafts that were summed over.
-        impossible: a sequence that the target never emits, emitted in a branch of probability 0, or None.
+        output: probability of each sequence of the common length in the output.
+        target: probability of each sequence of the common length by the target.
+        drafts: number of drafts in the sum.
+        impossible: a sequence of probability 0 that the verifier still emits if a random number is exactly 0, or None.
     """
 
     output: dict[Context, Any]
@@ -48,21 +49,20 @@ class Difference:
 
     @property
     def worst(self) -> Context:
-        """The sequence whose probability is furthest off."""
+        """The sequence whose two probabilities differ most."""
         return max(self.target, key=lambda s: abs(self.output[s] - self.target[s]))
 
 
 def compare(
     distribution_of: DistributionOf, world: World, policy: DrawPolicy, length: int, arithmetic: Callable[[Any], Any]
 ) -> Difference:
-    """The output's distribution over all drafts of `policy` in `world`, extended to `length` tokens, and the target's.
+    """Compare a verifier's output with the target, over all drafts of `policy` in `world`.
 
-    `arithmetic` maps the world's distributions to the arrays that the distribution is evaluated on; probabilities of
-    drafts stay exact.
+    Outputs are extended by the target to `length` tokens. `arithmetic` makes the arrays that the verifier gets from the
+    distributions of the world. The probabilities of drafts stay exact.
 
     Raises:
-        NotADistributionError: the distribution names a node or a token that is not there, or has negative
-            probabilities.
+        NotADistributionError: the verifier returned a node or a token that does not exist, or a negative probability.
     """
     emitted: dict[Context, Any] = {}
     impossible, drafts = None, 0
@@ -74,7 +74,7 @@ def compare(
             token = _checked("token", token, len(world.p(())))
             if probability < -ROUNDING:
                 raise NotADistributionError(
-                    f"the distribution gives probability {probability} to node {node}, token {token}"
+                    f"the verifier gives the negative probability {probability} to node {node}, token {token}"
                 )
             text = (*draft.context(node), token)
             emitted[text] = emitted.get(text, 0) + chance * probability
@@ -84,7 +84,7 @@ def compare(
 
 
 def extend(emitted: dict[Context, Any], world: World, length: int) -> dict[Context, Any]:
-    """The distribution of the first `length` tokens, where shorter emissions are continued by the target."""
+    """The distribution of the first `length` tokens. Shorter outputs are extended by the target."""
     size = len(world.p(()))
     done: dict[Context, Any] = dict.fromkeys(itertools.product(range(size), repeat=length), 0)
     for text, chance in emitted.items():
@@ -100,7 +100,7 @@ def target_distribution(world: World, length: int) -> dict[Context, Any]:
 
 
 def _probability(world: World, text: Context, given: int = 0) -> Any:
-    """Target's probability of the tokens of `text` after the first `given`."""
+    """The target's probability of the tokens of `text` that follow its first `given` tokens."""
     chance: Any = 1
     for i in range(given, len(text)):
         chance = chance * world.p(text[:i])[text[i]]
@@ -108,8 +108,8 @@ def _probability(world: World, text: Context, given: int = 0) -> Any:
 
 
 def _checked(name: str, given: Any, size: int) -> int:
-    """`given` as a whole number below `size`."""
+    """`given` as an int, after a check that it is from 0 to `size` - 1."""
     number = index(given)
     if not 0 <= number < size:
-        raise NotADistributionError(f"the verifier returned {name} {number}, not one of the {size} there are")
+        raise NotADistributionError(f"the verifier returned {name} {number}, but it must be from 0 to {size - 1}")
     return number

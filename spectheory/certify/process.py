@@ -1,8 +1,8 @@
-"""The child process in which the command runs the code under test, and the messages between the two.
+"""The child process in which `spectheory certify` runs the code under test, and its messages.
 
-Code that ends its process cannot end the command, nor can its exit status pass for a verdict. The child sends one JSON
-object a line: progress, then the answer or an error. A child that ends without a complete answer or error has failed,
-with any exit status.
+Code that ends its process does not end the command, and its exit status is not taken for a verdict. The child sends one
+JSON object per line: progress, then the answer or an error. A child that ends without a complete answer or error has
+failed, whatever its exit status is.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import asdict
 from typing import Any
 
 from spectheory.certify.guard import CodeEndedError, end_process_when_late, ends_are_errors, how_late
@@ -28,18 +29,18 @@ START = (
 )
 """The child's program. An interruption from the keyboard reaches the parent, which ends the child."""
 PATIENCE = 10
-"""Seconds that the child has to end after it has sent an answer, or can no longer send one."""
+"""After its last message, the child has this many seconds to end."""
 
 
 def answer_of_child(request: Request, report: Report) -> dict[str, Any]:
-    """What `Request.answer` returns, from a child process.
+    """The result of `Request.answer`, which runs in a child process.
 
     Raises:
-        InputError: the request is at fault, or the child ended without an answer.
+        InputError: the child reports an error in the request, or ended without an answer.
         ModuleNotFoundError: a package is missing.
     """
     with subprocess.Popen(
-        [sys.executable, "-c", START, json.dumps(sys.path), json.dumps(request.to_dict())],
+        [sys.executable, "-c", START, json.dumps(sys.path), json.dumps(asdict(request))],
         stdout=subprocess.PIPE,
         encoding="utf-8",
         errors="replace",
@@ -61,7 +62,7 @@ def answer_of_child(request: Request, report: Report) -> dict[str, Any]:
 
 
 def _last_message(process: subprocess.Popen[str], report: Report) -> dict[str, Any] | None:
-    """The answer or the error; None where the child ended before."""
+    """The answer or the error that the child sends; None if it sends neither."""
     assert process.stdout
     for line in process.stdout:
         message = _message(line)
@@ -72,7 +73,7 @@ def _last_message(process: subprocess.Popen[str], report: Report) -> dict[str, A
 
 
 def _message(line: str) -> dict[str, Any] | None:
-    """What a line of the child says; None for anything that `child` does not send."""
+    """The message in a line; None if it is not a message that `child` sends."""
     try:
         message = json.loads(line) if line.endswith("\n") else None
     except (ValueError, RecursionError):
@@ -93,7 +94,7 @@ def _without_verdict(status: int | None, seconds: float) -> str:
         return "the code under test replaced its process, or cut it off from spectheory, before a verdict was reached"
     late = how_late(-status, seconds)
     if late:
-        return f"a call of the code under test did not return within {late}: mend it, or raise --seconds"
+        return f"a call of the code under test did not return within {late}: correct the code, or raise --seconds"
     if status < 0:
         name = signal.strsignal(-status) or "unknown"
         return f"signal {-status} ({name}) ended the process of the code under test before a verdict was reached"
@@ -104,7 +105,7 @@ def _without_verdict(status: int | None, seconds: float) -> str:
 
 
 def child(request: str) -> None:
-    """Carry out a request, and send the answer on standard output; what the code prints goes to standard error."""
+    """Answer a request, given as JSON, on standard output. What the code under test prints goes to standard error."""
     send = _channel()
     end_process_when_late()
     try:
@@ -123,9 +124,9 @@ def child(request: str) -> None:
 
 
 def _channel() -> Callable[[dict[str, Any]], None]:
-    """Writes messages to what was standard output, by a descriptor that no other program inherits.
+    """A function that writes messages to the original standard output, through a descriptor that is not inherited.
 
-    The process ends where nobody reads them, and a copy of it that the code under test has forked at its first message.
+    It ends the process if nobody reads the messages, or if the process is a fork that the code under test made.
     """
     descriptor, owner = os.dup(1), os.getpid()
     os.dup2(2, 1)

@@ -1,4 +1,4 @@
-"""The request of `spectheory certify`: load the object, then enumerate, or sample whole steps."""
+"""The request of `spectheory certify`: load an object, and certify it by enumeration or by sampling whole steps."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import importlib
 import sys
 import tempfile
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,11 +25,11 @@ from spectheory.otlp import solvers
 from spectheory.verify import verifiers
 
 CONTEXTS = ((), (1,), (2,))
-"""Where a black box is tested in a world of `MARKOV_TOKENS` tokens."""
+"""The contexts of the black-box test of a verifier, in a world of `MARKOV_TOKENS` tokens."""
 MARKOV_TOKENS = 5
 
 Report = Callable[[dict[str, Any]], None]
-"""Called with {"worlds": done} or {"runs": done} on the way, and with {"note": line} for a remark to the user."""
+"""Called with {"worlds": done} or {"runs": done} as progress, and with {"note": line} to show a line to the user."""
 
 
 @dataclass(frozen=True)
@@ -37,18 +37,18 @@ class Request:
     """The arguments of `spectheory certify`.
 
     Attributes:
-        name: the object, as package.module:object, or the class name of a solver or verifier that is registered.
-        exact: enumerate only; never fall back to sampling.
-        black_box: sample whole steps only.
-        rules: names of draw rules, () for the object's own.
-        shapes: draws at each depth of the trees to grow, () for all small ones.
-        cases: worlds to draw.
-        alpha: error level of the black-box test.
-        tv: total variation below which a black box is passed.
-        max_samples: most runs of a black box.
-        seconds: time limit of one call.
-        seed: of the worlds and the runs.
-        page: an HTML page is wanted.
+        name: the object as package.module:object, or the class name of a registered solver or verifier.
+        exact: whether to only enumerate, and not fall back to sampling.
+        black_box: whether to only sample whole decoding steps.
+        rules: names of the rules by which drafts are drawn; () for the object's own rules.
+        shapes: for each draft tree, its number of draws per node at each depth; () for all small trees.
+        cases: number of worlds to compare.
+        alpha: maximum probability of a wrong verdict of the black-box test.
+        tv: a step passes the black-box test if its total variation from the target is below this.
+        max_samples: maximum number of runs in the black-box test.
+        seconds: maximum processor time of one call of the code under test.
+        seed: seed of the worlds and the runs.
+        page: whether to make an HTML page.
     """
 
     name: str
@@ -64,17 +64,13 @@ class Request:
     seed: int
     page: bool
 
-    def to_dict(self) -> dict[str, Any]:
-        """The request as JSON values."""
-        return asdict(self)
-
     @classmethod
     def from_dict(cls, given: dict[str, Any]) -> Request:
-        """The request that `to_dict` wrote down."""
+        """The request with these fields, which may be values read from JSON."""
         return cls(**{**given, "rules": tuple(given["rules"]), "shapes": tuple(map(tuple, given["shapes"]))})
 
     def answer(self, report: Report) -> dict[str, Any]:
-        """The verdict's name, the lines and the JSON values of the certificate, and the page where one is wanted.
+        """The name of the verdict, the lines and JSON values of the certificate, and the page or None.
 
         Raises:
             InputError: the object cannot be loaded, or cannot be certified in the requested way.
@@ -95,14 +91,14 @@ class Request:
     def _certificate(self, report: Report) -> Certificate | StepCertificate:
         given = _load(self.name)
         if self.exact and hasattr(given, "step"):
-            raise InputError(f"{self.name} is a step, which can only be sampled: leave --exact out")
+            raise InputError(f"{self.name} is a step, which can only be sampled: leave out --exact")
         if self.black_box or hasattr(given, "step"):
             return self._black_box(given, report)
         certificate = self._exact(given, report)
         if not certificate.cannot_replay or self.exact:
             return certificate
         reason = (certificate.failure or "").splitlines()[0]
-        report({"note": f"{reason}; so whole steps are tested as a black box"})
+        report({"note": f"{reason}; whole steps are tested as a black box instead"})
         return self._black_box(given, report)
 
     def _exact(self, given: Any, report: Report) -> Certificate:
@@ -124,7 +120,7 @@ class Request:
         if hasattr(given, "step"):
             missing = [part for part in ("target", "vocab_size") if not hasattr(given, part)]
             if missing:
-                raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: certify needs all three")
+                raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: add what is missing")
             step, target, size, contexts = given.step, given.target, given.vocab_size, getattr(given, "contexts", ((),))
         else:
             world = markov_world(MARKOV_TOKENS, self.seed)
@@ -148,7 +144,7 @@ class Request:
             )
         except ValueError:
             raise
-        except Exception as error:  # of the target: what the step does wrong is in the certificate
+        except Exception as error:  # from the target; the certificate reports errors of the step
             raise InputError(f"the target of {self.name} raised {type(error).__name__}: {error}") from error
 
     def _policies(self, given: Any) -> list[DrawPolicy]:
@@ -158,7 +154,7 @@ class Request:
         return tuple(DrawRule[rule] for rule in self.rules) or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
 
     def _shape_for(self, given: Any, world: World) -> DrawPolicy:
-        """The first of a few shapes that the object does not refuse; its other errors are found by the test."""
+        """The first of three draft trees that the object does not refuse. The test will report its other errors."""
         rule = self._rules(given)[0]
         shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
         for policy in shapes:
@@ -173,18 +169,14 @@ class Request:
         return shapes[0]
 
 
-def _registered(name: str) -> Any:
-    """The solver or verifier of that name, of this package or of another one that registers it."""
-    known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
-    if name not in known:
-        raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
-    return known[name]
-
-
 def _load(name: str) -> Any:
+    """The object that `name` refers to: a registered solver or verifier, or an object of a module."""
     module, colon, path = name.partition(":")
     if not colon:
-        return _registered(name)
+        known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
+        if name not in known:
+            raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
+        return known[name]
     if not (module and path):
         raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))

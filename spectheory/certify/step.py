@@ -1,4 +1,4 @@
-"""The sequential test of a decoding step: it runs until the step is found wrong, near enough, or runs are used up."""
+"""The sequential test of a decoding step. It stops as soon as there is a verdict, or after a maximum number of runs."""
 
 from __future__ import annotations
 
@@ -39,34 +39,37 @@ def certify_step(
     seed: int = 0,
     progress: Progress | None = None,
 ) -> StepCertificate:
-    """Whether a whole decoding step, its drafter's own chance included, emits tokens by the target's distribution.
+    """Test by sampling whether a whole decoding step, drafter included, keeps the target's distribution.
 
-    The claim tested: the first `length` tokens, those emitted extended by the target, have the target's joint
-    distribution in each context, given any past. LOSSY when the wealth won by betting against it reaches 1 /
-    alpha, which it does for a right step with probability at most alpha (see `betting`); WITHIN when the total
-    variation is bounded below `tv` in every context, which happens for a step that is `tv` or more away with
-    probability at most alpha, its runs being independent (see `confidence`); UNDECIDED when `max_samples` do not settle
-    it.
+    The tested claim: in each context, the first `length` tokens have the target's joint distribution. If a step emits
+    fewer tokens, the target extends them.
+
+    - LOSSY: the wealth won by betting against the claim reached 1 / alpha. The probability of this verdict for a
+      correct step is at most alpha (see `betting`).
+    - WITHIN: the total variation is below `tv` in every context. If the runs are independent, the probability of this
+      verdict for a step with a total variation of `tv` or more is at most alpha (see `confidence`).
+    - UNDECIDED: `max_samples` runs gave neither verdict, or the step could not be run.
 
     Args:
-        step: (context, rng) -> the tokens that one step emits, 1 or more; those beyond `length` are not looked at. It
-            may ignore `rng`, a generator for the whole test, and draw by its own means, as long as runs differ.
-        target: context -> (V,) distribution of the next token. It is called with every prefix shorter than `length`.
-        subject: how the step is called in the certificate.
-        contexts: tuples of tokens to test after, in turn.
-        length: number of tokens whose joint distribution is compared: one more than the drafted depth shows every bonus
-            token.
-        vocab_size: V.
-        alpha: level of either error.
-        tv: total variation below which the step is passed.
-        max_samples: most runs of the step, over all contexts.
-        seconds: limit on the processor time of one run, checked when it returns.
-        seed: of `rng`.
+        step: function (context, rng) -> tokens that one step emits, at least 1. Tokens after the first `length` are
+            ignored. The step may ignore `rng` and use another random source, as long as its runs differ.
+        target: function context -> (V,) distribution of the next token. It is called for all prefixes shorter than
+            `length`.
+        subject: name of the step in the certificate.
+        contexts: contexts in which the step is tested, each a tuple of tokens.
+        length: number of tokens whose joint distribution is compared. With one more than the depth of the drafts, every
+            bonus token is compared.
+        vocab_size: number of tokens V in the vocabulary.
+        alpha: maximum probability of either wrong verdict.
+        tv: the step passes if its total variation from the target is below this.
+        max_samples: maximum number of runs of the step, over all contexts.
+        seconds: maximum processor time of one run, checked when the run returns.
+        seed: seed of `rng`.
         progress: called after each batch with (runs, log wealth, bound on the total variation).
 
     Raises:
-        InputError: an argument is out of its range, or the target does not return a distribution on the vocabulary.
-            What the step does wrong raises nothing; it is `failure` in the certificate.
+        InputError: an argument is out of range, or the target does not return a distribution on the vocabulary. An
+            error of the step is not raised; it is `failure` in the certificate.
         CodeEndedError: the target raised SystemExit.
     """
     contexts = [tuple(context) for context in contexts]
@@ -99,12 +102,12 @@ def certify_step(
 
 
 class _Course:
-    """The test under way.
+    """The test in progress.
 
     Attributes:
         path: (runs, log wealth) at each look.
-        bound: on the total variation in every context; the lowest so far, as all hold at once.
-        failure: what ended the test early.
+        bound: upper bound on the total variation in every context: the lowest so far, because all hold at once.
+        failure: error of the step that ended the test; empty if there is none.
     """
 
     def __init__(self, trials: list[Trial], looks: list[int], alpha: float, tv: float) -> None:
@@ -113,7 +116,7 @@ class _Course:
         self.bound, self.failure = 1.0, ""
 
     def go_on(self, rng: np.random.Generator) -> None:
-        """Run the step in all contexts in turn up to the next look, and look."""
+        """Run the step in all contexts in turn up to the next look, then update the wealth and the bound."""
         runs = self.looks[len(self.path) - 1]
         try:
             for _ in range(runs - self.trials[0].wager.runs):
@@ -139,7 +142,7 @@ class _Course:
 
     @property
     def is_over(self) -> bool:
-        """Whether it is decided, broken off, or out of runs."""
+        """Whether the test has a verdict, failed, or has used all runs."""
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
     def worst(self) -> Cell | None:
@@ -148,7 +151,7 @@ class _Course:
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
     def needed(self) -> int | None:
-        """Samples at which the bound, falling as 1 / sqrt(samples), meets `tv`; a tenth more, to two digits, upward."""
+        """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth."""
         if self.verdict is not Verdict.UNDECIDED or self.failure or self.bound >= 1:
             return None
         needed = 1.1 * self.path[-1][0] * (self.bound / self.tv) ** 2
@@ -161,7 +164,9 @@ def _check(contexts: list[Context], length: int, vocab_size: int, alpha: float, 
         if not 0 < value < 1:
             raise InputError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
     if not contexts or len(set(contexts)) < len(contexts):
-        raise InputError(f"contexts must name each context once, at least one, got {contexts}: use [()] for the start")
+        raise InputError(
+            f"contexts must be one or more different contexts, got {contexts}: use [()] for the start of a text"
+        )
     if length < 1 or vocab_size < 1:
         raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
     if vocab_size**length > MOST_CELLS:
@@ -170,4 +175,4 @@ def _check(contexts: list[Context], length: int, vocab_size: int, alpha: float, 
             "tokens, or a step on a smaller vocabulary"
         )
     if max_samples < len(contexts):
-        raise InputError(f"max_samples must give each of {len(contexts)} contexts a run, got {max_samples}")
+        raise InputError(f"max_samples must be at least {len(contexts)}, one for each context, got {max_samples}")

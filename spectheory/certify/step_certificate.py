@@ -1,4 +1,4 @@
-"""The certificate of the sequential test of a decoding step, as a record."""
+"""The certificate of the sequential test of a decoding step."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from spectheory.core.world import Context
 
 @dataclass(frozen=True)
 class Cell:
-    """How often runs in a context began with `tokens`, once the target had extended them, and how often they should."""
+    """Expected and observed share of runs in a context that start with `tokens`, after the target has extended them."""
 
     context: Context
     tokens: Context
@@ -28,27 +28,26 @@ class Cell:
 class StepCertificate:
     """The answer of `certify_step`, with the evidence.
 
-    A step that keeps the target's distribution is called LOSSY with probability at most `alpha`; a step whose total
-    variation from it is `tv` or more in some context is called WITHIN with probability at most `alpha`.
+    If the step keeps the target's distribution, the verdict is LOSSY with probability at most `alpha`. If its total
+    variation from the target is `tv` or more in some context, the verdict is WITHIN with probability at most `alpha`.
 
     Attributes:
-        subject: what was tested.
+        subject: name of the tested step.
         verdict: LOSSY, WITHIN or UNDECIDED.
-        alpha: level of either error.
-        tv: the total variation below which a step is passed.
-        length: tokens whose joint distribution was compared.
-        samples: runs of the step.
-        log_wealth: natural log of the wealth won against the claim that the step is right; LOSSY from -log(alpha) on.
-        tv_bound: the total variation is below this in every context, at level alpha; 1 before the first look.
-        tv_seen: largest total variation of the observed distribution in a context; above the truth by chance on
-            average.
-        worst: the cell with the strongest evidence against the step, None before the first run.
+        alpha: maximum probability of either wrong verdict.
+        tv: the step passes if its total variation from the target is below this.
+        length: number of tokens whose joint distribution was compared.
+        samples: number of runs of the step.
+        log_wealth: natural log of the wealth won by betting that the step is lossy; LOSSY from -log(alpha) on.
+        tv_bound: upper bound on the total variation in every context, at level alpha; 1 before the first look.
+        tv_seen: largest observed total variation in a context. On average chance makes it larger than the true one.
+        worst: cell with the strongest evidence against the step; None before the first run.
         path: (samples, log wealth) at each look.
-        counts: runs in each context.
-        seed: of the generator that the step draws from.
-        needed: about how many samples would bring the bound below `tv`, were the step right; None where one was found
-            wrong or passed, or nothing was seen.
-        failure: what the step did wrong other than its choice of tokens, or which token does not exist.
+        counts: number of runs in each context.
+        seed: seed of the generator that the step gets.
+        needed: about how many runs would bring the bound below `tv` if the step is correct; None if there is a verdict
+            or nothing was observed.
+        failure: error of the step: it raised, hung, returned no tokens, or emitted an impossible token. Else empty.
     """
 
     subject: str
@@ -69,16 +68,16 @@ class StepCertificate:
 
     @property
     def log10_wealth(self) -> float:
-        """The wealth as a power of ten."""
+        """Logarithm of the wealth to base 10."""
         return self.log_wealth / math.log(10)
 
     @property
     def runs(self) -> str:
-        """The number of samples in words."""
+        """The number of runs in words, such as "1,000 runs"."""
         return f"{self.samples:,} run{'' if self.samples == 1 else 's'}"
 
     def lines(self) -> list[str]:
-        """A short report."""
+        """The certificate as text, for people."""
         contexts = f"{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
         found = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
         found += [self.failure] if self.failure else []
@@ -88,16 +87,16 @@ class StepCertificate:
         won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
         needed = f"10^{-math.log10(self.alpha):.3g}"
         found.append(
-            f"evidence against it {won}; a right step reaches {needed} with probability at most {self.alpha:g}"
+            f"evidence against it: {won}; a correct step reaches {needed} with probability at most {self.alpha:g}"
         )
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
-                     f"{self.alpha:g}, {self.tv:g} asked for")  # fmt: skip
+                     f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
         found += [f"largest deviation: {self.worst}"] if self.worst else []
-        found += [f"about {self.needed:,} runs would decide, were the step right"] if self.needed else []
+        found += [f"about {self.needed:,} runs would decide if the step is correct"] if self.needed else []
         return found
 
     def to_json(self) -> dict[str, Any]:
-        """The certificate as JSON values; an infinite wealth is null."""
+        """The certificate as JSON values. An infinite wealth becomes null."""
         finite = [[samples, log if math.isfinite(log) else None] for samples, log in self.path]
         return {
             **{name: value for name, value in vars(self).items() if name not in ("verdict", "worst", "path", "counts")},

@@ -1,7 +1,7 @@
 """Hypothesis strategies for property tests of verifiers: distributions, pairs, worlds, policies, drafts.
 
-All distributions are exact: object arrays of `fractions.Fraction` with small denominators, so that equality can be
-tested and a counterexample shrinks to one that can be read. Needs `hypothesis`.
+All distributions are exact: object arrays of `fractions.Fraction` with small denominators. So tests can compare by
+equality, and counterexamples shrink to readable numbers. Needs `hypothesis`.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 
 
 def distributions(size: int, largest_weight: int = 4) -> hs.SearchStrategy[Vector]:
-    """Distributions on `size` tokens with weights 0..largest_weight over their sum; some have zeros or are one-hot."""
+    """Distributions on `size` tokens: whole weights from 0 to `largest_weight`, divided by their sum."""
     weights = hs.lists(hs.integers(0, largest_weight), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
 
 
 @hs.composite
 def pairs(draw: hs.DrawFn, size: int) -> tuple[Vector, Vector]:
-    """(p, q) on `size` tokens: any two distributions, equal ones, or ones of disjoint supports."""
+    """(p, q) on `size` tokens: any two distributions, equal distributions, or distributions with disjoint supports."""
     p, q = draw(distributions(size)), draw(distributions(size))
     relation = draw(hs.sampled_from(["any", "any", "equal", "disjoint"]))
     if relation == "equal":
@@ -40,13 +40,13 @@ def pairs(draw: hs.DrawFn, size: int) -> tuple[Vector, Vector]:
 
 @hs.composite
 def tables(draw: hs.DrawFn, size: int, depth: int) -> dict[Context, tuple[Vector, Vector]]:
-    """A pair of distributions for each context of up to `depth` tokens, for `World.table`."""
+    """The pair (p, q) for each context of up to `depth` tokens, as `World.table` takes it."""
     contexts = [c for length in range(depth + 1) for c in itertools.product(range(size), repeat=length)]
     return {context: draw(pairs(size)) for context in contexts}
 
 
 def worlds(size: int, depth: int) -> hs.SearchStrategy[World]:
-    """Worlds of `size` tokens whose distributions are drawn for each context of up to `depth` tokens."""
+    """Worlds of `size` tokens with a pair (p, q) of its own for each context of up to `depth` tokens."""
     return tables(size, depth).map(World.table)
 
 
@@ -62,7 +62,7 @@ def shapes(rule: DrawRule) -> list[DrawPolicy]:
 
 @hs.composite
 def drafts(draw: hs.DrawFn, size: int = 3, rules: Sequence[DrawRule] = tuple(DrawRule)) -> tuple[Draft, list[Vector]]:
-    """(draft, p): one draft that some policy of some rule can draw, and the target's distributions at its nodes."""
+    """(draft, p): a draft that a policy of one of `rules` can draw, and the target's distributions at its nodes."""
     policy = draw(hs.sampled_from([policy for rule in rules for policy in shapes(rule)]))
     world = draw(worlds(size, max_depth(policy)))
     possible = [draft for draft, _ in branches(lambda rng: policy.grow(world, rng))]
@@ -71,7 +71,7 @@ def drafts(draw: hs.DrawFn, size: int = 3, rules: Sequence[DrawRule] = tuple(Dra
 
 
 def max_depth(policy: DrawPolicy) -> int:
-    """Depth of the deepest node that the policy grows."""
+    """Maximum depth of a node that the policy grows."""
     depth = 0
     while policy.draws(depth, 1):
         depth += 1

@@ -1,4 +1,4 @@
-"""Everything that can be certified as one thing: a node solver, a verifier, or a function that draws."""
+"""Subject: one interface for all that can be certified: solvers, verifiers, and functions that draw."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from spectheory.verify import TopDown, Verifier
 
 @dataclass(frozen=True)
 class Subject:
-    """A distribution of (node, token) given (draft, p), however it was given.
+    """A verifier as its distribution of (node, token) given (draft, p).
 
     Attributes:
-        name: how it is called in reports.
-        rules: the draw rules it is to be lossless for.
-        distribution_of: see `DistributionOf`.
-        states_distribution: its distribution is computed; otherwise its draws are replayed.
+        name: name in reports.
+        rules: draw rules for which it shall be lossless.
+        distribution_of: computes the distribution, see `DistributionOf`.
+        states_distribution: True if it computes its distribution itself; False if its draws are replayed.
     """
 
     name: str
@@ -39,12 +39,12 @@ class Subject:
 
 
 def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds: float) -> Subject:
-    """Take a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)` for a distribution.
+    """The subject for a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`.
 
-    A function may carry its draw rules as an attribute `rules`; without any it is held to DrawRule.IID.
+    A function can have its draw rules as an attribute `rules`. Without it, its rule is DrawRule.IID.
 
     Raises:
-        InputError: `given` is none of these, or claims no rule.
+        InputError: `given` is none of these, or its `rules` are empty.
     """
     if not 0 < seconds < float("inf"):
         raise InputError(f"seconds must be finite and above 0, got {seconds}")
@@ -88,7 +88,7 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
             found.append(branch)
             if time.process_time() - start > seconds:
                 raise ReplayError(
-                    f"its branches did not end within {seconds:g} seconds of processor time and {len(found):,} calls"
+                    f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"
                 )
         if _shared_generators() != before:
             raise ReplayError("it draws from the global generator of random, numpy.random or torch, not from rng")
@@ -98,7 +98,7 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
 
 
 def _shared_generators() -> tuple[Any, ...]:
-    """The state of every global generator, to see whether a function has drawn from one."""
+    """The states of all global generators. They show whether a function has drawn from one."""
     torch = sys.modules.get("torch")
     state = np.random.get_state()  # noqa: NPY002
     of_torch = torch.random.get_rng_state().numpy().tobytes() if torch else b""
@@ -106,10 +106,10 @@ def _shared_generators() -> tuple[Any, ...]:
 
 
 def fractions(distributions: Any) -> np.ndarray:
-    """Rows of distributions as they are: exact."""
+    """Distributions as rows of an array of exact numbers."""
     return np.array([list(distribution) for distribution in distributions], dtype=object)
 
 
 def floats(distributions: Any) -> np.ndarray:
-    """Rows of distributions in float64."""
+    """Distributions as rows of a float64 array."""
     return np.array([[float(x) for x in distribution] for distribution in distributions])

@@ -8,12 +8,12 @@ from spectheory.certify import Verdict, certify_verifier
 
 
 def assert_lossless(given: Any, **options: Any) -> None:
-    """Fail with the smallest counterexample unless `given` keeps the target's distribution.
+    """Raise AssertionError with the smallest counterexample unless `given` keeps the target's distribution.
 
-    `options` are those of `certify_verifier`.
+    `options` are passed to `certify_verifier`.
 
     Raises:
-        AssertionError: lossy, or undecided because it raised, hung or could not be replayed.
+        AssertionError: `given` is lossy, or undecided because it raised, hung or could not be replayed.
     """
     certificate = certify_verifier(given, **options)
     if certificate.verdict is not Verdict.LOSSLESS:

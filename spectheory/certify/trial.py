@@ -1,4 +1,4 @@
-"""One context of the test of a decoding step: its runs, the bets on them, and its worst cell."""
+"""The test of a decoding step in one context: its runs, the bets on them, and its worst cell."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Step = Callable[[Context, np.random.Generator], Sequence[int]]
 
 
 class NeverEmittedError(Exception):
-    """The step emitted what the target never does."""
+    """The step emitted tokens to which the target gives probability 0."""
 
 
 class BrokenStepError(Exception):
@@ -27,11 +27,11 @@ class BrokenStepError(Exception):
 
 
 class Trial:
-    """The runs in one context: drawn one by one, settled batch by batch.
+    """The runs of a step in one context. They are drawn one by one, and the bets on them are settled in batches.
 
     Attributes:
-        wager: the bets, with the runs settled so far.
-        never: what the step emitted and the target cannot, () so far.
+        wager: the bets on the runs settled so far.
+        never: tokens that the step emitted although the target gives them probability 0; () if there are none so far.
     """
 
     def __init__(self, step: Step, context: Context, joint: Joint, seconds: float) -> None:
@@ -45,11 +45,11 @@ class Trial:
 
     @property
     def runs(self) -> int:
-        """Runs settled, and the one that the target could not have made."""
+        """Number of settled runs, plus 1 if a run emitted impossible tokens."""
         return self.wager.runs + bool(self.never)
 
     def run(self, rng: np.random.Generator) -> None:
-        """Run the step once and record the prefix that it emits."""
+        """Run the step once, and record the prefix that it emits."""
         try:
             emitted = within(self.seconds, self.step, self.context, rng)
         except Exception as error:
@@ -61,7 +61,7 @@ class Trial:
         self.drawn.append(node)
 
     def _node(self, emitted: Any) -> int:
-        """The node of an emitted prefix."""
+        """The number of the node for an emitted prefix."""
         code = level = 0
         try:
             for emission in emitted[: self.length]:
@@ -81,19 +81,19 @@ class Trial:
         return self.offsets[level] + code
 
     def settle(self) -> None:
-        """Bet on what was drawn since the last call."""
+        """Settle the bets on the runs since the last call."""
         self.wager.settle(np.bincount(self.drawn, minlength=self.joint.nodes).astype(float))
         self.drawn.clear()
 
     def variation(self) -> float:
-        """Total variation of the mean extended distribution seen so far from the target's."""
+        """Observed total variation from the target, over runs that the target has extended; 1 without runs."""
         if not self.wager.runs:
             return 1.0
         seen = self.joint.extended(self.wager.ended)[-1] / self.wager.runs
         return float(np.abs(seen - self.joint.levels[-1]).sum() / 2)
 
     def worst(self) -> tuple[float, Cell]:
-        """The prefix whose observed frequency is least likely, and its log likelihood ratio."""
+        """(log likelihood ratio, cell) of the prefix whose observed share is least likely."""
         if self.never:
             return math.inf, Cell(self.context, self.never, 0.0, 1 / self.runs)
         observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
@@ -105,7 +105,7 @@ class Trial:
 
 
 def _surprise(observed: np.ndarray, expected: np.ndarray) -> np.ndarray:
-    """The term observed * log(observed / expected), 0 where either is 0."""
+    """The term observed * log(observed / expected); it is 0 where either is 0."""
     both = (observed > 0) & (expected > 0)
     ratio = np.divide(observed, expected, out=np.ones(len(observed)), where=both)
     return observed * np.log(ratio)

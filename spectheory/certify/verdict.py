@@ -6,14 +6,14 @@ from enum import Enum
 
 
 class Verdict(Enum):
-    """The answer to: does it keep the target's distribution? The exit status of `spectheory certify` goes by it."""
+    """The answer of a certifier to the question whether a verifier or a step keeps the target's distribution."""
 
     LOSSLESS = "keeps the target's distribution in every case covered"
-    WITHIN = "within the stated total variation of the target, at the stated level"
+    WITHIN = "its total variation from the target is below the stated limit, at the stated level"
     LOSSY = "does not keep the target's distribution"
-    UNDECIDED = "it could not be run, or more would have to be seen"
+    UNDECIDED = "it could not be run, or more runs are needed"
 
     @property
     def exit_status(self) -> int:
-        """0 where it keeps the target, 1 where it does not, 2 where that is open."""
+        """Exit status of `spectheory certify`: 0 for LOSSLESS and WITHIN, 1 for LOSSY, 2 for UNDECIDED."""
         return {Verdict.LOSSY: 1, Verdict.UNDECIDED: 2}.get(self, 0)

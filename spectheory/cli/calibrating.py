@@ -9,15 +9,15 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.measuring import long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed
+from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
 from spectheory.cli.output import console, progress
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.results.calibration import Calibration
 
 ONLY = (
-    "Decode only the combinations whose name contains this text. The report also has combinations that are already in "
-    "the folder."
+    "Decode only the combinations of policy and verifier whose name contains this text. The report also shows the "
+    "combinations that are already in the folder."
 )
 SHORTER = PromptOptions(new_tokens=64)
 
@@ -49,7 +49,7 @@ def matrix(
 
     Tau is the number of tokens per target call.
     """
-    degrees = _numbers(temperatures)
+    degrees = numbers("--temperatures", temperatures, float)
     from reference.matrix import Matrix, MatrixSettings, Texts
     from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
@@ -73,16 +73,8 @@ def matrix(
     _show(found, out, as_json)
 
 
-def _numbers(temperatures: str) -> list[float]:
-    try:
-        return sorted({float(one) for one in temperatures.split(",")})
-    except ValueError:
-        raise InputError(f"--temperatures must be numbers with commas between them, got {temperatures!r}") from None
-
-
 def _show(found: Calibration, out: Path, as_json: bool) -> None:
     from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
-    from spectheory.report.terminal import text_table
 
     write_whole(out / "calibration.svg", calibration_figure(found))
     write_whole(out / "index.html", calibration_page("Predicted against measured", found))
@@ -90,6 +82,6 @@ def _show(found: Calibration, out: Path, as_json: bool) -> None:
         print(json.dumps(found.to_dict(), indent=1))
         return
     for table in calibration_rows(found):
-        console.print(text_table(table))
+        console.print(table)
     console.print("\n".join(calibration_words(found)))
     print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")

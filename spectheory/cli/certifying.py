@@ -1,4 +1,4 @@
-"""The command that certifies somebody's verifier."""
+"""The command `certify`: whether a verifier or a decoding step keeps the target's distribution."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from spectheory.cli.options import Json, Seed
+from spectheory.cli.options import Json, Seed, numbers
 from spectheory.cli.output import PAGE, Output, console, errors, progress, require_free
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -19,39 +19,45 @@ if TYPE_CHECKING:
 
 _RULE_NAMES = ", ".join(rule.name for rule in DrawRule)
 _OBJECT = (
-    "A solver, a verifier, a function verify(draft, p, rng), or an object with step, target and vocab_size; or the "
-    "class name of a registered solver or verifier, such as Traversal."
+    "What to certify: a solver, a verifier, a function verify(draft, p, rng), or an object with step, target and "
+    "vocab_size. For a registered solver or verifier, give its class name alone, such as Traversal."
 )
 _RULE = (
-    f"Draw rule under which to certify the object, one of {_RULE_NAMES}; may be repeated. Default: the object's own "
-    "`rules`, else IID."
+    f"Rule by which drafts are drawn, one of {_RULE_NAMES}; may be repeated. Default: the object's own `rules`, else "
+    "IID."
 )
-_SHAPE = "Draws at each depth, such as 2,1; may be repeated. Default: all small shapes."
+_SHAPE = (
+    "Draft tree as the number of draws per node at each depth, such as 2,1; may be repeated. Default: all small trees."
+)
+_CASES = (
+    "Number of random worlds to compare. A world holds p and q, the distributions of target and draft, per context."
+)
+_TV = "Black-box test: the step passes if its total variation from the target is below this."
 
 
 def _rule(text: str) -> DrawRule:
     try:
         return DrawRule[text.upper().replace("-", "_")]
     except KeyError:
-        raise typer.BadParameter(f"{text!r} is none of {_RULE_NAMES}") from None
+        raise typer.BadParameter(f"must be one of {_RULE_NAMES}, got {text!r}") from None
 
 
 def certify(
     name: Annotated[str, typer.Argument(metavar="MODULE:OBJECT", help=_OBJECT)],
-    exact: Annotated[bool, typer.Option("--exact", help="Enumerate only; never fall back to sampling.")] = False,
-    black_box: Annotated[bool, typer.Option("--black-box", help="Sample whole steps only.")] = False,
+    exact: Annotated[bool, typer.Option("--exact", help="Only enumerate; never fall back to sampling.")] = False,
+    black_box: Annotated[bool, typer.Option("--black-box", help="Only sample whole decoding steps.")] = False,
     rule: Annotated[list[DrawRule] | None, typer.Option(parser=_rule, metavar="RULE", help=_RULE)] = None,
     shape: Annotated[list[str] | None, typer.Option(metavar="K,K,...", help=_SHAPE)] = None,
-    cases: Annotated[int, typer.Option(help="Worlds to draw; those drawn twice are compared once.")] = 300,
-    alpha: Annotated[float, typer.Option(help="Error level of the black-box test.")] = 1e-6,
-    tv: Annotated[float, typer.Option(help="Total variation below which a black box is passed.")] = 0.01,
-    max_samples: Annotated[int, typer.Option(help="Maximum number of runs in the black-box test.")] = 1_000_000,
-    seconds: Annotated[float, typer.Option(help="Processor time that one call of your code may take.")] = 10.0,
+    cases: Annotated[int, typer.Option(help=_CASES)] = 300,
+    alpha: Annotated[float, typer.Option(help="Black-box test: maximum probability of a wrong verdict.")] = 1e-6,
+    tv: Annotated[float, typer.Option(help=_TV)] = 0.01,
+    max_samples: Annotated[int, typer.Option(help="Black-box test: maximum number of runs of the step.")] = 1_000_000,
+    seconds: Annotated[float, typer.Option(help="Maximum processor time of one call of your code, in seconds.")] = 10.0,
     seed: Seed = 0,
-    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Certify that a verifier keeps the target's distribution: exit status 0, 1 (lossy), 2 (undecided)."""
+    """Certify that a verifier keeps the target's distribution. Exit status: 0 if so, 1 if lossy, 2 if undecided."""
     import json
 
     from spectheory.certify.process import answer_of_child
@@ -59,18 +65,18 @@ def certify(
     from spectheory.certify.verdict import Verdict
 
     if exact and black_box:
-        raise InputError("--exact and --black-box exclude each other: name one, or neither to let the object decide")
+        raise InputError("--exact and --black-box cannot be combined: give only one of them, or neither")
     if not 0 < seconds < float("inf"):
         raise InputError(f"--seconds must be finite and above 0, got {seconds}")
     if black_box and len(shape or []) > 1:
-        raise InputError(f"--black-box tests one --shape, got {', '.join(shape or [])}")
+        raise InputError(f"--black-box takes only one --shape, got {' and '.join(shape or [])}")
     require_free([], Output(report, PAGE))
     request = Request(
         name=name,
         exact=exact,
         black_box=black_box,
         rules=tuple(drawn.name for drawn in rule or ()),
-        shapes=tuple(map(_counts, shape or ())),
+        shapes=tuple(tuple(numbers("--shape", counts, int)) for counts in shape or ()),
         cases=cases,
         alpha=alpha,
         tv=tv,
@@ -100,10 +106,3 @@ def _report(message: dict[str, Any], tell: Callable[[int, int], None], request: 
         tell(message["worlds"], request.cases)
     else:
         tell(message["runs"], request.max_samples)
-
-
-def _counts(text: str) -> tuple[int, ...]:
-    try:
-        return tuple(int(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--shape must be whole numbers such as 2,1, got {text!r}") from None

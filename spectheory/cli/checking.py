@@ -1,4 +1,4 @@
-"""The command that checks what the papers claim."""
+"""The command `check`: whether the claims of the papers are true."""
 
 from __future__ import annotations
 
@@ -20,20 +20,22 @@ if TYPE_CHECKING:
     from proofs_check.checked import CheckedClaim
 
 FEW = 3
-"""Claims shown with all that is known of them."""
+"""Up to this many claims are shown in full, more claims as a table."""
 COLOURS = {"holds": "green", "corrected": "yellow", "false": "red", "failed": "bold reverse red"}
 
 
 def check(
     claims: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ID", help="Claims such as G-P1-LB, or G for all of Goose. Default: all."),
+        typer.Argument(metavar="ID", help="Claims to check, such as G-P1-LB, or G for all of Goose. Default: all."),
     ] = None,
-    exhaustive: Annotated[bool, typer.Option("--exhaustive", help="Look at more cases, for some minutes.")] = False,
-    report: Annotated[Path | None, typer.Option("--report", help="File for an HTML page.")] = None,
+    exhaustive: Annotated[
+        bool, typer.Option("--exhaustive", help="Check more cases. This takes some minutes.")
+    ] = False,
+    report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
 ) -> None:
-    """Check what the papers claim: exit status 1 if a check fails."""
+    """Check whether the claims of the papers are true. The exit status is 1 if a check fails."""
     from proofs_check import CLAIMS
     from proofs_check.checked import check_claim
     from proofs_check.claims import in_order, named
@@ -61,7 +63,7 @@ def check(
 
 
 def _show(found: Sequence[CheckedClaim]) -> None:
-    """One line for each claim, or all that is known where there are few."""
+    """Print one line for each claim, or everything known about each claim if there are few."""
     from rich.text import Text
 
     if len(found) > FEW:

@@ -27,7 +27,7 @@ def clock(
         typer.Option(
             "--skip",
             min=0,
-            help="Number of prompts to skip at the start of the file. Without --plan, a plan is measured on them.",
+            help="Number of prompts to skip at the start of the file. Without --plan, they are used to measure a plan.",
         ),
     ] = 40,
     count: Count = 8,
@@ -35,9 +35,7 @@ def clock(
     temperature: Temperature = 0.0,
     rounds: Annotated[
         int,
-        typer.Option(
-            "--rounds", help="Number of runs of each prompt with each decoder; the run of median time counts."
-        ),
+        typer.Option("--rounds", help="How often each decoder decodes each prompt. The median time counts."),
     ] = 3,
     plan: Annotated[
         Path | None, typer.Option("--plan", help="Plan to decode with.", show_default="measure one")
@@ -55,7 +53,6 @@ def clock(
     """
     from reference.wall_clock import ClockSettings, entrants, library
     from reference.wall_clock import clock as run
-    from spectheory.report.terminal import text_table
     from spectheory.report.wall_clock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
@@ -80,7 +77,7 @@ def clock(
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
     words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance)]
-    show(record, text_table(clock_rows(record)), "", *words, as_json=as_json, out=out)
+    show(record, clock_rows(record), "", *words, as_json=as_json, out=out)
 
 
 def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:

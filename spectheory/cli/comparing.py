@@ -15,7 +15,7 @@ from spectheory.planning.planner import Plan
 from spectheory.results.tally import Tally
 
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}
-"""The option for tallies of each source. Tallies of other sources may be given as either."""
+"""The option for tallies of each source. Tallies of other sources may be given with either option."""
 
 
 def compare(
@@ -31,7 +31,7 @@ def compare(
     as_json: Json = False,
 ) -> None:
     """Compare a plan's prediction with a simulation and with a measurement of the plan."""
-    from spectheory.report.terminal import comparison_table
+    from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare as compared
 
     tallies = [path and _tally(option, path) for option, path in (("simulated", simulated), ("measured", measured))]
@@ -39,7 +39,7 @@ def compare(
     if as_json:
         print(json.dumps(comparison.to_dict(), indent=1))
     else:
-        console.print(comparison_table(comparison))
+        console.print(comparison_rows(comparison))
 
 
 def _tally(option: str, path: Path) -> Tally:

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.options import Force, Json, Smooth
+from spectheory.cli.options import Force, Json, RatesFile, Smooth
 from spectheory.cli.output import PAGE, Output, loaded, progress, require_free, show
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -28,13 +28,7 @@ RISING = (
 
 
 def policies(
-    acceptance: Annotated[
-        Path,
-        typer.Option(
-            "--acceptance",
-            help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
-        ),
-    ],
+    acceptance: RatesFile,
     budget: Annotated[int, typer.Option("--budget", help="Maximum number of drafted tokens per cycle.")],
     latency: Annotated[
         Path | None,
@@ -44,7 +38,9 @@ def policies(
     ] = None,
     context: Annotated[
         int | None,
-        typer.Option(help="With --latency: tokens in the KV cache.", show_default="middle of the measured contexts"),
+        typer.Option(
+            help="With --latency: number of tokens in the KV cache.", show_default="middle of the measured contexts"
+        ),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[Path | None, typer.Option("--out", help="File for the comparison.")] = None,
@@ -57,7 +53,6 @@ def policies(
     For each policy this shows how far it is from the best tree of the same budget, and how much drafting it needs.
     """
     from spectheory.report.policy_comparison import policy_page, policy_rows
-    from spectheory.report.terminal import text_table
 
     if budget < 1:
         raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
@@ -72,6 +67,6 @@ def policies(
     notes = [ALIKE] if rates.is_non_increasing else [ALIKE, RISING]
     if report is not None:
         write_whole(report, policy_page(f"Policies on the rates of {acceptance.name}", found, notes))
-    show(found, text_table(policy_rows(found)), *notes, as_json=as_json, out=out, force=force)
+    show(found, policy_rows(found), *notes, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         print(f"wrote {report}")

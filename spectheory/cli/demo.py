@@ -31,7 +31,8 @@ def demo(
 ) -> None:
     """Measure a pair on this machine, plan, decode, and compare the prediction with the measurement."""
     from spectheory.report.page import html_page
-    from spectheory.report.terminal import acceptance_table, comparison_table, latency_table, plan_summary, tree_drawing
+    from spectheory.report.tables import acceptance_rows, comparison_rows, latency_rows
+    from spectheory.report.terminal import plan_summary, tree_drawing
 
     started, page = time.perf_counter(), out / "index.html"
     models = pair.load()
@@ -39,15 +40,15 @@ def demo(
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
     latency = _profile(models, out, seed)
     console.rule("latency")
-    console.print(latency_table(latency))
+    console.print(latency_rows(latency))
     runs = []
     for temperature in (0.0, 1.0):
         run = _loop(models, latency, out / f"temperature-{temperature:g}", temperature, seed)
         runs.append(run)
         chosen = run.comparison.plan
         console.rule(run.heading)
-        console.print(acceptance_table(run.acceptance), plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach))
-        console.print(comparison_table(run.comparison))
+        console.print(acceptance_rows(run.acceptance), plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach))
+        console.print(comparison_rows(run.comparison))
     write_whole(page, html_page("spectheory demo", latency, runs))
     print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")
 
@@ -62,7 +63,7 @@ def _profile(pair: Pair, out: Path, seed: int) -> Latency:
 
 
 def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: int) -> Run:
-    """Trace on some held-out prompts, plan, decode others, simulate."""
+    """Trace some held-out prompts, plan, decode other prompts, and simulate."""
     import simulate
     from reference.part_files import ForeignFolderError
     from reference.planning_loop import RATES, TRACE, measured_plan

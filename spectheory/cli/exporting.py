@@ -1,4 +1,4 @@
-"""What `spectheory plan --engine` writes and prints."""
+"""The option `--engine` of `plan` and `schedule`: the files that it writes, and what it prints."""
 
 from __future__ import annotations
 
@@ -17,14 +17,23 @@ from spectheory.planning.fitting import Fitting
 
 @dataclass(frozen=True)
 class Exports:
-    """What engines take of a plan, and why the others take nothing, each by the name that it was asked for under."""
+    """The plan as each engine takes it, by the name of the engine that the user gave.
+
+    Attributes:
+        taken: the exports for the engines that can run the plan.
+        refused: for each other engine, the reason why it cannot.
+        folder: the folder for the files of the exports.
+    """
 
     taken: Mapping[str, Export]
     refused: Mapping[str, str]
+    folder: Path
 
     @classmethod
-    def of(cls, fitting: Fitting, names: Sequence[str]) -> Exports:
-        """The plan for each of `names`, like `vllm` or `vllm@0.31`; nothing is written yet.
+    def of(cls, fitting: Fitting, names: Sequence[str], out: Path | None) -> Exports:
+        """The plan for each engine in `names`, like `vllm` or `vllm@0.31`. Nothing is written yet.
+
+        The files will be written next to the file `out` of the plan, or to the working directory if it is None.
 
         Raises:
             InputError: an engine is unknown.
@@ -43,24 +52,25 @@ class Exports:
                 taken[name] = export
             except InputError as error:
                 refused[name] = str(error)
-        return cls(taken, refused)
+        return cls(taken, refused, out.parent if out else Path())
 
-    def files(self, folder: Path) -> list[Output]:
-        """What is written into `folder`."""
-        texts = {folder / file: text for export in self.taken.values() for file, text in export.files.items()}
+    @property
+    def files(self) -> list[Output]:
+        """The files that `write` writes."""
+        texts = {self.folder / file: text for export in self.taken.values() for file, text in export.files.items()}
         return [Output(path, None, text) for path, text in texts.items()]
 
-    def write(self, folder: Path, *, aside: bool) -> None:
-        """Write the files into `folder` and print what to run, `aside` on standard error.
+    def write(self, *, aside: bool) -> None:
+        """Write the files, and print how to start each engine: on standard error if `aside`, else on standard output.
 
         Raises:
-            typer.Exit: with status 2, after everything else, when an engine refused.
+            typer.Exit: with status 2 at the end, if an engine cannot run the plan.
         """
         out = errors if aside else console
         for name, export in self.taken.items():
             lines = [f"{name} (written for {export.engine} {export.version}):"]
             lines += [f"  {export.command}"] if export.args else []
-            lines += [f"  wrote {path}" for path in export.write(folder, overwrite=True)]
+            lines += [f"  wrote {path}" for path in export.write(self.folder, overwrite=True)]
             lines += [f"  note: {note}" for note in export.notes]
             out.print("\n".join(lines), markup=False, highlight=False, soft_wrap=True)
         for name, reason in self.refused.items():
@@ -70,8 +80,10 @@ class Exports:
 
 
 def _check_files(export: Export, taken: Mapping[str, Export]) -> None:
-    """Refuse an export with a file that would replace a file of another export."""
+    """Check that no file of `export` would replace a different file of another export."""
     for name, other in taken.items():
         for file in export.files.keys() & other.files.keys():
             if export.files[file] != other.files[file]:
-                raise InputError(f"its {file} would replace the one of {name}: export one of the two at a time")
+                raise InputError(
+                    f"its file {file} would replace the file of {name}: export one of the two engines at a time"
+                )

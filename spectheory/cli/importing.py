@@ -1,4 +1,4 @@
-"""`spectheory import`: read what an engine reports of its speculation."""
+"""The command `import`: acceptance rates from the report of an engine."""
 
 from __future__ import annotations
 
@@ -28,25 +28,29 @@ REPORTS = ", ".join(name for engine in engines.ALL for name in engine.readers)
 
 
 def import_(
-    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"One of {REPORTS}.")],
+    source: Annotated[str, typer.Argument(metavar="SOURCE", help=f"Kind of the reports, one of {REPORTS}.")],
     files: Annotated[
         list[str],
-        typer.Argument(metavar="FILE...", help="Report of SOURCE. Several are added up; - reads standard input."),
+        typer.Argument(
+            metavar="FILE...", help="Files of reports. Counts of several reports are added; - reads standard input."
+        ),
     ],
     out: Annotated[Path | None, typer.Option("--out", help="File for the acceptance record.")] = None,
-    min_trials: Annotated[int, typer.Option(min=1, help="Leave out depths that were reached fewer times.")] = 100,
+    min_trials: Annotated[
+        int, typer.Option(min=1, help="Leave out depths that were reached in fewer cycles than this.")
+    ] = 100,
     assume_constant: Annotated[
         int | None,
         typer.Option(
             min=1,
             metavar="LENGTH",
-            help="Where only totals are reported: take one rate for chains of LENGTH drafted tokens.",
+            help="If the report has only totals: assume chains of LENGTH drafted tokens, and one rate for all of them.",
         ),
     ] = None,
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Read an engine's statistics as acceptance rates for `spectheory plan`, and list what had to be assumed."""
+    """Convert an engine's report into acceptance rates for `spectheory plan`, and list what had to be assumed."""
     require_free(files, Output(out, "acceptance"), force=force)
     found = _read(source, files, min_trials, assume_constant)
     if out is not None:
@@ -74,16 +78,11 @@ def _read(
 
 
 def _save(found: Statistics | Sequence[BenchPoint], source: str, out: Path) -> None:
-    acceptance = found.acceptance if isinstance(found, Statistics) else None
-    if acceptance is None:
-        raise InputError(
-            f"--out needs rates by position, of which {source} reports none here: leave it out{_constant_hint(found)}"
-        )
-    acceptance.save(out)
-
-
-def _constant_hint(found: Statistics | Sequence[BenchPoint]) -> str:
-    return ", or give the length of the drafts with --assume-constant" if isinstance(found, Statistics) else ""
+    totals = isinstance(found, Statistics)
+    if not totals or found.acceptance is None:
+        hint = ", or give the number of tokens in each draft with --assume-constant" * totals
+        raise InputError(f"{source} reports no acceptance rates by position here: leave out --out{hint}")
+    found.acceptance.save(out)
 
 
 def _plain(found: Statistics | Sequence[BenchPoint]) -> Any:
@@ -95,11 +94,11 @@ def _plain(found: Statistics | Sequence[BenchPoint]) -> Any:
 
 
 def _shown(found: Statistics | Sequence[BenchPoint]) -> list[RenderableType]:
-    from spectheory.report.terminal import acceptance_table, text_table
+    from spectheory.report.tables import acceptance_rows
 
     if not isinstance(found, Statistics):
-        return [text_table(_points(found))]
-    rates = [] if found.acceptance is None else [acceptance_table(found.acceptance)]
+        return [_points(found)]
+    rates = [] if found.acceptance is None else [acceptance_rows(found.acceptance)]
     return [*rates, _totals(found), *(f"assumed: {sentence}" for sentence in found.assumed)]
 
 
@@ -119,6 +118,6 @@ def _points(points: Sequence[BenchPoint]) -> TextTable:
         shape = (MISSING,) * 3 if point.envelope is None else tuple(map(str, asdict(point.envelope).values()))
         figures = (f"{point.tau:.3f}", f"{1e3 * point.step_seconds:.2f}", f"{point.tokens_per_second:,.1f}")
         rows.append((f"{point.batch_size:,}", *shape, *figures))
-    header = ("batch", "levels", "branching", "nodes", "tau", "ms a cycle", "tokens/s")
-    note = "Nodes without the root, - for plain decoding; tokens/s of one request."
+    header = ("batch", "levels", "branching", "nodes", "tau", "ms/cycle", "tokens/s")
+    note = "Nodes: drafted nodes, the root excluded; - stands for plain decoding. Tokens/s: speed of one request."
     return TextTable("Measured by SGLang's bench_speculative", header, tuple(rows), note=note)

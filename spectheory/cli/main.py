@@ -33,7 +33,7 @@ EXTRAS = {
     "hypothesis": "certify",
     **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
 }
-"""The extra of spectheory that installs each optional package."""
+"""For each optional package, the extra of spectheory that installs it."""
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
@@ -54,8 +54,7 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
             command(*arguments, **given)
         except KeyboardInterrupt:
             _end(
-                "interrupted: every file written so far is whole; if the command can continue, repeat it",
-                130,
+                "interrupted: all files written so far are complete; repeat the command to continue or restart it", 130
             )
         except BrokenPipeError:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

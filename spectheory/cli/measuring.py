@@ -20,6 +20,7 @@ from spectheory.cli.options import (
     Seed,
     Skip,
     Temperature,
+    numbers,
 )
 from spectheory.cli.output import Output, errors, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
@@ -44,12 +45,12 @@ PlanTemperature = Annotated[
 
 @contextmanager
 def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
-    """Context manager for a trace: it refuses a trace that has too few positions to count rates from.
+    """Context manager for a trace: it refuses a trace with fewer than `needed` positions.
 
-    At least `needed` positions are required. If even `most`, the largest possible number, is too small, the trace is
-    refused before it is recorded. `repair` says in the message which options to change.
+    If even the largest possible number of positions, `most`, is too small, it refuses the trace before it is recorded.
+    `repair` ends the message: it says which options to change.
     """
-    repair = f"but {needed} are needed to count rates from: {repair}"
+    repair = f"but acceptance rates need at least {needed}: {repair}"
     if 0 < most < needed:
         raise InputError(f"the trace can have at most {most} positions, {repair}")
     try:
@@ -77,7 +78,7 @@ def trace(
     temperature: Temperature = 0.0,
     top_k: Annotated[
         int,
-        typer.Option("--top-k", help="Number of the draft's most probable tokens that are recorded at each position."),
+        typer.Option("--top-k", help="Number of the draft's most probable tokens to record at each position."),
     ] = 16,
     batch: Annotated[
         int,
@@ -87,8 +88,8 @@ def trace(
         Path | None,
         typer.Option(
             "--plan",
-            help="Count rates only at positions where decoding cycles with this plan start; a finished trace is not "
-            "recorded again.",
+            help="Count rates only at positions where a cycle of decoding with this plan would start. A finished trace "
+            "is reused.",
         ),
     ] = None,
     seed: Seed = 0,
@@ -96,7 +97,7 @@ def trace(
 ) -> None:
     """Record how the draft ranks each token of the target's text, and compute acceptance rates from it."""
     from reference import tracing
-    from spectheory.report.terminal import acceptance_table
+    from spectheory.report.tables import acceptance_rows
 
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
@@ -115,39 +116,35 @@ def trace(
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
-    show(acceptance, acceptance_table(acceptance), as_json=as_json, out=out / "acceptance.json")
+    show(acceptance, acceptance_rows(acceptance), as_json=as_json, out=out / "acceptance.json")
 
 
 def profile(
     out: Annotated[Path, typer.Option("--out", help="File for the latency record.")],
     pair: PairOptions = SHIPPED,
     contexts: Annotated[
-        str, typer.Option("--contexts", help="Context lengths to time: tokens in the KV cache, comma-separated.")
+        str, typer.Option("--contexts", help="Context lengths to time, in tokens in the KV cache, comma-separated.")
     ] = "64,256,512",
     largest: Annotated[
         int,
         typer.Option(
             "--largest",
-            help="Number of tokens in the largest timed forward. Forwards of 1, 2, 4, ... tokens up to this number are "
-            "timed.",
+            help="Maximum number of tokens in a timed forward. Forwards of 1, 2, 4, ... tokens are timed.",
         ),
     ] = 256,
-    rounds: Annotated[int, typer.Option("--rounds", help="Number of timed forwards for each size and context.")] = 15,
+    rounds: Annotated[int, typer.Option("--rounds", help="How often each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure the seconds of a forward of 1, 2, 4, ... tokens of the target and of the draft on this machine."""
+    """Measure how long forwards of 1, 2, 4, ... tokens take on this machine, for the target and for the draft."""
     from reference.profiling import profile as measure_latency
-    from spectheory.report.terminal import latency_table
+    from spectheory.report.tables import latency_rows
 
     require_free([], Output(out, "latency"))
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
-    try:
-        sizes = [int(size) for size in contexts.split(",")]
-    except ValueError:
-        raise InputError(f"--contexts must be whole numbers with commas between them, got {contexts!r}") from None
+    sizes = numbers("--contexts", contexts, int)
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
@@ -158,7 +155,7 @@ def profile(
             seed=seed,
             done=done,
         )
-    show(latency, latency_table(latency), as_json=as_json, out=out)
+    show(latency, latency_rows(latency), as_json=as_json, out=out)
 
 
 def decode(
@@ -169,7 +166,7 @@ def decode(
         typer.Option(
             "--skip",
             min=0,
-            help="Number of prompts to skip at the start of the file. The default skips those that `trace` uses.",
+            help="Number of prompts to skip at the start of the file. The default skips the prompts of `trace`.",
         ),
     ] = 40,
     count: Count = 20,
@@ -183,9 +180,9 @@ def decode(
 ) -> None:
     """Decode prompts with a plan on real models, and compare measured with predicted tokens per target call.
 
-    Above temperature 0 the verifier is TopDown(Naive()), the one for which `trace` records acceptance rates.
+    Above temperature 0 the verifier is TopDown(Naive()), for which `trace` records acceptance rates.
     """
-    from spectheory.report.terminal import comparison_table
+    from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare
 
     require_free([plan], Output(out, "tally"))
@@ -199,14 +196,14 @@ def decode(
     rows = text.encoded(models, skip, count)
     settings = {"new_tokens": text.new_tokens, "temperature": temperature, "seed": seed}
     tally = measured(models, planned, rows, out, skip, **settings)
-    show(tally, comparison_table(compare(planned, None, tally)), as_json=as_json, out=out)
+    show(tally, comparison_rows(compare(planned, None, tally)), as_json=as_json, out=out)
 
 
 def generate(
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The text to continue.")],
     plan: PlanFile,
     pair: PairOptions = SHIPPED,
-    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Tokens to generate.")] = 128,
+    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Number of tokens to generate.")] = 128,
     temperature: PlanTemperature = None,
     seed: Seed = 0,
 ) -> None:

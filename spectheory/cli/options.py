@@ -9,7 +9,7 @@ import typing
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
@@ -17,6 +17,8 @@ from spectheory.core.errors import InputError
 
 if TYPE_CHECKING:
     from reference.models import Pair
+
+Number = TypeVar("Number", int, float)
 
 Count = Annotated[int, typer.Option("--count", help="Number of prompts to use.")]
 Skip = Annotated[int, typer.Option("--skip", min=0, help="Number of prompts to skip at the start of the file.")]
@@ -26,15 +28,23 @@ Smooth = Annotated[
     bool,
     typer.Option(
         "--smooth",
-        help="Smooth the records: make rates non-increasing in rank, and forward times non-decreasing in tokens.",
+        help="Smooth the records first, so that rates never increase with rank, and times never decrease with the "
+        "number of tokens.",
     ),
 ]
 Force = Annotated[
     bool,
     typer.Option(
         "--force",
-        help="Replace any existing file. Without --force, only records and pages of spectheory are replaced, and only "
-        "by one of the same kind.",
+        help="Overwrite any existing file. Without --force, a file is overwritten only if it is a spectheory record or "
+        "page of the same kind.",
+    ),
+]
+RatesFile = Annotated[
+    Path,
+    typer.Option(
+        "--acceptance",
+        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
@@ -54,7 +64,7 @@ class PairOptions:
         "cpu"
     )
     dtype: Annotated[
-        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Number type of weights and KV caches.")
+        Literal["float32", "bfloat16", "float16"], typer.Option("--dtype", help="Data type of weights and KV caches.")
     ] = "float32"
     attention: Annotated[
         Literal["sdpa", "eager"], typer.Option("--attention", help="Attention implementation of transformers.")
@@ -76,6 +86,15 @@ class PairOptions:
 SHIPPED = PairOptions()
 
 
+def numbers(option: str, text: str, kind: type[Number]) -> list[Number]:
+    """The numbers in the value `text` of `option`, which are separated by commas."""
+    try:
+        return [kind(part) for part in text.split(",")]
+    except ValueError:
+        what = "whole numbers" if kind is int else "numbers"
+        raise InputError(f"{option} must be {what} with commas between them, got {text!r}") from None
+
+
 @dataclass(frozen=True)
 class PromptOptions:
     """Options for the prompts and for the length of the text after each prompt."""
@@ -89,13 +108,16 @@ class PromptOptions:
     prompt_tokens: Annotated[
         int,
         typer.Option(
-            "--prompt-tokens", help="Tokens of each prompt. Longer prompts are cut, shorter ones are refused."
+            "--prompt-tokens",
+            help="Number of tokens in each prompt. Longer prompts are cut, shorter prompts are refused.",
         ),
     ] = 64
-    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Tokens to generate after each prompt.")] = 128
+    new_tokens: Annotated[int, typer.Option("--new-tokens", help="Number of tokens to generate after each prompt.")] = (
+        128
+    )
 
     def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
-        """The token ids of `count` prompts of the file, after the first `skip`.
+        """The token ids of `count` prompts, after the first `skip` prompts of the file.
 
         `least_skip` is the smallest `skip` that the command allows. Error messages use it.
         """
@@ -119,12 +141,12 @@ SHIPPED_PROMPTS = PromptOptions()
 class LimitOptions:
     """Options that limit the search for trees."""
 
-    max_budget: Annotated[int, typer.Option("--max-budget", help="Maximum number of drafted tokens in a tree.")] = 64
+    max_budget: Annotated[int, typer.Option("--max-budget", help="Maximum number of drafted tokens per tree.")] = 64
     max_depth: Annotated[
-        int | None, typer.Option("--max-depth", help="Depth of the deepest drafted token.", show_default="no limit")
+        int | None, typer.Option("--max-depth", help="Maximum depth of a draft tree.", show_default="no limit")
     ] = None
     max_fanout: Annotated[
-        int | None, typer.Option("--max-fanout", help="Maximum number of children of a node.", show_default="no limit")
+        int | None, typer.Option("--max-fanout", help="Maximum number of children per node.", show_default="no limit")
     ] = None
 
     def checked(self) -> dict[str, Any]:

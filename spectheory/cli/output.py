@@ -43,11 +43,11 @@ def progress(label: str) -> Iterator[Callable[[int, int], None]]:
 
 @dataclass(frozen=True)
 class Output:
-    """A file that is about to be written.
+    """A file that a command is about to write.
 
     Attributes:
         path: the path of the file; None if no file was requested.
-        kind: the kind of the record, `PAGE` for a page, or None for a file that a person could have written.
+        kind: the kind of the record, `PAGE` for an HTML page, or None for any other file.
         text: the text that will be written, if it is known already.
     """
 
@@ -59,9 +59,8 @@ class Output:
 def require_free(read: Iterable[str | Path | None], *outputs: Output, force: bool | None = None) -> None:
     """Check that every output can be written, before the first one is.
 
-    `force` allows any existing file to be replaced. Without it, a record is only replaced by a record of the same kind,
-    a page of spectheory only by a page, and any other file only by the same text. `force` is None for a command without
-    that option.
+    Without `force`, an existing file may be replaced only if it is a record of the same kind, if it is a page of
+    spectheory and the output is a page, or if its text stays the same. `force` is None if the command lacks the option.
 
     Raises:
         InputError: an output is one of the files in `read`, would be written twice, is a folder, cannot be written, or
@@ -72,26 +71,18 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
         if output.path is None:
             continue
         here = output.path.resolve()
-        found = taken.get(here) or (None if force else _other_record(here, output))
+        held = None if force else _kind_of(here)
+        found = taken.get(here) or (f"a record of kind {held!r}" if held not in (None, PAGE, output.kind) else None)
         if found:
             raise InputError(f"{output.path} is {found}: writing would replace it, name another file")
         if here.exists() and not here.is_file():
             raise InputError(f"{output.path} is {'a folder' if here.is_dir() else 'a device'}: name a file")
-        if here.exists() and not force and not _is_replaceable(here, output):
+        same = held == output.kind is not None or (output.text is not None and _read(here) == output.text)
+        if here.exists() and not force and not same:
             repair = "remove it" if force is None else "replace it with --force"
             raise InputError(f"{output.path} already exists: name another file or folder, or {repair}")
         _require_writable(output.path)
         taken[here] = "another output of this command"
-
-
-def _other_record(path: Path, output: Output) -> str | None:
-    """A description of the record in `path` if it is of another kind than `output`, else None."""
-    there = _kind_of(path)
-    return f"a record of kind {there!r}" if there not in (None, PAGE, output.kind) else None
-
-
-def _is_replaceable(path: Path, output: Output) -> bool:
-    return _kind_of(path) == output.kind is not None or (output.text is not None and _read(path) == output.text)
 
 
 def _kind_of(path: Path) -> str | None:
@@ -120,9 +111,9 @@ def _require_writable(path: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        why = (
-            f"no file can be created in {folder}: {error.strerror}" if folder.is_dir() else f"{folder} is not a folder"
-        )
+        why = f"{folder} is not a folder"
+        if folder.is_dir():
+            why = f"no file can be created in {folder}: {error.strerror}"
         raise InputError(f"{path} cannot be written, {why}; name another file") from None
 
 

@@ -11,9 +11,8 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports
-from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, Smooth
-from spectheory.cli.output import PAGE, Output, console, loaded, progress, warn
-from spectheory.cli.writing import Writing
+from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
+from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
@@ -28,20 +27,13 @@ from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
-"""The engines of this package that take plans."""
-RatesFile = Annotated[
-    Path,
-    typer.Option(
-        "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
-    ),
-]
+"""The names of the engines to which this package can export plans."""
 EngineNames = Annotated[
     str | None,
     typer.Option(
         "--engine",
-        help=f"Engines to write settings for, comma-separated: {ENGINES}. The newest version is assumed; "
-        "name another one as ENGINE@VERSION.",
+        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
+        "for another version, write ENGINE@VERSION.",
     ),
 ]
 
@@ -62,14 +54,16 @@ def plan(
         str | None,
         typer.Option(
             "--draft",
-            help="Draft model that the engine settings load: a name or a folder.",
+            help="Draft model to name in the engine settings: a name or a folder.",
             show_default="the measured draft",
         ),
     ] = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
         int | None,
-        typer.Option("--context", help="Tokens in the KV cache.", show_default="middle of the measured contexts"),
+        typer.Option(
+            "--context", help="Number of tokens in the KV cache.", show_default="middle of the measured contexts"
+        ),
     ] = None,
     smooth: Smooth = False,
     out: Annotated[
@@ -87,26 +81,27 @@ def plan(
 
     bounds, engines = limits.checked(), _names(engine)
     if draft is not None and not engines:
-        raise InputError("--draft needs --engine: it names the draft for engines")
-    written = Writing([acceptance, latency, tree], Output(out, "plan"), Output(None, PAGE), force, as_json)
-    written.require_free()
+        raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
+    files = [acceptance, latency, tree], Output(out, "plan")
+    require_free(*files, force=force)
     rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := differing_models(rates.provenance, seconds.provenance):
-        warn(f"the rates are of {said[0]}, while the times are of {said[1]}")
+        warn(f"the rates are for {said[0]}, while the times are for {said[1]}")
     if tree is None:
         with progress("trees") as tell:
             chosen = search(rates, seconds, context=context, progress=tell, **bounds)
     else:
         chosen = evaluate(_tree(tree), rates, seconds, context=context)
-    exports = Exports.of(Fitting.of(chosen, draft=draft), engines) if engines else None
-    written.require_free(exports)
+    exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
+    require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
-    written.show(chosen, plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach))
-    written.show_exports(exports)
+    shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach)
+    show(chosen, *shown, as_json=as_json, out=out, force=force)
+    exports.write(aside=as_json)
 
 
 def _tree(file: Path) -> Tree:
@@ -121,15 +116,18 @@ def _tree(file: Path) -> Tree:
 
 def schedule(
     acceptance: RatesFile,
-    gpu: Annotated[str, typer.Option("--gpu", help="GPU by key or name, such as h100_sxm.")],
+    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
     target: Annotated[
-        str, typer.Option("--target", help="Target: a known model, or the path of a config.json or of its folder.")
+        str,
+        typer.Option(
+            "--target", help="Target model: the name of a known model, or the path of a config.json or of its folder."
+        ),
     ],
     draft: Annotated[
         str,
         typer.Option(
             "--draft",
-            help="Draft: a known model, or the path of a config.json or of its folder. Engines load it by this name.",
+            help="Draft model, in the same form as --target. Engine settings will contain this name.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
@@ -137,19 +135,23 @@ def schedule(
         Path | None,
         typer.Option(
             "--measured",
-            help="Folder of measured latency records, named GPU/TARGET/DRAFT/batch-N.json.",
+            help="Folder of measured latency records, with files GPU/TARGET/DRAFT/batch-N.json.",
             show_default="records in the package",
         ),
     ] = None,
     batch: Annotated[
         str,
         typer.Option(
-            "--batch", metavar="N:M", help="Batch sizes to plan: 1:256 is every size from 1 to 256, 1,8,64 is a list."
+            "--batch",
+            metavar="N:M",
+            help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
         ),
     ] = "1",
     engine: EngineNames = None,
     limits: LimitOptions = UNLIMITED,
-    context: Annotated[int, typer.Option("--context", help="Tokens in the KV cache of each sequence.")] = 1024,
+    context: Annotated[
+        int, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
+    ] = 1024,
     smooth: Smooth = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
@@ -160,32 +162,32 @@ def schedule(
 ) -> None:
     """Choose what decodes fastest at each batch size on a GPU: a draft tree, a draft chain, or no speculation.
 
-    Forward times are measured if there are records for the GPU and the models. Otherwise they are computed.
+    Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
-    from spectheory.report.terminal import text_table, tree_drawing
+    from spectheory.report.terminal import tree_drawing
     from spectheory.yields import reach
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
-    written = Writing([acceptance, *models], Output(out, "schedule"), Output(report, PAGE), force, as_json)
-    written.require_free()
+    files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
+    require_free(*files, force=force)
     rates = loaded(Acceptance, acceptance)
     rates = rates.smoothed() if smooth else rates
     place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, progress=tell, **bounds)
-    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines)
-    written.require_free(exports)
+    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
+    require_free(*files, *exports.files, force=force)
     if report is not None:
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
-    written.show(planned, text_table(schedule_rows(planned)), *notes, *drawing)
+    show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
-    written.show_exports(exports)
+    exports.write(aside=as_json)
 
 
 def _names(engines: str | None) -> list[str]:
@@ -203,6 +205,6 @@ def batches_of(text: str) -> Sequence[int]:
     rises = all(a < b for a, b in pairwise(ends)) or (":" in text and ends[0] == ends[1])
     if not rises or ends[0] < 1 or ends[-1] > LARGEST:
         raise InputError(
-            f"--batch must increase, from 1 up to at most {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
+            f"--batch must name increasing sizes from 1 to {LARGEST:,}, like 1:256 or 1,8,64, got {text!r:.80}"
         )
     return range(ends[0], ends[1] + 1) if ":" in text else ends

@@ -1,4 +1,4 @@
-"""The command `simulate`: draft-and-verify cycles of a plan, without models."""
+"""The command `simulate`: decoding with a plan, without models."""
 
 from __future__ import annotations
 
@@ -20,12 +20,12 @@ def simulate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate decoding with a plan, with tokens accepted at exactly the plan's rates. No model is needed."""
+    """Simulate decoding with a plan. Tokens are accepted at exactly the plan's rates; no model is needed."""
     from simulate import run
-    from spectheory.report.terminal import comparison_table
+    from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare
 
     require_free([plan], Output(out, "tally"), force=force)
     planned = Plan.load(plan)
     tally = run(planned, cycles=cycles, seed=seed)
-    show(tally, comparison_table(compare(planned, tally, None)), as_json=as_json, out=out, force=force)
+    show(tally, comparison_rows(compare(planned, tally, None)), as_json=as_json, out=out, force=force)

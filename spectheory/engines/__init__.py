@@ -78,7 +78,7 @@ ALL: tuple[Engine, ...] = (
 
 
 def engines() -> list[Engine]:
-    """The engines of `ALL`, then those that installed packages register in the group `spectheory.engines`.
+    """The engines of `ALL`, then the engines that installed packages register in the group `spectheory.engines`.
 
     Raises:
         InputError: an entry point cannot be loaded, or is not an Engine.
@@ -92,15 +92,15 @@ def names() -> list[str]:
 
 
 def report_names() -> list[str]:
-    """The names of the reports that all `engines` have readers for."""
+    """The names of all reports that can be read, such as "vllm-log"."""
     return [name for each in engines() for name in each.readers]
 
 
 def engine(name: str) -> Engine:
-    """The engine of that name.
+    """The engine with this name.
 
     Raises:
-        InputError: there is no such engine; near names are listed.
+        InputError: no engine has this name. The message lists similar names.
     """
     found = next((each for each in _lazily() if each.name == name), None)
     if found is None:
@@ -109,7 +109,7 @@ def engine(name: str) -> Engine:
 
 
 def _lazily() -> Iterator[Engine]:
-    """The engines of `ALL` first; engines of other packages are loaded only when these are used up."""
+    """The engines of `ALL`, then the engines of other packages, which are loaded only if the caller gets that far."""
     yield from ALL
     yield from plugins("spectheory.engines", Engine)
 
@@ -122,16 +122,17 @@ def export(
     draft: str | None = None,
     target: str | ModelConfig | None = None,
 ) -> Export:
-    """What an engine can run of a plan or a schedule, as the engine's own flags and files.
+    """The flags and files with which an engine runs a plan or a schedule, as far as the engine can.
 
-    Its notes say what it loses against the plan. Where plain decoding is fastest it turns speculation off.
+    The notes of the export say how much slower it is than the plan. If plain decoding is fastest, the export turns
+    speculation off.
 
     Args:
-        plan: a plan is for the batch size of its latency alone, a schedule for all of its batch sizes.
-        name: of the engine, one of `spectheory.engines.names()`.
-        version: of the engine, default the newest that the exporter was written against.
-        draft: the draft as the engine is to load it, default the draft in the plan's provenance.
-        target: a known model or the path of its config.json, default the target in the plan's provenance.
+        plan: plan for the batch size of its latency, or schedule for all of its batch sizes.
+        name: name of the engine, one of `spectheory.engines.names()`.
+        version: version of the engine; default: the newest version that the exporter was written against.
+        draft: name or path with which the engine loads the draft; default: the draft in the plan's provenance.
+        target: known model or path of its config.json; default: the target in the plan's provenance.
 
     Raises:
         InputError: the engine or the version is unknown, or it cannot run the plan.
@@ -145,31 +146,29 @@ def export(
 
 
 def read_report(
-    report: str | Path | Sequence[str | Path],
-    name: str,
-    *,
-    min_trials: int = 100,
-    assume_constant: int | None = None,
+    report: str | Path | Sequence[str | Path], name: str, *, min_trials: int = 100, assume_constant: int | None = None
 ) -> Statistics | list[BenchPoint]:
-    """Statistics of what an engine reports of its speculation; the points of a benchmark for `sglang-bench`.
+    """Read what an engine reports about its speculation: as statistics, or as points for the report `sglang-bench`.
 
-    The acceptance of the statistics is a record for `spectheory.plan`, whose provenance lists what had to be assumed.
+    The `acceptance` of the statistics is a record for `spectheory.plan`. Its provenance lists what had to be assumed.
 
     Args:
-        report: the text of a report, or a Path of its file; several of one kind are added, each with its own cycles.
-        name: of the kind of report, one of `spectheory.engines.report_names()`.
-        min_trials: depths that were reached fewer times are left out.
-        assume_constant: where only totals are reported, take one rate for chains of this many drafted tokens.
+        report: text of a report, or Path of its file. Several reports of one kind are added; each must count cycles of
+            its own.
+        name: kind of the report, one of `spectheory.engines.report_names()`.
+        min_trials: depths that were reached in fewer cycles are left out.
+        assume_constant: if only totals are reported, assume chains of this many drafted tokens, and one acceptance
+            rate for all of them.
 
     Raises:
-        InputError: the name is unknown, a report cannot be read or is there twice, or reports cannot be added.
+        InputError: `name` is unknown, a report cannot be read or is given twice, or the reports cannot be added.
 
     >>> read_report("0.6 0.2 0.05", "sequoia-vector").acceptance.table.tolist()
     [[0.6, 0.2, 0.05]]
     """
     several = [report] if isinstance(report, str | Path) else list(report)
     if not several:
-        raise InputError("report must be a text, a Path or several of them, got none")
+        raise InputError("report must be a text, a Path or a list of them, got an empty list")
     found = next((each for each in _lazily() if name in each.readers), None)
     if found is None:
         raise InputError(unknown("report", name, report_names()))

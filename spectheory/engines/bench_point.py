@@ -9,14 +9,14 @@ from spectheory.planning.runnable import Envelope
 
 @dataclass(frozen=True)
 class BenchPoint:
-    """One measured configuration of `bench_speculative.py`.
+    """One configuration that SGLang's `bench_speculative.py` measured.
 
     Attributes:
-        batch_size: requests in flight.
-        envelope: what was verified; None for plain decoding.
+        batch_size: number of requests in flight.
+        envelope: limits of the verified tree; None for plain decoding.
         tau: tokens per target call.
-        step_seconds: seconds of one cycle, the 20th percentile.
-        tokens_per_second: of one request.
+        step_seconds: seconds per cycle, the 20th percentile.
+        tokens_per_second: tokens per second of one request.
     """
 
     batch_size: int

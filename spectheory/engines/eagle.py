@@ -1,8 +1,8 @@
 """The EAGLE repository: an envelope for EAGLE-2 and 3, static choices for EAGLE-1.
 
-Versions are the method's, read 2026-11-21: "1" (eagle/model/choices.py and utils_c.py at 08dc06cc), "2" and "3"
-(`EaModel.from_pretrained`). `total_token` counts the root, and `depth` the levels after the first: for (L, K, n) they
-are n + 1 and L - 1.
+Version "1" is EAGLE-1 (eagle/model/choices.py and utils_c.py at 08dc06cc), "2" and "3" are EAGLE-2 and 3
+(`EaModel.from_pretrained`), read 2026-11-21. For an envelope of L levels and n nodes, `total_token` is n + 1, because
+it counts the root, and `depth` is L - 1, because it counts the levels after the first.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from spectheory.planning.runnable import Envelope, Runnable, paths
 SETTINGS_FILE = "from_pretrained.json"
 CHOICES_FILE = "choices.py"
 TOP_K = 10
-"""Children that EAGLE-1 and Medusa draft at a node: `TOPK` in their utils."""
+"""Number of children that EAGLE-1 and Medusa draft per node: `TOPK` in their utils."""
 
 VERSIONS = {"1": "static", "2": "dynamic", "3": "dynamic"}
 
@@ -30,8 +30,8 @@ def export(plan: Runnable, *, version: str) -> Export:
     """The plan as keyword arguments of `EaModel.from_pretrained`, or as a list of choices.
 
     Args:
-        plan: an envelope for "2" and "3", a static tree for "1".
-        version: of EAGLE: "1", "2" or "3".
+        plan: envelope for EAGLE-2 and 3, static tree for EAGLE-1.
+        version: version of EAGLE: "1", "2" or "3".
 
     Raises:
         InputError: the version cannot run the plan, or the plan is out of its bounds.
@@ -42,14 +42,16 @@ def export(plan: Runnable, *, version: str) -> Export:
         return Export("EAGLE", key, (), {SETTINGS_FILE: json.dumps(settings, indent=1) + "\n"})
     if isinstance(plan, Tree) and kind == "static":
         if plan.max_depth < 2:
-            raise InputError(f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: use Medusa's")
+            raise InputError(
+                f"tree must be at least 2 deep for EAGLE-1, got depth {plan.max_depth}: export it for Medusa"
+            )
         return Export("EAGLE", key, (), {CHOICES_FILE: choices_text(plan, "EAGLE-1")})
     wanted = "an Envelope" if kind == "dynamic" else "a Tree"
     raise InputError(f"plan must be {wanted} for EAGLE-{key}, got {type(plan).__name__}")
 
 
 def choices_text(tree: Tree, engine: str) -> str:
-    """The paths of `tree` as a line of Python, checked against the number of children that are drafted."""
+    """The paths of `tree` as a line of Python. Raises InputError if a node has more than `TOP_K` children."""
     found = [list(path) for path in paths(tree, engine)]
     widest = max(max(path) for path in found) + 1
     if widest > TOP_K:
@@ -58,7 +60,7 @@ def choices_text(tree: Tree, engine: str) -> str:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest tree for EAGLE-1, the fastest envelope for the others, at the first batch size."""
+    """The fastest tree for EAGLE-1, or the fastest envelope for EAGLE-2 and 3, at the first batch size."""
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
         return export(tree, version=version).after(*fitting.notes_of_tree(tree), *notes)

@@ -13,32 +13,33 @@ from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
 
 Exporter = Callable[[Fitting, str], Export]
-"""The export of a schedule for one of the engine's versions. It raises PlainIsFastestError where nothing beats plain
-decoding, and InputError where that version cannot run the schedule."""
+"""Exports a schedule for one of the engine's versions. It raises PlainIsFastestError if nothing beats plain decoding,
+and InputError if this version cannot run the schedule."""
 Reader = Callable[[str, int], Statistics | list[BenchPoint]]
-"""Statistics from the text of a report. Depths that were reached fewer times than the second argument are left out. It
-raises InputError where the report cannot be read."""
+"""Reads the text of a report. Its second argument is `min_trials`: depths reached in fewer cycles are left out. It
+raises InputError if the report cannot be read."""
 
 
 def text_of_file(path: Path) -> str:
-    """The text of a report in a file; bytes that are not UTF-8 are replaced, as they are in the logs of engines."""
+    """The text in a file. Bytes that are not UTF-8 are replaced, because the logs of engines can contain them."""
     return path.read_text(encoding="utf-8", errors="replace")
 
 
 @dataclass(frozen=True, eq=False)
 class Engine:
-    """One serving engine: the versions and exporter of its plans, the readers of its reports.
+    """One serving engine: how plans are exported to it, and how its reports are read.
 
     An engine of another package is registered as an entry point of the group `spectheory.engines`.
 
     Attributes:
         name: the name for the command line and for `spectheory.export`, such as "vllm".
         title: the name for people, such as "vLLM".
-        versions: the versions that the exporter was written against, newest last, with what differs between them.
-        parts: how many numbers of a version tell the versions apart.
-        exporter: makes the export of a schedule; None for an engine that takes no plans.
+        versions: the versions that the exporter was written against, newest last; each value says what is special in
+            this version.
+        parts: number of leading parts that tell two versions apart: with 2, version 0.31.2 is looked up as 0.31.
+        exporter: exports a schedule; None for an engine to which plans cannot be exported.
         readers: the readers of its reports, by names such as "vllm-metrics".
-        off: arguments that turn speculation off, for an engine that needs more than leaving speculation out.
+        off: arguments that turn speculation off; empty if leaving out all arguments does this.
         text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
 
     Raises:
@@ -64,13 +65,15 @@ class Engine:
         return list(self.versions)[-1]
 
     def export(self, fitting: Fitting, version: str | None = None) -> Export:
-        """The schedule of `fitting` for a version, default the newest; without speculation where that is fastest.
+        """Export the schedule of `fitting` for a version; default: the newest. Speculation is off if that is fastest.
 
         Raises:
-            InputError: the engine takes no plans, the version is unknown, or it cannot run the schedule.
+            InputError: the engine has no exporter, the version is unknown, or it cannot run the schedule.
         """
         if self.exporter is None:
-            raise InputError(f"{self.title} takes no plans, it gives reports alone: {', '.join(self.readers)}")
+            raise InputError(
+                f"plans cannot be exported to {self.title}, only its reports can be read: {', '.join(self.readers)}"
+            )
         key, _ = release(self.title, version or self.newest, self.versions, self.parts)
         try:
             return self.exporter(fitting, key)

@@ -1,7 +1,7 @@
 """Hugging Face transformers: a chain as generation settings. It reports no statistics.
 
-Version 5.23, by the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
-2026-11-21. The root is not counted. The settings belong on the assistant's generation config.
+Version 5.23, from the installed source of 5.23.0 (generation/configuration_utils.py, candidate_generator.py), read
+2026-11-21. The root is not counted. The settings belong in the generation config of the assistant model.
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "a
 
 
 def export(length: int, *, version: str) -> Export:
-    """A chain of `length` tokens in every cycle: the schedule constant, the confidence threshold 0.
+    """Generation settings with which transformers drafts a chain of `length` tokens in every cycle.
 
     Args:
-        length: drafted tokens, at least 1.
-        version: of transformers, such as "5.23.0".
+        length: number of drafted tokens per cycle, at least 1.
+        version: version of transformers, such as "5.23.0".
     """
     key, names = release("transformers", version, VERSIONS)
     check_length(length)
     settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
     notes = (
-        "set them on the assistant: assistant.generation_config.update(**settings)",
-        "the threshold stays on the assistant between calls: set it before the first",
+        "set these values on the assistant model: assistant.generation_config.update(**settings)",
+        "the assistant keeps the threshold between calls: set it before the first call",
     )
     return Export("transformers", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, notes)
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chain at batch size 1; version 5.23.0 does not know EAGLE."""
+    """The fastest chain at batch size 1. Version 5.23.0 does not support EAGLE."""
     fitting.require_batch_1()
     fitting.require_whole_model()
     return export(fitting.chain, version=version).after(*fitting.notes_of_chain(alone=True))

@@ -1,15 +1,15 @@
 """llama.cpp: statistics from its log; a chain as flags.
 
 Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
-`--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13); the build that first has these names was
-not found, b9235 has them (#23544). `--spec-type` is `none` unless given: `-md` alone loads a draft and never uses it
+`--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13). The first build with these names is
+not known; b9235 has them (#23544). The default of `--spec-type` is `none`: `-md` alone loads a draft and never uses it
 (https://github.com/ggml-org/llama.cpp/issues/25345). The root is not counted.
 
-Log lines of a request, by tools/server/server-context.cpp, the rates by position always in parentheses:
+Log lines of a request, from tools/server/server-context.cpp, where rates by position are always in parentheses:
 `draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
 acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
-trace level. Rates without parentheses, of no build that was found, are read too. tau is ours in all of them: 1 +
-accepted tokens / drafts.
+trace level. Rates without parentheses are read too, although no build is known to write them. The mean length is tau:
+1 + accepted tokens / drafts.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
 TYPES = ("draft-simple", "draft-eagle3")
-"""The values of `--spec-type` for a whole model and for an EAGLE-3 head."""
+"""The values of `--spec-type` for a draft that is a whole model, and for an EAGLE-3 head."""
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
 _TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
@@ -40,17 +40,19 @@ _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*
 
 
 def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of one line, of a request (`draft acceptance = ...`) or of the server (`statistics draft: ...`).
+    """Statistics of one log line, for a request (`draft acceptance = ...`) or for the server (`statistics draft: ...`).
 
-    A line `acc per pos = ...` that follows the line of a request may be given with it.
+    The line `acc per pos = ...` that follows the line of a request may be given together with it.
 
     Raises:
-        InputError: there is no line of a known form, there are several, or the figures contradict each other.
+        InputError: `text` has no such line or several, or the figures contradict each other.
     """
     slots, totals = re.findall(_SLOT, text), re.findall(_TOTALS, text)
     if len(slots) + len(totals) != 1:
         if slots or totals:
-            raise InputError(f"text must hold one line of statistics, got {len(slots) + len(totals)}: pass one of them")
+            raise InputError(
+                f"text must hold one line of statistics, got {len(slots) + len(totals)}: pass a single line"
+            )
         names = re.findall(r"#?[A-Za-z][\w /]*(?=\s*=)", text)
         raise missing("the log", ["draft acceptance", "draft acceptance rate", "#gen drafts"], map(str.strip, names))
     accepted, drafted = (int(n) for n in (slots[0][1:] if slots else (totals[0][3], totals[0][2])))
@@ -88,10 +90,10 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of a log: the counts of all lines of requests added, or a single line of the server's running totals.
+    """Statistics of a log: the sum over the lines of all requests, or one line with the server's running totals.
 
     Raises:
-        InputError: there is no line of a known form, there are several running totals and no line of a request, or the
+        InputError: the log has no such line, it has several lines of running totals and no line of a request, or the
             figures contradict each other.
     """
     kept = [line for line in text.splitlines() if not re.search(_TOTALS, line)]
@@ -102,7 +104,7 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     read = [(from_log_line(part, min_trials=1), part) for part in parts if not re.search(_NOTHING, part)]
     drafted, accepted = (sum(getattr(found, name) or 0 for found, _ in read) for name in ("drafted", "accepted"))
     assumed = [f"{len(read)} lines of the log are added"]
-    assumed += ["lines of running totals are passed over"] if len(kept) < len(text.splitlines()) else []
+    assumed += ["lines with running totals are ignored"] if len(kept) < len(text.splitlines()) else []
     if any(found.acceptance is None for found, _ in read):
         sentences = (TOTALS_ONLY, *assumed, "some lines do not say how many cycles there were: tau is unknown")
         return Statistics("llama.cpp", "log", None, None, None, drafted, accepted, sentences)
@@ -110,32 +112,26 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
     for found, part in read:
         rates = [float(rate) for rate in re.findall(_RATES, part)[0].split(",")]
         counted.append(statistics.counts_behind(rates, found.tau or 1, found.accepted or 0, found.drafted or 0))
-    hits, trials = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
+    assumed.append(RECOVERED)
+    total = statistics.added(statistics.from_prefix_counts(row, cycles) for cycles, row in counted)
     drafts = sum(cycles for cycles, _ in counted)
     return statistics.from_positions(
-        "llama.cpp",
-        "log",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=[*assumed, RECOVERED],
+        "llama.cpp", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
 def _check_length(tau: float, drafted: int, accepted: int) -> None:
-    """Check `tau`, which is 1 + accepted / drafts with two decimals; each draft has at least one token."""
+    """Check `tau`, which is 1 + accepted / drafts, rounded to two decimals. Each draft has at least one token."""
     most = 1 + accepted if accepted else 1
     within("mean acceptance length", tau, 1 + accepted / max(drafted, 1), most, f"{accepted} of {drafted}", ROUNDED_TAU)
 
 
 def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
-    """Check the totals of drafts; `taken` of them had at least one token accepted."""
+    """Check the totals of a server; in `taken` of its `drafts` at least one token was accepted."""
     if taken > drafts or accepted < taken or drafted < drafts:
         raise InputError(
             f"#gen drafts={drafts}, #acc drafts={taken}, #gen tokens={drafted}, #acc tokens={accepted} contradict each "
-            "other: drafts with a token accepted are at most all drafts, and each has at least one token"
+            "other: pass the line as the server wrote it"
         )
 
 
@@ -143,10 +139,10 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
     """A chain of `length` tokens, the same for every cycle, as flags of llama-server and llama-cli.
 
     Args:
-        length: drafted tokens, at least 1.
-        version: the build, such as "b11000".
-        model: the draft, a GGUF file.
-        spec_type: "draft-simple" for a whole model, "draft-eagle3" for an EAGLE-3 head.
+        length: number of drafted tokens per cycle, at least 1.
+        version: build of llama.cpp, such as "b11000".
+        model: GGUF file of the draft.
+        spec_type: "draft-simple" if the draft is a whole model, "draft-eagle3" if it is an EAGLE-3 head.
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
@@ -154,11 +150,17 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
         raise InputError(f"spec_type must be one of {', '.join(TYPES)}, got {spec_type!r:.60}")
     if not model or not isinstance(model, str):
         raise InputError(f"model must name the draft's GGUF file, got {model!r:.60}")
-    notes = ["with p-min 0 no draft is cut short where the draft is unsure"]
+    notes = [
+        "p-min 0 keeps all drafts at full length; otherwise llama.cpp shortens a draft where the draft model is unsure"
+    ]
     if not model.endswith(".gguf"):
-        notes.append(f"-md takes a GGUF file: convert {model} and name the file, or give a GGUF repository with -hfd")
+        notes.append(
+            f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with -hfd"
+        )
     if spec_type == "draft-eagle3":
-        notes.append("draft-eagle3 drafts since PR #18039 (merged 2026-06); builds before know the name alone")
+        notes.append(
+            "draft-eagle3 works since PR #18039 (merged 2026-06); earlier builds accept the name but do not draft"
+        )
     args = ("--spec-type", spec_type, "-md", model, flag, str(length), "--spec-draft-p-min", "0")
     return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
 

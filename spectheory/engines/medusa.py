@@ -17,20 +17,20 @@ VERSIONS = {"1.0": "medusa_choices"}
 
 
 def choices(tree: Tree) -> list[tuple[int, ...]]:
-    """The paths of `tree` by (length, path), for `model.medusa_generate(..., medusa_choices=...)`."""
+    """The paths of `tree`, sorted by (length, path), for `model.medusa_generate(..., medusa_choices=...)`."""
     return paths(tree, "Medusa")
 
 
 def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
-    """The tree as a file with its choices.
+    """A static tree as a file of Medusa choices.
 
     Args:
-        tree: the static tree.
-        version: of Medusa: "1.0".
-        heads: the model's number of heads, `medusa_num_heads`; None for a note of how many the tree needs.
+        tree: static tree to export.
+        version: version of Medusa: "1.0".
+        heads: number of heads of the model, `medusa_num_heads`; None skips the check. A note names the number needed.
 
     Raises:
-        InputError: `tree` is not a Tree, is deeper than there are heads, or wider than what a head drafts.
+        InputError: `tree` is not a Tree, is deeper than `heads`, or has a node with more children than a head drafts.
     """
     if not isinstance(tree, Tree):
         raise InputError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")

@@ -1,6 +1,6 @@
 """mlx-lm: a chain as flags. It drafts a chain for one request at a time and reports no statistics.
 
-Version 0.32, by the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
+Version 0.32, from the wheel of 0.32.2 (mlx_lm/generate.py, mlx_lm/server.py), read 2026-11-21. The root is not counted.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ def export(length: int, *, version: str, model: str) -> Export:
     """A chain of `length` tokens as flags of `mlx_lm.generate` and `mlx_lm.server`.
 
     Args:
-        length: drafted tokens, at least 1.
-        version: of mlx-lm, such as "0.32.2".
+        length: number of drafted tokens per cycle, at least 1.
+        version: version of mlx-lm, such as "0.32.2".
         model: the draft model.
     """
     key, flag = release("mlx-lm", version, VERSIONS)
@@ -27,7 +27,7 @@ def export(length: int, *, version: str, model: str) -> Export:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chain at batch size 1; version 0.32.2 does not know EAGLE."""
+    """The fastest chain at batch size 1. Version 0.32.2 does not support EAGLE."""
     fitting.require_batch_1()
     fitting.require_whole_model()
     return export(fitting.chain, version=version, model=fitting.model).after(*fitting.notes_of_chain(alone=True))

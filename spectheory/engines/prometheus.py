@@ -12,16 +12,16 @@ from spectheory.engines.report_values import count, missing
 
 @dataclass(frozen=True)
 class Metrics:
-    """Samples by name, each with its labels. A counter `x` may be exposed as `x_total`: both are found under `x`."""
+    """Samples by name, as (labels, value). A counter `x` that is exposed as `x_total` is found under `x`."""
 
     samples: dict[str, list[tuple[dict[str, str], float]]]
 
     @classmethod
     def parse(cls, text: str) -> Metrics:
-        """Read what a server exposes under `/metrics`, under the names that it uses, whatever types it declares.
+        """Read the text that a server exposes under `/metrics`. The declared types of metrics are ignored.
 
         Raises:
-            InputError: the text is in another format, or a series (a name with its labels) is there twice.
+            InputError: the text is in another format, or a series (a name with its labels) occurs twice.
         """
         from prometheus_client.parser import text_string_to_metric_families
 
@@ -49,12 +49,12 @@ class Metrics:
         return cls(plain | total)
 
     def require(self, what: str, names: Iterable[str]) -> None:
-        """Raise InputError when not one of `names` is there."""
+        """Raise InputError if there are no samples of any of `names`."""
         if not any(name in self.samples for name in names):
             raise missing(what, names, self.samples)
 
     def counter(self, name: str) -> int | None:
-        """The sum over all label sets; None when there is no sample."""
+        """The sum over all label sets; None if there is no sample."""
         if name not in self.samples:
             return None
         return sum(count(name, value) for _, value in self.samples[name])
@@ -74,7 +74,7 @@ class Metrics:
     def gauge(self, name: str) -> float | None:
         """The mean of the values that are not 0; idle ranks report 0.
 
-        0 when all values are 0; None when there is no sample or a value is not finite.
+        It is 0 if all values are 0, and None if there is no sample or a value is not finite.
         """
         values = [value for _, value in self.samples.get(name, [])]
         if not values or not all(math.isfinite(value) for value in values):
@@ -86,11 +86,15 @@ class Metrics:
         """Notes on `gauge`: how many ranks were idle, and over how many the mean is taken."""
         values = [value for _, value in self.samples.get(name, [])]
         busy, idle = sum(value != 0 for value in values), values.count(0)
-        notes = [f"{idle} of {len(values)} gauges are 0, of idle ranks, and left out"] if idle and busy else []
-        return [*notes, f"tau is the mean of {busy} gauges, whatever each rank had to do"] if busy > 1 else notes
+        notes = (
+            [f"{idle} of {len(values)} gauges are 0, because their ranks are idle, and are left out"]
+            if idle and busy
+            else []
+        )
+        return [*notes, f"tau is the unweighted mean of the gauges of {busy} ranks"] if busy > 1 else notes
 
     def label_sets(self, name: str) -> list[dict[str, str]]:
-        """The different label sets of `name`, the position left out."""
+        """The different label sets of `name`, without the label `position`."""
         found: dict[str, dict[str, str]] = {}
         for labels, _ in self.samples[name]:
             rest = {key: value for key, value in sorted(labels.items()) if key != "position"}

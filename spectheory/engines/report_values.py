@@ -1,4 +1,4 @@
-"""Values of reports: found under any of their known names, checked, and compared with one another."""
+"""Values in reports: finding them under any known name, checking them, and comparing them with each other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from spectheory.core.errors import InputError
 
 
 def json_value(text: str) -> Any:
-    """The JSON value in `text`, or a list of them where there are several, one after another.
+    """The JSON value in `text`, or a list of values if there are several, one after another.
 
     Raises:
         InputError: the text is not JSON.
@@ -29,15 +29,15 @@ def json_value(text: str) -> Any:
 
 
 def json_values(text: str) -> list[Any]:
-    """The JSON values in `text`: the items of a single list, or one or more values, one after another."""
+    """The JSON values in `text`. If `text` is one JSON list, these are its items."""
     found = json_value(text)
     return found if isinstance(found, list) else [found]
 
 
 def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputError:
-    """The error for a report without a value under any of the `wanted` names: it lists the nearest names `found`.
+    """The error for a report that has no number under any of the `wanted` names.
 
-    Where a wanted name is among them all the same, the value under it is not a number.
+    The message lists the most similar of the names `found`. If a wanted name is among these, its value is not a number.
     """
     names, wanted = sorted({str(name) for name in found}), list(wanted)
     if there := [name for name in wanted if name in names]:
@@ -50,21 +50,21 @@ def missing(what: str, wanted: Iterable[str], found: Iterable[str]) -> InputErro
 
 
 def mapping(what: str, data: Any) -> Mapping[str, Any]:
-    """`data`, which must be a dictionary, as JSON gives it."""
+    """`data`, after a check that it is a dictionary."""
     if not isinstance(data, Mapping):
         raise InputError(f"{what} must be a dictionary, got {type(data).__name__}: parse the JSON first")
     return data
 
 
 def number(name: str, value: Any) -> float:
-    """`value` as a finite float."""
+    """`value` as a float, after a check that it is finite."""
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         raise InputError(f"{name} must be a finite number, got {value!r:.40}")
     return float(value)
 
 
 def count(name: str, value: Any) -> int:
-    """`value` as a whole number of at least 0."""
+    """`value` as an int, after a check that it is a whole number of at least 0."""
     as_float = number(name, value)
     if as_float < 0 or as_float != int(as_float):
         raise InputError(f"{name} must be a count, got {value!r}")
@@ -72,17 +72,17 @@ def count(name: str, value: Any) -> int:
 
 
 def counts(name: str, values: Any) -> list[int]:
-    """`values` as a list of counts."""
+    """`values` as a list of ints, after a check that they are counts."""
     if not isinstance(values, list | tuple):
         raise InputError(f"{name} must be a list of counts, got {values!r:.60}")
     return [count(f"{name}[{i}]", value) for i, value in enumerate(values)]
 
 
 def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The value under the first of `names` that has one; None where none has.
+    """The value in `data` under the first of `names` that has one; None if no name has one.
 
     Raises:
-        InputError: two of the names are there with different values.
+        InputError: two of the names have different values.
     """
     there = [(name, data[name]) for name in names if data.get(name) is not None]
     for name, value in there[1:]:
@@ -95,18 +95,18 @@ def pick(data: Mapping[str, Any], names: Iterable[str]) -> Any:
 
 
 EXACT = 1e-6
-"""Tolerance for a quotient that is printed with at least six digits."""
+"""Tolerance for a quotient that the engine prints with at least six digits."""
 FLOAT = 1e-9
-"""Tolerance for binary fractions, added to half a unit of the last digit that is printed."""
+"""Tolerance for float64, added to half a unit of the last printed digit."""
 
 
 def agree(name: str, given: float, expected: float, why: str, tolerance: float) -> None:
-    """Refuse a figure `given` that differs by more than `tolerance` from what follows from other figures."""
+    """Check that the figure `given` is within `tolerance` of `expected`, its value by the other figures `why`."""
     within(name, given, expected, expected, why, tolerance)
 
 
 def within(name: str, given: float, low: float, high: float, why: str, tolerance: float) -> None:
-    """Refuse a figure `given` that is more than `tolerance` outside the bounds that follow from other figures."""
+    """Check that the figure `given` is between `low` and `high`, its bounds by the other figures `why`."""
     if not low - tolerance <= given <= high + tolerance:
         bounds = f"{low:.6g}" if low == high else f"{low:.6g} to {high:.6g}"
         raise InputError(

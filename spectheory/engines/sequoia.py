@@ -1,4 +1,4 @@
-"""Sequoia: acceptance vectors, the rates by rank that its tests/test_accept.py measures.
+"""Sequoia: its acceptance vectors, which are the rates by rank that its tests/test_accept.py measures.
 
 Commit a236936, read 2026-11-21. Its vector for w children has w + 2 entries that sum to 1: a 0, so that entry r is the
 r-th child counted from 1; the rates of the children in the order in which they are tried; and the share of nodes at
@@ -20,14 +20,14 @@ from spectheory.engines.engine import Engine
 from spectheory.engines.statistics import Statistics
 
 SUM_IS_ONE = 1e-4
-"""Tolerance for the sum of a vector in float32."""
+"""Tolerance for the sum of a float32 vector that should sum to 1."""
 
 
 def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
-    """Statistics of rates by rank, with or without the leading 0 and the trailing remainder.
+    """Statistics of a Sequoia vector: the acceptance rate of each child, given that its parent is accepted.
 
-    A rate is the probability that this child is accepted, given that the parent is; at most one child is accepted. A
-    first entry of 0 is dropped. Where several entries sum to 1, the last is dropped: how often no child was accepted.
+    Two entries are not rates. A first entry of 0 is a placeholder and is dropped. If several entries sum to 1, the last
+    entry is the share of nodes without an accepted child and is dropped.
 
     Raises:
         InputError: the vector is not a row of probabilities that sum to at most 1.
@@ -35,7 +35,10 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
     rates = np.asarray(vector, dtype=np.float64)
     if rates.ndim != 1 or rates.size == 0:
         raise InputError(f"vector must be a row of rates, got shape {rates.shape}")
-    assumed = ["the rates are the same at every depth, as Sequoia takes them", "there are no counts: no intervals"]
+    assumed = [
+        "the rates are the same at every depth, as Sequoia assumes",
+        "the vector has no counts, so the rates have no intervals",
+    ]
     whole = abs(float(rates.sum()) - 1) <= SUM_IS_ONE
     if rates.size > 1 and rates[0] == 0:
         rates = rates[1:]
@@ -47,18 +50,18 @@ def from_vector(vector: Sequence[float] | np.ndarray) -> Statistics:
 
 
 def from_text(text: str, *, where: str = "text") -> Statistics:
-    """`from_vector` of numbers between commas or blanks; an error calls them `where`."""
+    """`from_vector` for a text of numbers, separated by commas or blanks. Errors call this text `where`."""
     try:
         return from_vector([float(word) for word in text.replace(",", " ").split()])
     except ValueError as error:
-        raise InputError(f"{where} must hold numbers alone that are rates: {error}") from None
+        raise InputError(f"{where} must hold only numbers, which are rates: {error}") from None
 
 
 def from_file(path: str | Path) -> Statistics:
-    """`from_vector` of a .npy file, `from_text` of a .csv or .txt file.
+    """`from_vector` for a .npy file, or `from_text` for a .csv or .txt file.
 
     Raises:
-        InputError: the file is of another kind; PyTorch's .pt cannot be read without torch.
+        InputError: the file has another ending. A .pt file of PyTorch cannot be read without torch.
     """
     return from_text(text_of(Path(path)), where=str(path))
 
@@ -75,7 +78,9 @@ def text_of(path: Path) -> str:
         return read_text(path)
     if path.suffix in (".pt", ".pth"):
         repair = "import numpy, torch; numpy.save('vector.npy', torch.load('vector.pt').numpy())"
-        raise InputError(f"path must not be PyTorch's {path.suffix}, which only torch reads, got {path}: {repair}")
+        raise InputError(
+            f"path must end in .npy, .csv or .txt, got {path}, which only torch reads: convert it by {repair}"
+        )
     raise InputError(f"path must end in .npy, .csv or .txt, got {path}")
 
 
@@ -90,8 +95,5 @@ def _vector(path: Path) -> np.ndarray:
 
 
 ENGINE = Engine(
-    name="sequoia",
-    title="Sequoia",
-    readers={"sequoia-vector": lambda text, _: from_text(text)},
-    text_of=text_of,
+    name="sequoia", title="Sequoia", readers={"sequoia-vector": lambda text, _: from_text(text)}, text_of=text_of
 )

@@ -1,7 +1,7 @@
 """SGLang: the engine, and its statistics from responses, Prometheus and a benchmark. Its flags: `sglang_flags`.
 
-Names by the wheels of 0.5.12, 0.5.15 and 0.5.23 and, for the names before 0.5.12, by their stored source, read
-2026-11-21. 0.5.12 renamed most of `meta_info` and kept some old names beside the new; 0.5.23 has the new ones alone.
+The names are from the wheels of 0.5.12, 0.5.15 and 0.5.23, and the older names from stored source, read 2026-11-21.
+0.5.12 renamed most of `meta_info` and kept some old names next to the new names; 0.5.23 has only the new names.
 """
 
 from __future__ import annotations
@@ -44,19 +44,20 @@ HISTOGRAM = ("spec_correct_drafts_histogram", "spec_accept_histogram")
 LENGTH = ("spec_accept_length",)
 RATE = ("spec_accept_rate",)
 LONGEST = 32
-"""Most tokens that a cycle can accept where the report does not say what was drafted; defaults are below 20."""
+"""Maximum number of accepted tokens per cycle if the report does not say how many were drafted; SGLang's defaults
+are below 20."""
 ROUNDED = 0.0005 + FLOAT
 """Tolerance for `acc_length` of the benchmark, which has three decimals."""
 BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
 def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one response or of many together: each is a `meta_info`, or a response that contains it.
+    """Statistics of one response, or the sum over several. Each is a `meta_info`, or a response that contains one.
 
-    All names that SGLang has had are read; a response that verified nothing is left out.
+    Names of all versions of SGLang are understood. Responses in which nothing was verified are left out.
 
     Raises:
-        InputError: there is no known name, or the figures contradict each other.
+        InputError: no known name is found, or the figures contradict each other.
     """
     items = [data] if isinstance(data, Mapping) else data
     infos = [mapping("meta_info", mapping("data", item).get("meta_info", item)) for item in items]
@@ -81,21 +82,14 @@ def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min
         )
     width = max(2, *(len(histogram or ()) for histogram in histograms))
     total = [sum(h[j] for h in histograms if h is not None and j < len(h)) for j in range(width)]
-    hits, trials = statistics.from_histograms({width - 1: total})
+    counted = statistics.from_histograms({width - 1: total})
     return statistics.from_positions(
-        "SGLang",
-        "meta_info",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=said,
+        "SGLang", "meta_info", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=said
     )
 
 
 def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | None]:
-    """(cycles, accepted, drafted, histogram) of one response, checked against one another."""
+    """(cycles, accepted, drafted, histogram) of one response, after a check that they agree."""
     histogram, drafted, accepted, cycles = (pick(info, names) for names in (HISTOGRAM, DRAFTED, ACCEPTED, CYCLES))
     if histogram is not None:
         histogram = counts(HISTOGRAM[0], histogram)
@@ -120,14 +114,14 @@ def _read(info: Mapping[str, Any]) -> tuple[int, int, int | None, list[int] | No
 
 
 def _longest(cycles: int, accepted: int, drafted: int | None, histogram: list[int] | None) -> int:
-    """Most tokens that the last cycle can have accepted."""
+    """Maximum number of tokens that the last cycle can have accepted."""
     if histogram is not None:
         return max(j for j, n in enumerate(histogram) if n)
     return min(accepted, LONGEST if drafted is None else drafted // cycles)
 
 
 def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted: int, longest: int) -> None:
-    """Check the length, tokens of the answer by cycle: prefill and retractions add one each, the end may cut some."""
+    """Check `length`, tokens of the answer per cycle: prefill and retractions add one each, the end may cut some."""
     retractions = count("num_retractions", info.get("num_retractions") or 0)
     most = cycles + accepted + 1 + retractions
     why = f"{cycles} cycles with {accepted} accepted, one token from the prefill and at most {longest} cut at the end,"
@@ -135,9 +129,9 @@ def _check_length(info: Mapping[str, Any], length: float, cycles: int, accepted:
 
 
 def from_metrics(text: str) -> Statistics:
-    """Statistics of `/metrics`: gauges of the last batches, and the cycles since the server started.
+    """Statistics of `/metrics`: gauges of the last batches, and the number of cycles since the server started.
 
-    There are no counters of drafted and accepted tokens and so no rates: `meta_info` has them.
+    They have no acceptance rates, because SGLang has no counters of drafted and accepted tokens here. Use `meta_info`.
     """
     metrics, length = Metrics.parse(text), "sglang:spec_accept_length"
     metrics.require("the metrics", [length])
@@ -146,7 +140,7 @@ def from_metrics(text: str) -> Statistics:
         raise InputError(f"{length} must be a finite number above 0, got {tau}: nothing has been verified yet")
     nodes = metrics.gauge("sglang:spec_num_draft_tokens")
     if nodes and tau > nodes + EXACT:
-        raise InputError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: these contradict")
+        raise InputError(f"{length} is {tau:g}, more than sglang:spec_num_draft_tokens={nodes:g}: pass a single scrape")
     drafts = metrics.counter("sglang:spec_verify_calls")
     sentences = [TOTALS_ONLY, "tau is a gauge of the last batches, not a mean since the start"]
     sentences += metrics.gauge_notes(length)
@@ -154,9 +148,9 @@ def from_metrics(text: str) -> Statistics:
 
 
 def from_bench_speculative(text: str) -> list[BenchPoint]:
-    """The measured points of scripts/playground/bench_speculative.py, one JSON object a line.
+    """The points that scripts/playground/bench_speculative.py measured, from its output of one JSON object per line.
 
-    SGLang counts the root among the draft tokens, and with topk 1 verifies steps + 1 whatever was asked for.
+    SGLang counts the root as a draft token. With topk 1 it always verifies steps + 1 tokens.
     """
     points = [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
     if not points:
@@ -193,7 +187,7 @@ def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) ->
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest envelope, or the fastest chains that the version takes."""
+    """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = {"model": "STANDALONE"}.get(fitting.family, fitting.family.upper())
     by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
     if by_batch or len(set(fitting.chain_lengths)) == 1:

@@ -1,11 +1,11 @@
 """SGLang's flags for an envelope, and its adaptive config for chains by batch size.
 
-Versions 0.5.12 to 0.5.23, by the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
+Versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
 arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
-#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and count as without.
+#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are assumed not to have them.
 
 `--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and steps are the same. Keys
-of the adaptive config are lower bounds: batch size b takes the largest key <= b, once padded to a captured CUDA graph.
+of the adaptive config are lower bounds: batch size b, padded to a captured CUDA graph, uses the largest key <= b.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     """The plan as flags of `sglang.launch_server`, with an adaptive config for chains by batch size.
 
     Args:
-        plan: an envelope, or chains by batch size.
-        version: of SGLang, such as "0.5.23".
-        algorithm: such as "EAGLE3".
-        model: the draft model; None where the target brings its own.
+        plan: envelope, or chains by batch size.
+        version: version of SGLang, such as "0.5.23".
+        algorithm: drafting algorithm of SGLang, such as "EAGLE3".
+        model: draft model; None if the target has a draft of its own.
 
     Raises:
         InputError: the version cannot run the plan, or an argument is out of its bounds.
@@ -44,7 +44,9 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
     if isinstance(plan, Envelope):
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
-        raise InputError("plan must be an envelope or ranges for SGLang, got a tree: it grows its own, project first")
+        raise InputError(
+            "plan must be an Envelope or a list of ChainRange for SGLang, got a Tree: give the envelope of the tree"
+        )
     if not is_chain_ranges(plan):
         raise InputError(f"plan must be an Envelope or a list of ChainRange, got {type(plan).__name__}")
     ranges = checked_ranges(plan)
@@ -53,8 +55,8 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
         return _envelope(Envelope(length, 1, length), key, args)
     if not by_batch:
         raise InputError(
-            f"plan must be a single range for SGLang {key}, got {len(ranges)}: "
-            "its adaptive config takes no batch sizes; the one of 0.5.15 does (PR #24055)"
+            f"plan must have a single range for SGLang {key}, got {len(ranges)}: "
+            "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
         raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
@@ -62,7 +64,7 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
 
 
 def _flags(steps: int, topk: int, nodes: int) -> list[str]:
-    """All three flags, because SGLang takes all or none; the root is counted among the draft tokens."""
+    """All three flags, because SGLang requires all or none. SGLang counts the root as a draft token."""
     return [
         *("--speculative-num-steps", str(steps)),
         *("--speculative-eagle-topk", str(topk)),
@@ -73,8 +75,8 @@ def _flags(steps: int, topk: int, nodes: int) -> list[str]:
 def _envelope(plan: Envelope, version: str, args: list[str]) -> Export:
     if plan.branching == 1 and plan.nodes != plan.levels:
         raise InputError(
-            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang verifies "
-            "steps + 1 tokens whatever is asked for"
+            f"nodes must be levels={plan.levels} for branching=1, got {plan.nodes}: with topk 1 SGLang always "
+            "verifies steps + 1 tokens"
         )
     notes = ()
     if plan.branching > 1:
@@ -89,7 +91,7 @@ def _adaptive(ranges: list[ChainRange], version: str, args: list[str]) -> Export
     notes = (
         "a batch is padded to the next captured CUDA graph before its range is looked up: capture the last batch size "
         f"of each range, {', '.join(str(item.last_batch) for item in ranges)} (--cuda-graph-bs)",
-        f"beyond batch size {ranges[-1].last_batch} SGLang goes on with {ranges[-1].length} steps",
-        "not with attention DP, two-batch overlap, pdmux or multi-layer EAGLE: there SGLang falls back to fixed steps",
+        f"above batch size {ranges[-1].last_batch} SGLang continues with {ranges[-1].length} steps",
+        "with attention DP, two-batch overlap, pdmux or multi-layer EAGLE, SGLang falls back to fixed steps",
     )
     return Export("SGLang", version, tuple(args), {ADAPTIVE_FILE: json.dumps(config, indent=1) + "\n"}, notes)

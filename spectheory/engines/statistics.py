@@ -1,4 +1,4 @@
-"""Statistics: how often an engine accepted what it drafted, with everything that was assumed to compute it."""
+"""Statistics: how often an engine accepted its drafted tokens, and what had to be assumed to compute this."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.engines.report_values import FLOAT, agree, within
 
-RECOVERED = "the line rounds its rates: cycles and counts by position are recovered from them"
+RECOVERED = "the line has only rounded rates: cycles and counts by position are recovered from them"
 RANK_0_ONLY = "chain statistics give rank 0 only: rates of other ranks are unknown and taken as 0"
 ROUNDED_TAU, ROUNDED_RATE, ROUNDED_PERCENT = 0.005 + FLOAT, 0.0005 + FLOAT, 0.05 + FLOAT
-"""Half a unit of the last digit in log lines: tau has two decimals, rates have three, a percentage has one."""
+"""Half a unit of the last digit in log lines, in which tau has two decimals, rates three, and a percentage one."""
 TOTALS_ONLY = "only totals are reported: rates by position are unknown"
+Counted = tuple[Sequence[int], Sequence[int]]
+"""(hits, trials) of a chain: the token at position d was verified `trials[d]` times and accepted `hits[d]` times."""
 
 
 @dataclass(frozen=True, eq=False)
 class Statistics:
-    """What an engine reports of its speculation, in our counting.
+    """What an engine reports about its speculation, counted as in spectheory. A figure that is unknown is None.
 
     Attributes:
         engine: the title of the engine, such as "vLLM".
         kind: the kind of its report.
-        acceptance: rates given that the parent is accepted, with their counts where the report has counts; None
-            where only totals are reported.
-        tau: tokens per target call, the accepted ones plus one.
-        drafts: cycles, that is target calls that verified a draft.
-        drafted, accepted: drafted tokens, all and the accepted ones.
-        assumed: what was assumed because the report does not say it, a sentence each.
-
-    A figure that is not reported and does not follow from others is None.
+        acceptance: rates at which a child is accepted if its parent is, with counts if the report has them; None if
+            only totals are reported.
+        tau: tokens per target call: accepted tokens plus one.
+        drafts: number of cycles, which are target calls that verified a draft.
+        drafted, accepted: number of drafted tokens, and number of accepted tokens among them.
+        assumed: sentences on what was assumed because the report does not say it.
 
     Raises:
         InputError: the totals contradict each other.
@@ -55,10 +55,12 @@ class Statistics:
             raise _nothing_drafted(self.engine, self.drafts, self.drafted)
         if self.accepted is not None and self.drafted is not None and self.accepted > self.drafted:
             raise InputError(
-                f"accepted={self.accepted} must be at most drafted={self.drafted}: these contradict each other"
+                f"accepted={self.accepted} must be at most drafted={self.drafted}: pass the figures of one report"
             )
         if self.tau is not None and self.tau < 1:
-            raise InputError(f"tau must be at least 1, the token of the target itself, got {self.tau:g}")
+            raise InputError(
+                f"tau must be at least 1, because each target call emits a token of its own, got {self.tau:g}"
+            )
         if self.tau is not None and self.drafts and self.accepted is not None:
             agree("tau", self.tau, 1 + self.accepted / self.drafts, "1 + accepted / drafts", ROUNDED_TAU)
 
@@ -73,17 +75,11 @@ def from_totals(
     min_trials: int,
     assumed: Sequence[str] = (),
 ) -> Statistics:
-    """Statistics of totals alone: rates only where every draft has one token."""
+    """Statistics of a report of totals. They have rates only if every draft has one token."""
     if drafted == drafts and drafts > 0:
+        counted = [accepted], [drafts]
         return from_positions(
-            engine,
-            kind,
-            hits=[accepted],
-            trials=[drafts],
-            drafts=drafts,
-            drafted=drafted,
-            min_trials=min_trials,
-            assumed=assumed,
+            engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
         )
     tau = 1 + accepted / drafts if drafts else None
     return Statistics(engine, kind, None, tau, drafts, drafted, accepted, (TOTALS_ONLY, *assumed))
@@ -92,41 +88,41 @@ def from_totals(
 def from_positions(
     engine: str,
     kind: str,
+    counted: Counted,
     *,
-    hits: Sequence[int],
-    trials: Sequence[int],
     drafts: int,
     drafted: int | None,
     min_trials: int,
     assumed: Sequence[str] = (),
 ) -> Statistics:
-    """Statistics of a chain: position d was reached `trials[d]` times and accepted `hits[d]` times."""
+    """Statistics of chains from their counts by position."""
+    hits, trials = counted
     if drafts == 0 or drafted == 0 or not hits:
         raise _nothing_drafted(engine, drafts, drafted)
     for d, (hit, trial) in enumerate(zip(hits, trials, strict=True)):
         if hit > trial:
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
-            raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not rise")
+            raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not increase")
     provenance = Provenance.now("spectheory.engines", settings={"report": f"{engine} {kind}"})
     acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
-    sentences.append(f"the rate at depth {acceptance.depths} is taken for all deeper ones")
+    sentences.append(f"the rate at depth {acceptance.depths} is used for all deeper depths")
     mean = drafted / drafts if drafted is not None and drafts else len(hits)
     if mean > len(hits) + 1e-9:
         sentences.append(
-            f"{mean:.4g} tokens were drafted a cycle, but only {len(hits)} positions are counted: if the draft was a "
-            "tree, its rates are of all ranks together, given here to rank 0"
+            f"{mean:.4g} tokens were drafted per cycle, but only {len(hits)} positions are counted: if drafts were "
+            "trees, the rates of rank 0 here are the rates of all ranks together"
         )
     elif mean < len(hits) - 1e-9 and list(trials[1:]) == list(hits[:-1]):
         sentences.append(
-            f"{mean:.4g} tokens were drafted a cycle for {len(hits)} positions: one that was not drafted counts as "
-            "refused, so that deeper rates are too low"
+            f"{mean:.4g} tokens were drafted per cycle for {len(hits)} positions: a position that was not drafted "
+            "counts as rejected, so that deeper rates are too low"
         )
     return Statistics(engine, kind, acceptance, 1 + accepted / drafts, drafts, drafted, accepted, tuple(sentences))
 
 
-def added(rows: Iterable[tuple[Sequence[int], Sequence[int]]]) -> tuple[list[int], list[int]]:
-    """(hits, trials) of several reports together; a position counts in the reports that have it."""
+def added(rows: Iterable[Counted]) -> Counted:
+    """The sum of the counts of several reports. A report adds only to the positions that it has."""
     hits, trials = ([sum(column) for column in zip_longest(*part, fillvalue=0)] for part in zip(*rows, strict=True))
     return hits, trials
 
@@ -138,45 +134,48 @@ def _nothing_drafted(engine: str, drafts: int | None, drafted: int | None) -> In
 
 
 def assume_constant(found: Statistics, length: int) -> Statistics:
-    """`found` with the one rate for which a chain of `length` tokens gives its tau, where rates are not reported.
+    """`found` with one acceptance rate for all positions: the rate at which chains of `length` tokens give its tau.
 
-    The rate a solves tau = 1 + a + a^2 + ... + a^length. Where the cycles are not reported either, each is taken to
-    have drafted `length` tokens.
+    The rate a solves tau = 1 + a + a^2 + ... + a^length. If the number of cycles is not reported, `length` tokens are
+    assumed to be drafted in each cycle.
 
     Raises:
-        InputError: rates are reported, tau is unknown, or no rate from 0 to 1 gives it.
+        InputError: the report has rates by position, tau is unknown, or no rate from 0 to 1 gives tau.
     """
     if found.acceptance is not None:
-        raise InputError(f"a constant rate cannot be assumed: {found.engine} {found.kind} gives rates by position")
+        raise InputError(f"assume_constant must be left out: {found.engine} {found.kind} reports rates by position")
     tau, why = found.tau, ""
     if tau is None:
         if not found.drafted or found.accepted is None:
-            raise InputError(f"a constant rate needs tau, which {found.engine} {found.kind} does not give here")
-        tau, why = 1 + length * found.accepted / found.drafted, f", of cycles of {length} drafted tokens each"
+            raise InputError(
+                f"assume_constant needs tau, which {found.engine} {found.kind} does not report here: leave it out"
+            )
+        tau, why = 1 + length * found.accepted / found.drafted, " in every cycle"
     if found.drafts and found.drafted and found.drafted > length * found.drafts:
         raise InputError(
-            f"length must be at least the {found.drafted / found.drafts:.4g} drafted a cycle, got {length}"
+            f"assume_constant must be at least {found.drafted / found.drafts:.4g}, the tokens drafted per cycle, got "
+            f"{length}"
         )
     if not 1 <= tau <= length + 1:
-        raise InputError(f"tau must be from 1 to {length + 1} for chains of {length} drafted tokens, got {tau:.4g}")
+        raise InputError(
+            f"tau must be from 1 to {length + 1} for assume_constant={length}, got {tau:.4g}: assume longer chains"
+        )
     low, high = 0.0, 1.0
     while (rate := (low + high) / 2) not in (low, high):
         low, high = (rate, high) if sum(rate**i for i in range(length + 1)) < tau else (low, rate)
-    said = (
-        f"one rate, {high:.4f}, is taken for every position: it gives tau {tau:.4g} with {length} drafted tokens{why}"
-    )
+    said = f"the rate is {high:.4f} at every position, which gives tau {tau:.4g} with {length} drafted tokens{why}"
     return replace(found, acceptance=Acceptance.by_rank([high]), tau=tau, assumed=(*found.assumed, RANK_0_ONLY, said))
 
 
-def from_prefix_counts(accepted: Sequence[int], drafts: int) -> tuple[list[int], list[int]]:
-    """(hits, trials) of counts that say how often the first d + 1 tokens were all accepted."""
+def from_prefix_counts(accepted: Sequence[int], drafts: int) -> Counted:
+    """The counts by position, where `accepted[d]` of the `drafts` drafts had their first d + 1 tokens accepted."""
     return list(accepted), [drafts, *accepted[:-1]]
 
 
-def from_histograms(by_length: Mapping[int, Sequence[int]]) -> tuple[list[int], list[int]]:
-    """(hits, trials) of histograms: `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
+def from_histograms(by_length: Mapping[int, Sequence[int]]) -> Counted:
+    """The counts by position, where `by_length[k][j]` cycles accepted exactly j of k drafted tokens.
 
-    A position counts only in cycles in which it was drafted, so that drafts of mixed lengths bias nothing.
+    A position counts only in cycles that drafted it, so drafts of different lengths do not bias the rates.
     """
     hits, trials = [], []
     for d in range(max(by_length)):
@@ -197,13 +196,14 @@ def from_rounded(
     min_trials: int,
     percent: float | None = None,
 ) -> Statistics:
-    """Statistics of a log line: tau with two decimals and, with three, how often the first d + 1 were all accepted.
+    """Statistics of a log line with rounded figures.
 
-    `percent` of the drafted tokens were accepted, where the line says so.
+    `tau` has two decimals. `rates[d]` is the share of drafts whose first d + 1 tokens were all accepted, with three
+    decimals. `percent` is the percentage of drafted tokens that were accepted, None if the line does not have it.
     """
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
-            limit = f"that of position {d - 1}, {rates[d - 1]:g}" if d else "1"
+            limit = f"the rate of position {d - 1}, {rates[d - 1]:g}" if d else "1"
             raise InputError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
     slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
     agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
@@ -211,22 +211,21 @@ def from_rounded(
         _check_percent(percent, rates, accepted, drafted)
     if accepted is None or drafted is None:
         table = [[rate / before if before else 0.0] for rate, before in zip(rates, [1, *rates], strict=False)]
-        sentences = (RANK_0_ONLY, "the line has no counts: the rates come without intervals")
+        sentences = (RANK_0_ONLY, "the line has no counts, so the rates have no intervals")
         return Statistics(engine, kind, Acceptance.by_depth_and_rank(table), tau, None, drafted, accepted, sentences)
     drafts, found = counts_behind(rates, tau, accepted, drafted)
-    hits, trials = from_prefix_counts(found, drafts)
-    assumed = [RECOVERED]
+    counted = from_prefix_counts(found, drafts)
     made = from_positions(
-        engine, kind, hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+        engine, kind, counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=[RECOVERED]
     )
     return Statistics(engine, kind, made.acceptance, tau, drafts, drafted, accepted, made.assumed)
 
 
 def _check_percent(percent: float, rates: Sequence[float], accepted: int | None, drafted: int | None) -> None:
-    """Check the percentage of drafted tokens that were accepted, by the counts where there are any.
+    """Check the percentage of drafted tokens that were accepted, against the counts or, without counts, the rates.
 
-    Without counts it is lowest where every draft has full length, and highest where no draft is longer than what was
-    accepted of it, one token at least.
+    It is lowest if every draft has full length, and highest if every draft is only as long as its accepted part, or one
+    token.
     """
     name = "Avg Draft acceptance rate in %"
     if accepted is not None and drafted:
@@ -239,9 +238,9 @@ def _check_percent(percent: float, rates: Sequence[float], accepted: int | None,
 
 
 def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: int) -> tuple[int, list[int]]:
-    """Cycles, and accepted tokens by position, that round to every figure of a log line.
+    """(cycles, accepted tokens by position) that agree with every rounded figure of a log line.
 
-    It first tries the number of cycles that holds if every draft had full length.
+    The number of cycles in which every draft has full length is tried first.
     """
     total, slack = sum(rates), 0.0005 * len(rates)
     guess = accepted / total if total else drafted / len(rates)
@@ -253,12 +252,12 @@ def counts_behind(rates: Sequence[float], tau: float, accepted: int, drafted: in
             return n, found
     raise InputError(
         f"accepted={accepted} of drafted={drafted}, tau={tau:g} and the rates {', '.join(f'{r:g}' for r in rates)} fit "
-        "no number of cycles: these contradict each other"
+        "no number of cycles: pass the line as the engine wrote it"
     )
 
 
 def _fitting(rates: Sequence[float], n: int, accepted: int) -> list[int] | None:
-    """Counts of n cycles that round to `rates` with three digits and sum to `accepted`; None where there are none."""
+    """Counts of n cycles that round to `rates` with three digits and sum to `accepted`; None if that is impossible."""
     low = [max(0, math.ceil((rate - 0.0005) * n - 1e-6)) for rate in rates]
     high = [min(n, math.floor((rate + 0.0005) * n + 1e-6)) for rate in rates]
     if any(a > b for a, b in zip(low, high, strict=True)) or not sum(low) <= accepted <= sum(high):

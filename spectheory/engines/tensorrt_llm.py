@@ -1,7 +1,7 @@
 """TensorRT-LLM: the engine, and its statistics from iterations and Prometheus. Its config: `tensorrt_llm_config`.
 
-Names by cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21. `acceptanceLength` is the
-mean over requests that drafted, so that accepted + requests = acceptanceLength * requests.
+The names are from cpp/include/tensorrt_llm/executor/types.h and tensorrt_llm/metrics, read 2026-11-21.
+`acceptanceLength` is the mean over requests that drafted, so accepted + requests = acceptanceLength * requests.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ LENGTH = ("acceptanceLength", "acceptance_length")
 
 
 def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one iteration or of many together, as `LLM.get_stats` or `/metrics` give them.
+    """Statistics of one iteration, or the sum over several, as `LLM.get_stats` or `/metrics` report them.
 
-    Iterations without drafts are left out, and so are the copies from ranks other than 0 under attention DP.
+    Iterations without drafts are left out. With attention DP, only rank 0 counts, because other ranks report copies.
     """
     rows = [mapping("data", row) for row in ([data] if isinstance(data, Mapping) else data)]
     blocks = [(pick(row, BLOCK), row) for row in rows]
@@ -48,7 +48,7 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
     drafted, accepted, drafts = totals
     said = [f"{len(read)} iterations are added"] if len(read) > 1 else []
     if any(row[2] is None for row in read):
-        sentences = (TOTALS_ONLY, "the report names no requests with drafts: tau is unknown", *said)
+        sentences = (TOTALS_ONLY, "the report does not count the requests with drafts: tau is unknown", *said)
         return Statistics("TensorRT-LLM", "iteration stats", None, None, None, drafted, accepted, sentences)
     return statistics.from_totals(
         "TensorRT-LLM",
@@ -62,13 +62,15 @@ def from_iteration_stats(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], 
 
 
 def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
-    """(drafted, accepted, requests that drafted) of one iteration; the requests may follow from the length."""
+    """(drafted tokens, accepted tokens, requests that drafted or None if unknown) of one iteration."""
     for names in (DRAFTED, ACCEPTED):
         if pick(block, names) is None:
             raise missing("specDecodingStats", names, block)
     drafted, accepted = (count(names[0], pick(block, names)) for names in (DRAFTED, ACCEPTED))
     if accepted > drafted:
-        raise InputError(f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: these contradict")
+        raise InputError(
+            f"numAcceptedTokens={accepted} must be at most numDraftTokens={drafted}: pass the stats as reported"
+        )
     requests, length = pick(block, REQUESTS), pick(block, LENGTH)
     if drafted == 0:
         return 0, 0, 0
@@ -83,8 +85,8 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
     requests = count(REQUESTS[0], requests)
     if not 1 <= requests <= drafted:
         raise InputError(
-            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each drafted a token, got {requests}: these "
-            "contradict each other"
+            f"{named} must be from 1 to {DRAFTED[0]}={drafted}, as each request drafted a token, got {requests}: pass "
+            "the stats as reported"
         )
     if length is not None:
         agree(LENGTH[0], length, 1 + accepted / requests, f"1 + numAcceptedTokens / {requests} requests", EXACT)
@@ -92,7 +94,7 @@ def _read(block: Mapping[str, Any]) -> tuple[int, int, int | None]:
 
 
 def from_metrics(text: str) -> Statistics:
-    """Statistics of Prometheus: counters of tokens since the start, and the acceptance length of the last iteration."""
+    """Statistics of Prometheus metrics: token counters since the start, and the last iteration's acceptance length."""
     metrics, prefix = Metrics.parse(text), "trtllm_spec_decode_"
     names = [prefix + "num_draft_tokens", prefix + "num_accepted_tokens"]
     for name in names:
@@ -107,7 +109,7 @@ def from_metrics(text: str) -> Statistics:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest envelope, or the fastest chains that are longest at batch size 1."""
+    """The fastest envelope, or the fastest chains of which the longest is at batch size 1."""
     model = fitting.model
     if fitting.family != "eagle3":
         raise InputError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
@@ -122,11 +124,11 @@ def _fitted(fitting: Fitting, version: str) -> Export:
 
 
 def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:
-    """A note where TensorRT-LLM grows no trees for the attention of the target."""
+    """A note if TensorRT-LLM cannot draft trees for the target, because of its kind of attention."""
     if target is None or not (target.shape.latent or target.shape.sliding_layers):
         return ()
     kind = "multi-head latent attention" if target.shape.latent else "sliding-window attention"
-    return (f"chains, as TensorRT-LLM grows no trees for targets with {kind}, which {target.name} has",)
+    return (f"only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target.name}",)
 
 
 ENGINE = Engine(

@@ -2,9 +2,11 @@
 
 Versions, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
 
-- 1.2: keys of `draft_len_schedule` are lower bounds, {1: 4, 4: 2, 8: 0} is 0 from 8 on; 1 must be a key (PR #8194).
-- 1.3, 1.4: keys are upper bounds, {4: 4, 8: 2} is 4 up to 4, 2 up to 8, 0 above (PR #10860, merged 2026-03-13).
-- Dynamic trees: PR #13081 (merged 2026-04), in 1.3.0rc27 and 1.4.0rc1.
+- 1.2: the batch sizes in `draft_len_schedule` are lower bounds. {1: 4, 8: 0} drafts 4 tokens from batch size 1 on, and
+  none from 8 on. 1 must be a key (PR #8194).
+- 1.3, 1.4: they are upper bounds. {4: 4, 8: 2} drafts 4 tokens up to batch size 4, 2 up to 8, and none above (PR
+  #10860, merged 2026-03-13).
+- Dynamic trees: in 1.3.0rc27 and 1.4.0rc1 (PR #13081, merged 2026-04).
 - `eagle_choices`: up to 1.3, removed in 1.4 (PR #18210).
 
 The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_tokens <= topK * max_draft_len.
@@ -26,7 +28,7 @@ Lines = dict[str, str]
 
 @dataclass(frozen=True)
 class Features:
-    """What a version can run, and how it reads the keys of a schedule."""
+    """What a version can run, and whether the batch sizes in its schedule are upper bounds."""
 
     dynamic_tree: bool
     static_tree: bool
@@ -44,12 +46,12 @@ def export(plan: Runnable, *, version: str, model: str) -> Export:
     """The plan as a YAML file for `trtllm-serve --extra_llm_api_options`, drafting with EAGLE-3.
 
     Args:
-        plan: an envelope, chains by batch size, or a static tree.
-        version: of TensorRT-LLM, such as "1.4.0rc1".
-        model: the draft head.
+        plan: envelope, chains by batch size, or static tree.
+        version: version of TensorRT-LLM, such as "1.4.0rc1".
+        model: EAGLE-3 head that drafts.
 
     Raises:
-        InputError: the version cannot run the plan, or the plan is out of the engine's bounds.
+        InputError: the version cannot run the plan, or the plan exceeds a limit of the engine.
     """
     key, features = release("TensorRT-LLM", version, VERSIONS)
     if isinstance(plan, Envelope):
@@ -68,8 +70,8 @@ def export(plan: Runnable, *, version: str, model: str) -> Export:
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.dynamic_tree:
         raise InputError(
-            f"plan must be ranges or a static tree for TensorRT-LLM {version}, got an envelope: "
-            "dynamic trees came with 1.3 (PR #13081)"
+            f"plan must be a list of ChainRange or a Tree for TensorRT-LLM {version}, got an Envelope: "
+            "dynamic trees need 1.3 or newer (PR #13081)"
         )
     most = plan.branching * plan.levels
     if not plan.levels <= plan.nodes <= most:
@@ -91,8 +93,8 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
     if ranges[0].length != longest:
         raise InputError(
             f"length of the first range must be the longest of all, got {ranges[0].length} where another range has "
-            f"{longest}: TensorRT-LLM takes the length at batch size 1 as max_draft_len; shorten the others, or set "
-            f"the first to {longest}"
+            f"{longest}: TensorRT-LLM uses the length at batch size 1 as max_draft_len; shorten the other ranges, or "
+            f"set the first length to {longest}"
         )
     lines = {"max_draft_len": str(longest)}
     last = ranges[-1]
@@ -104,10 +106,12 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
             f"above batch size {max(table)} this version does not speculate; before PR #10860 (2026-03-13), in "
             "early candidates of 1.3, keys were lower bounds"
         ]
-        notes.append("the draft's state goes stale while it is off, and acceptance with it (#16888, open in 2026-07)")
+        notes.append(
+            "while drafting is off, the state of the draft goes stale, lowering acceptance (#16888, open in 2026-07)"
+        )
     else:
         table = {item.first_batch: item.length for item in ranges}
-        notes = [f"beyond batch size {last.last_batch} this version goes on with {last.length} tokens"]
+        notes = [f"above batch size {last.last_batch} this version continues to draft {last.length} tokens"]
     lines["draft_len_schedule"] = "{" + ", ".join(f"{batch}: {length}" for batch, length in table.items()) + "}"
     return lines, tuple(notes)
 
@@ -115,14 +119,16 @@ def _ranges(ranges: list[ChainRange], version: str, features: Features) -> tuple
 def _tree(plan: Tree, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:
     if not features.static_tree:
         raise InputError(
-            f"plan must be an envelope or ranges for TensorRT-LLM {version}, got a static tree: "
-            "PR #18210 removed eagle_choices in 1.4; project the tree onto an envelope"
+            f"plan must be an Envelope or a list of ChainRange for TensorRT-LLM {version}, got a Tree: "
+            "PR #18210 removed eagle_choices in 1.4; give the envelope of the tree"
         )
     choices = [list(path) for path in paths(plan, "TensorRT-LLM")]
     if plan.max_depth == 1:
-        raise InputError("tree must be at least 2 deep for TensorRT-LLM, got depth 1: it crashes on it (#10323)")
+        raise InputError(
+            "tree must be at least 2 deep for TensorRT-LLM, got depth 1: the engine crashes on such trees (#10323)"
+        )
     lines = {"max_draft_len": str(plan.max_depth), "eagle_choices": json.dumps(choices)}
     return lines, (
-        "eagle_choices is deprecated and gone from 1.4",
-        "a user found a wider tree accepting less, which points at KV rewinding (#10343, open in 2025-12)",
+        "eagle_choices is deprecated, and removed in 1.4",
+        "a user found that a wider tree accepts less, perhaps a fault of KV rewinding (#10343, open in 2025-12)",
     )

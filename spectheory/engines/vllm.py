@@ -1,7 +1,7 @@
 """vLLM: the engine, and its statistics from Prometheus, the log and single responses. Its config: `vllm_config`.
 
-Names by vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/, read
-2026-11-21. Metrics of single requests: PR #48915, first in 0.29. llama.cpp follows the same definitions.
+The names are from vllm/v1/spec_decode/metrics.py and https://docs.vllm.ai/en/v0.32.0/features/speculative_decoding/,
+read 2026-11-21. Metrics of single requests came with 0.29 (PR #48915). llama.cpp uses the same definitions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
-from spectheory.engines.statistics import RECOVERED, Statistics
+from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
@@ -30,7 +30,6 @@ __all__ = [
     "from_log_line",
     "from_prometheus",
     "from_request_metrics",
-    "from_responses",
 ]
 
 PREFIX = "vllm:spec_decode_num_"
@@ -41,11 +40,11 @@ FORMS = {
     "Drafted": r"\bDrafted:\s*(\d+) tokens",
     "Avg Draft acceptance rate": r"Avg Draft acceptance rate:\s*([\d.]+)\s*%",
 }
-"""The figures of a line of the log: the name of each and its pattern."""
+"""The figures in a log line: name and pattern of each."""
 
 
 def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of `/metrics`: the counters since the server started, summed over label sets.
+    """Statistics of `/metrics`: counters since the server started, summed over label sets.
 
     Raises:
         InputError: the counters are missing, contradict each other, or count fewer than `min_trials` cycles.
@@ -59,22 +58,16 @@ def from_prometheus(text: str, *, min_trials: int = 100) -> Statistics:
     agree(wanted[2], accepted, sum(found), f"the sum of {per_position}", 0)
     sets = metrics.label_sets(per_position)
     shown = "; ".join(", ".join(f"{key}={value}" for key, value in labels.items()) for labels in sets)
-    hits, trials = statistics.from_prefix_counts(found, drafts)
+    assumed = [f"the counters of {len(sets)} label sets are summed: {shown}"] if len(sets) > 1 else []
+    counted = statistics.from_prefix_counts(found, drafts)
     return statistics.from_positions(
-        "vLLM",
-        "prometheus",
-        hits=hits,
-        trials=trials,
-        drafts=drafts,
-        drafted=drafted,
-        min_trials=min_trials,
-        assumed=[f"the counters of {len(sets)} label sets are summed: {shown}"] if len(sets) > 1 else [],
+        "vLLM", "prometheus", counted, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
 @dataclass(frozen=True)
 class _Line:
-    """The figures of one line of the log; None for those that are not there."""
+    """The figures of one log line. A figure that the line does not have is None."""
 
     tau: float
     rates: list[float]
@@ -90,7 +83,9 @@ class _Line:
                 if not found[name]:
                     wanted = [name for name in list(FORMS)[:2] if not found[name]]
                     raise missing("the line", wanted, re.findall(r"([A-Za-z][\w -]*):", line))
-                raise InputError(f"line must be a single one, got {len(found[name])} of {name}: use from_log")
+                raise InputError(
+                    f"line must have {name!r} once, got it {len(found[name])} times: use from_log for several lines"
+                )
         tau, rates, accepted, drafted, percent = found.values()
         return cls(
             tau=float(tau[0]),
@@ -105,15 +100,14 @@ class _Line:
 
 
 def from_log_line(line: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of a line `SpecDecoding metrics: Mean acceptance length: ...`: the interval since the line before."""
+    """Statistics of one log line `SpecDecoding metrics: ...`. It covers the time since the previous such line."""
     return _Line.parse(line).statistics(min_trials)
 
 
 def from_log(text: str, *, min_trials: int = 100) -> Statistics:
-    """Statistics of all lines `SpecDecoding metrics: ...` of a log, their counts added; other lines are left out.
+    """Statistics of a log: the sum over all lines `SpecDecoding metrics: ...`. Other lines are ignored.
 
-    Intervals in which nothing was drafted, whose mean is nan, add nothing. Drafts may be longer in one interval than in
-    another: a position counts in the intervals that have it.
+    A line with the mean nan, because nothing was drafted, adds nothing. A line adds only to the positions that it has.
 
     Raises:
         InputError: there is no such line, a line contradicts itself, or one of several lines has no counts.
@@ -130,49 +124,44 @@ def from_log(text: str, *, min_trials: int = 100) -> Statistics:
         part = _Line.parse(line)
         part.statistics(1)
         if part.accepted is None or part.drafted is None:
-            raise InputError(f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass it alone")
+            raise InputError(
+                f"line {i} of {len(found)} must have Accepted and Drafted to be added: pass this line alone"
+            )
         cycles, counted = statistics.counts_behind(part.rates, part.tau, part.accepted, part.drafted)
         rows.append(statistics.from_prefix_counts(counted, cycles))
         drafts, drafted = drafts + cycles, drafted + part.drafted
-    hits, trials = statistics.added(rows)
-    assumed = [f"{len(found)} lines of the log are added", RECOVERED]
+    total, assumed = statistics.added(rows), [f"{len(found)} lines of the log are added", RECOVERED]
     return statistics.from_positions(
-        "vLLM", "log", hits=hits, trials=trials, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
+        "vLLM", "log", total, drafts=drafts, drafted=drafted, min_trials=min_trials, assumed=assumed
     )
 
 
-def from_request_metrics(data: Mapping[str, Any], *, min_trials: int = 100) -> Statistics:
-    """Statistics of one response of a server with `--per-request-spec-decode-metrics summary` or `detailed`.
+def from_request_metrics(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
+    """Statistics of a server's response, or the sum over several responses.
 
-    `data` is the response, its `metrics`, or the value under `speculative_decoding` there. With the histograms by
-    draft length, or the steps of `detailed`, drafts of mixed lengths bias nothing. One request has few cycles: lower
-    `min_trials`, and mind the intervals.
+    The server must run with `--per-request-spec-decode-metrics summary` or `detailed`. Each item of `data` is a
+    response, its `metrics`, or the value under `speculative_decoding` in these. Items without drafted tokens are left
+    out. Drafts of different lengths do not bias the rates if the response has histograms by draft length, or the steps
+    of `detailed`. One request has few cycles: lower `min_trials`, and expect wide intervals.
     """
-    return from_responses([data], min_trials=min_trials)
-
-
-def from_responses(data: Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
-    """`from_request_metrics` of many responses, their counts added; responses that drafted nothing are left out."""
-    read = [_request(item) for item in data]
-    used = [row for row in read if row[2]] or read[:1]
+    read = [_request(item) for item in ([data] if isinstance(data, Mapping) else data)]
+    used = [row for row in read if row[1]] or read[:1]
     if not used:
-        raise InputError("data must hold a response, got none")
-    hits, trials = statistics.added((row[0], row[1]) for row in used)
-    drafted = [row[3] for row in used]
+        raise InputError("data must hold at least one response, got none: pass the server's responses")
+    counted, drafts, drafted = zip(*used, strict=True)
     return statistics.from_positions(
         "vLLM",
         "request metrics",
-        hits=hits,
-        trials=trials,
-        drafts=sum(row[2] for row in used),
-        drafted=None if None in drafted else sum(number or 0 for number in drafted),
+        statistics.added(counted),
+        drafts=sum(drafts),
+        drafted=None if None in drafted else sum(drafted),
         min_trials=min_trials,
         assumed=[f"{len(used)} responses are added"] if len(used) > 1 else [],
     )
 
 
-def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | None]:
-    """(hits, trials, cycles, drafted) of one response, checked against one another."""
+def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
+    """(counts by position, cycles, drafted tokens) of one response, after a check that they agree."""
     inner = mapping("data", data).get("metrics") or data
     inner = mapping("metrics", inner).get("speculative_decoding") or inner
     histogram = inner.get("acceptance_histogram")
@@ -181,8 +170,8 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
     histogram = counts("acceptance_histogram", histogram)
     drafts, accepted = sum(histogram), sum(j * n for j, n in enumerate(histogram))
     by_length, source = _by_length(inner)
-    hits, trials = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
-    agree(f"the sum of {source}", sum(hits), accepted, "acceptance_histogram", 0)
+    counted = statistics.from_histograms(by_length or {len(histogram) - 1: histogram})
+    agree(f"the sum of {source}", sum(counted[0]), accepted, "acceptance_histogram", 0)
     for name, expected in (
         ("num_spec_steps", drafts),
         ("num_accepted_draft_tokens", accepted),
@@ -193,17 +182,17 @@ def _request(data: Mapping[str, Any]) -> tuple[list[int], list[int], int, int | 
     if inner.get("mean_acceptance_length") is not None and drafts:
         tau = number("mean_acceptance_length", inner["mean_acceptance_length"])
         agree("mean_acceptance_length", tau, 1 + accepted / drafts, "acceptance_histogram", EXACT)
-    return hits, trials, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
+    return counted, drafts, _drafted(inner, by_length, drafts * (len(histogram) - 1), accepted)
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """num_draft_tokens, checked: at most the longest draft in every step, or the sum over the steps by length."""
+    """`num_draft_tokens`, after a check against the histograms by length, or else against its maximum `most`."""
     if inner.get("num_draft_tokens") is None:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])
     if drafted < accepted:
         raise InputError(
-            f"num_draft_tokens={drafted} must be at least accepted={accepted}: these contradict each other"
+            f"num_draft_tokens={drafted} must be at least accepted={accepted}: pass the response as the server sent it"
         )
     if by_length:
         said = sum(k * sum(row) for k, row in by_length.items())
@@ -211,7 +200,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
     elif drafted > most:
         raise InputError(
             f"num_draft_tokens must be at most {most}, the longest draft in every step of acceptance_histogram, got "
-            f"{drafted}: these contradict each other"
+            f"{drafted}: pass the response as the server sent it"
         )
     if inner.get("draft_acceptance_rate") is not None and drafted:
         rate = number("draft_acceptance_rate", inner["draft_acceptance_rate"])
@@ -220,7 +209,7 @@ def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most:
 
 
 def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
-    """Histograms by draft length, as reported or from the steps, and the name of their source; empty without either."""
+    """(histograms by draft length, name of the field they come from). They are empty if no field has them."""
     name = "acceptance_histogram_by_draft_length"
     made: dict[int, list[int]] = {}
     for k, row in mapping(name, inner.get(name) or {}).items():
@@ -245,7 +234,7 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chains that the version takes."""
+    """The fastest chains that the version can run."""
     method = {"model": "draft_model"}.get(fitting.family, fitting.family)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
     if len(found.runs) > 1 and not VERSIONS[version].schedule:
@@ -262,6 +251,6 @@ ENGINE = Engine(
     readers={
         "vllm-metrics": lambda text, least: from_prometheus(text, min_trials=least),
         "vllm-log": lambda text, least: from_log(text, min_trials=least),
-        "vllm-response": lambda text, least: from_responses(json_values(text), min_trials=least),
+        "vllm-response": lambda text, least: from_request_metrics(json_values(text), min_trials=least),
     },
 )

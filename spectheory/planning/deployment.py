@@ -107,7 +107,7 @@ class Deployment:
         if len(batches) > MOST_BATCHES:
             self.latency(batches[-1])
             raise InputError(
-                f"batch must name at most {MOST_BATCHES:,} sizes, got {len(batches):,}: list only the "
+                f"there can be at most {MOST_BATCHES:,} batch sizes, got {len(batches):,}: list only the "
                 "sizes that you need, like 1,2,4,8"
             )
         self._require_measured(batches)
@@ -118,19 +118,21 @@ class Deployment:
         if self.measured is None:
             return
         if self.gpus > 1:
-            raise InputError(f"measured records are for one GPU, got gpus={self.gpus}: leave out measured or gpus")
+            raise InputError(
+                f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or give no folder of records"
+            )
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
             raise InputError(
                 f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: leave out "
-                f"measured to compute the times, or {MEASURE}"
+                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: give no "
+                f"folder of measured records, so that times are computed, or {MEASURE}"
             )
         used = [batch for batch in there if not self.latency(batch).computed]
         if not used:
             raise InputError(
                 f"context {self.context:,} is outside the measured contexts in {self.measured}: give a "
-                "context within them, or leave out measured to compute the times"
+                "context within them, or no folder of measured records, so that times are computed"
             )
         self._require_computable(set(batches) - set(used), used)
 
@@ -145,5 +147,5 @@ class Deployment:
         except InputError as error:
             raise InputError(
                 f"batch {min(missing)} has no record, and its times cannot be computed ({str(error).split(':')[0]}): "
-                f"plan only batch {','.join(map(str, used))}"
+                f"plan only the batch sizes {','.join(map(str, used))}"
             ) from None

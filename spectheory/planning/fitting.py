@@ -257,7 +257,7 @@ class Fitting:
         """
         if self.schedule.batches[0] > 1:
             raise InputError(
-                f"it drafts at batch size 1 alone, the plan starts at {self.schedule.batches[0]}: plan --batch 1"
+                f"it drafts only at batch size 1, the plan starts at {self.schedule.batches[0]}: plan for batch size 1"
             )
 
     def require_whole_model(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from html import escape
 from itertools import groupby
 from statistics import median
 from typing import Literal
@@ -13,7 +12,7 @@ from matplotlib.lines import Line2D
 from matplotlib.ticker import MultipleLocator
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, prose_html, shell
+from spectheory.report.page import figure_html, folded_table, prose_html, shell, sources_html
 from spectheory.report.svg import INK, MARKERS, MUTED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.calibration import BOUND, Calibrated, Calibration
@@ -24,7 +23,7 @@ WORTH_A_NAME_PERCENT = 10
 """In each panel the largest positive and negative error are labelled if they are at least this large."""
 CLOSE_PERCENT = 5
 WORST = 3
-"""Number of combinations of largest error that are named."""
+"""This many combinations with the largest errors are named."""
 
 
 def calibration_rows(calibration: Calibration) -> list[TextTable]:
@@ -88,16 +87,14 @@ def calibration_figure(calibration: Calibration) -> str:
 
 def calibration_page(title: str, calibration: Calibration) -> str:
     """The calibration as one HTML page."""
-    stamp = calibration.provenance
     lead, *words = calibration_words(calibration)
     return shell(
         title,
         f'<p class="lead">{prose_html(lead)}</p>',
         *(f"<p>{prose_html(line)}</p>" for line in words),
         figure_html(calibration_figure(calibration)),
-        *(folded_table(table).replace("<details>", "<details open>") for table in calibration_rows(calibration)),
-        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}; "
-        f"{escape(', '.join(f'{key} {value}' for key, value in (stamp.versions | stamp.facts).items()))}</footer>",
+        *(folded_table(table, is_open=True) for table in calibration_rows(calibration)),
+        sources_html({"calibration": calibration.provenance}),
     )
 
 
@@ -184,7 +181,7 @@ def _ranges(errors: Iterable[tuple[str, float]]) -> str:
 
 
 def _draw_positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
-    """Open marks with both intervals. The marks of largest error are labelled."""
+    """Draw open marks with both intervals, and label the marks with the largest errors."""
     known = [(row.error_percent or 0.0, row.positional, row) for row in rows if row.positional is not None]
     for _, predicted, row in known:
         family = families.index(row.family)

@@ -31,11 +31,11 @@ SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
 ACCOUNTS = {"theory": BLUE, "simulation": GREY, "measurement": ORANGE}
 PARTS = {"draft": GREEN, "verify": PURPLE, "overhead": GREY}
 MOST_RANKS = 8
-"""Most ranks that are drawn."""
+"""Maximum number of ranks that are drawn."""
 MOST_LABELS = 120
-"""Most nodes of a tree drawing that are labelled. Nodes of highest reach come first."""
+"""Maximum number of labelled nodes in a tree drawing. Nodes with the highest reach are labelled first."""
 SMALLEST_SHARE = 1e-3
-"""Bars end at the last number of accepted tokens whose share is at least this large."""
+"""The last bar is for the largest number of accepted tokens that has at least this share of the cycles."""
 
 
 @styled

@@ -16,19 +16,13 @@ from spectheory.core.files import GENERATOR
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.latency import Latency
 from spectheory.report import figures, svg
-from spectheory.report.tables import (
-    TextTable,
-    acceptance_rows,
-    comparison_rows,
-    latency_rows,
-    plan_rows,
-)
+from spectheory.report.tables import TextTable, acceptance_rows, comparison_rows, latency_rows, plan_rows
 from spectheory.results.comparison import Comparison
 
 THEMED = {svg.INK: "var(--ink)", svg.MUTED: "var(--muted)", svg.FAINT: "var(--faint)", svg.PAPER: "var(--paper)"}
 """Colours of figures that change with the light or dark mode of the page."""
 MOST_RANKS = 16
-"""Most columns of the table of rates."""
+"""Maximum number of ranks in the table of rates."""
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1f2328; --muted: #6e7781; --faint: #d5d9de; --paper: #ffffff; }
@@ -84,7 +78,7 @@ def html_page(title: str, latency: Latency, runs: Sequence[Run], notes: Sequence
     Args:
         title: the heading.
         latency: the measured forward times.
-        runs: the plans made with this latency, such as one for each temperature.
+        runs: the plans made with this latency and their comparisons, such as one run for each temperature.
         notes: paragraphs below the answers of the plans.
     """
     return shell(
@@ -156,8 +150,8 @@ def _themed(drawing: str) -> str:
     return drawing
 
 
-def folded_table(table: TextTable) -> str:
-    """The table as HTML. It is hidden until the reader opens it."""
+def folded_table(table: TextTable, *, is_open: bool = False) -> str:
+    """The table as HTML that the reader can open and close. It is closed at first unless `is_open`."""
     head = "".join(f'<th scope="col">{escape(name)}</th>' for name in table.header)
     rows = []
     for i, (name, *cells) in enumerate(table.rows):
@@ -165,7 +159,8 @@ def folded_table(table: TextTable) -> str:
         rows.append(f'<tr{section}><th scope="row">{escape(name)}</th>{"".join(map(_cell, cells))}</tr>')
     note = f"<p>{prose_html(table.note)}</p>" if table.note else ""
     return (
-        f'<details><summary>The numbers</summary>\n<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
+        f"<details{' open' * is_open}><summary>The numbers</summary>\n"
+        f'<div class="wide"><table><caption>{escape(table.title)}</caption>\n'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n" + "\n".join(rows) + f"\n</tbody></table></div>{note}</details>"
     )
 

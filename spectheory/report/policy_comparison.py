@@ -8,7 +8,7 @@ from html import escape
 import numpy as np
 
 from spectheory.report.figures import SERIES
-from spectheory.report.page import figure_html, folded_table, shell
+from spectheory.report.page import figure_html, folded_table, shell, sources_html
 from spectheory.report.svg import INK, MARKERS, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.search.policy_comparison import Means, PolicyComparison, means
@@ -18,9 +18,9 @@ MEANING = "E: expected tokens per target call, if each drafted token is accepted
 
 
 def policy_rows(comparison: PolicyComparison) -> TextTable:
-    """One row for each policy, with the standard error below each mean. The last row is the optimum.
+    """One row for each policy, with the standard error below each mean.
 
-    There is no row of the optimum if the policies have different budgets.
+    The last row is the optimum. It is left out if the policies have different budgets.
     """
     drafts, budgets = comparison.expected.shape[1], np.unique(comparison.budget)
     counts = COUNTS if len(budgets) == 1 else {"budget": "budget"} | COUNTS
@@ -45,8 +45,8 @@ def policy_rows(comparison: PolicyComparison) -> TextTable:
         header=tuple(columns),
         rows=tuple(rows),
         sections=frozenset(range(len(comparison.names), len(rows))),
-        note=f"{MEANING} Short: by how much E is below the optimum, the best tree of the same budget. Calls: forwards "
-        f"of the draft in a cycle. Tokens: the nodes that these forwards expand.{time}",
+        note=f"{MEANING} Short: by how much E is below the optimum, the best tree of the same budget. Calls: draft "
+        f"forwards per cycle. Tokens: number of nodes that these forwards expand.{time}",
     )
 
 
@@ -55,7 +55,7 @@ def policy_figure(comparison: PolicyComparison) -> str:
     """E of each policy against its draft calls and its draft tokens. All values are means over the drafts."""
     figure, axes = panels(columns=2, height_inches=2.9 + 0.07 * len(comparison.names), sharey=True)
     expected, error = means(comparison.expected)
-    costs = {"draft calls in a cycle": comparison.draft_calls, "draft tokens in a cycle": comparison.draft_tokens}
+    costs = {"draft calls per cycle": comparison.draft_calls, "draft tokens per cycle": comparison.draft_tokens}
     for panel, (label, cost) in zip(axes, costs.items(), strict=True):
         for best in sorted(set(comparison.optimum.mean(1).tolist())):
             panel.axhline(best, color=RED, linewidth=1, linestyle=":", label="optimum")
@@ -76,14 +76,13 @@ def policy_figure(comparison: PolicyComparison) -> str:
 
 def policy_page(title: str, comparison: PolicyComparison, notes: Sequence[str] = ()) -> str:
     """The comparison as one HTML page. `notes` become paragraphs."""
-    stamp = comparison.provenance
     return shell(
         title,
         f'<p class="lead">{escape(MEANING)}</p>',
         *(f"<p>{escape(note)}</p>" for note in notes),
         figure_html(policy_figure(comparison)),
-        folded_table(policy_rows(comparison)).replace("<details>", "<details open>"),
-        f"<footer>{escape(stamp.source)}; {escape(stamp.created)}; {escape(stamp.machine)}</footer>",
+        folded_table(policy_rows(comparison), is_open=True),
+        sources_html({"comparison": comparison.provenance}),
     )
 
 

@@ -16,15 +16,15 @@ from spectheory.search import yield_table
 from spectheory.yields import reach
 
 MOST_DRAWN = 3
-"""Most trees drawn on the page. Trees of the smallest batch sizes come first."""
+"""Maximum number of trees drawn on the page: the trees of the smallest batch sizes."""
 MOST_MARKS = 8
-"""Up to this many batch sizes, the axis names each of them."""
+"""If there are at most this many batch sizes, the axis names each of them."""
 
 
 def schedule_rows(schedule: Schedule) -> TextTable:
     """One row for each range of batch sizes with the same answer and the same source of times.
 
-    The numbers of a row are those at its first batch size.
+    The numbers in a row are for its first batch size.
     """
     rows = []
     low, high = schedule.speedup_interval
@@ -49,10 +49,10 @@ def schedule_rows(schedule: Schedule) -> TextTable:
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
         header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{_where_it_pays(schedule)} Compared were the trees with the most tokens per target call for each number "
-        "of nodes, depth and width. Numbers are for the first batch size of a row; ± is half the 95% interval of the "
+        note=f"{_where_it_pays(schedule)} For each number of nodes, depth and width, the tree with the most tokens per "
+        "target call was compared. Numbers are for the first batch size of a row; ± is half the 95% interval of the "
         "speedup. Chain: speedup of the fastest chain. Envelope: levels, branching and nodes of the fastest EAGLE-2 "
-        f"tree; it loses this share of the speed. {_where_times_are_from(schedule)}",
+        f"tree. Loses: the share of the speed that this envelope loses. {_where_times_are_from(schedule)}",
     )
 
 
@@ -81,7 +81,7 @@ def _where_times_are_from(schedule: Schedule) -> str:
 
 
 def tree_in_words(tree: Tree) -> str:
-    """Size and depth of a tree in words, such as `chain of 3`."""
+    """Number of nodes and depth of a tree in words, such as `chain of 3`."""
     if tree.budget == 0:
         return "nothing"
     return f"chain of {tree.budget}" if tree.is_chain else f"{tree.budget} nodes, {tree.max_depth} deep"
@@ -182,7 +182,7 @@ def schedule_page(title: str, schedule: Schedule) -> str:
 
 
 def _lead(schedule: Schedule) -> str:
-    """The batch sizes at which speculation pays, and the one at which it pays most."""
+    """The batch sizes at which speculation pays, and the batch size with the highest speedup."""
     best = int(schedule.speedup.argmax())
     tree = schedule.trees[schedule.choice[best]]
     if tree.budget == 0:

@@ -12,7 +12,7 @@ from matplotlib.figure import Figure
 
 INK, MUTED, FAINT, PAPER = "#1f2328", "#6e7781", "#d5d9de", "#ffffff"
 BLUE, ORANGE, GREEN, PURPLE, RED, GREY = "#3a7bd5", "#d9702a", "#27996b", "#9a63d1", "#d1495b", "#848d97"
-"""Six colours legible on white and on black, in order of use. Marks or dashes always repeat what a colour tells."""
+"""Six colours legible on white and on black, in order of use. Series also differ in marks or dashes."""
 MARKERS = "osD^vP"
 
 WIDTH_INCHES = 5.4

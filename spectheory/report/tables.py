@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -11,6 +12,9 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.hardware.latency import Latency
 from spectheory.planning.planner import Plan
 from spectheory.results.comparison import Account, Comparison
+
+if TYPE_CHECKING:
+    from rich.console import Group
 
 MISSING = "-"
 MOST_ACCEPTED = 8
@@ -31,6 +35,23 @@ class TextTable:
     rows: tuple[tuple[str, ...], ...]
     sections: frozenset[int] = frozenset()
     note: str = ""
+
+    def __rich__(self) -> Group:
+        """The table as rich prints it, with its title above and its note below."""
+        from rich.box import SIMPLE_HEAD
+        from rich.console import Group
+        from rich.table import Table
+        from rich.text import Text
+
+        drawn = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
+        for i, name in enumerate(self.header):
+            drawn.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
+        for i, row in enumerate(self.rows):
+            if i in self.sections:
+                drawn.add_section()
+            halves = (text.partition("\n") for text in row)
+            drawn.add_row(*(Text(first).append(line + second, style="dim") for first, line, second in halves))
+        return Group(Text(self.title, style="italic"), drawn, *([Text(self.note)] if self.note else []))
 
 
 def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> TextTable:
@@ -77,9 +98,9 @@ def latency_rows(latency: Latency) -> TextTable:
         header=("context", "tokens", "target ms", "±", "x", "draft ms", "±", "x"),
         rows=tuple(rows),
         sections=frozenset(range(size, len(rows), size)),
-        note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms a cycle and "
-        f"{1e3 * latency.level_overhead_seconds:.2f} ms a drafted level, "
-        f"{1e3 * latency.plain_overhead_seconds:.2f} ms a plain step",
+        note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms per cycle and "
+        f"{1e3 * latency.level_overhead_seconds:.2f} ms per drafted level, "
+        f"{1e3 * latency.plain_overhead_seconds:.2f} ms per plain step",
     )
 
 

@@ -3,55 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
-from rich import box
 from rich.console import Group
-from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree as RichTree
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
-from spectheory.hardware.latency import Latency
 from spectheory.planning.planner import Plan
-from spectheory.report.tables import (
-    TextTable,
-    acceptance_rows,
-    comparison_rows,
-    latency_rows,
-    plan_rows,
-)
-from spectheory.results.comparison import Comparison
+from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05
 """A node is bold if its reach is at least `COMMON`, and dim if it is below `RARE`."""
 PER_LINE = 6
-"""Most nodes on one line."""
-
-
-def acceptance_table(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> Group:
-    """Rates in percent by depth and rank, with half-widths of 95% intervals, the row sums and the trials."""
-    return text_table(acceptance_rows(acceptance, max_depth, max_rank))
-
-
-def latency_table(latency: Latency) -> Group:
-    """Milliseconds per forward by number of tokens, for both models and every context."""
-    return text_table(latency_rows(latency))
+"""Maximum number of nodes on one line."""
 
 
 def plan_summary(plan: Plan) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
-    return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), text_table(plan_rows(plan)))
-
-
-def comparison_table(comparison: Comparison) -> Group:
-    """Theory, simulation and measurement side by side, with the verdict below."""
-    return text_table(comparison_rows(comparison))
+    return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
 
 
 def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
-    """`tree` with the rank and the reach of each node.
+    """A drawing of `tree` with the rank and the reach of each node.
 
-    `#0 0.71 · #0 0.52` is a node and its only child. `#1 0.08, #2 0.04` are sibling leaves.
+    In the drawing, `#0 0.71 · #0 0.52` is a node and its only child, and `#1 0.08, #2 0.04` are sibling leaves.
 
     Args:
         tree: the tree.
@@ -81,20 +55,3 @@ def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
 
 def _style(reach: float) -> str:
     return "bold" if reach >= COMMON else "dim" if reach < RARE else ""
-
-
-def text_table(table: TextTable) -> Group:
-    """A table of text with its title above and its note below."""
-    drawn = Table(box=box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
-    for i, name in enumerate(table.header):
-        drawn.add_column(Text(name), justify="right" if i else "left", no_wrap=True)
-    for i, row in enumerate(table.rows):
-        if i in table.sections:
-            drawn.add_section()
-        drawn.add_row(*map(_cell, row))
-    return Group(Text(table.title, style="italic"), drawn, *([Text(table.note)] if table.note else []))
-
-
-def _cell(text: str) -> Text:
-    first, line, second = text.partition("\n")
-    return Text(first).append(line + second, style="dim")

@@ -11,7 +11,7 @@ TREES = ("static tree", "dynamic tree")
 AIM = 1.3
 """Ratio to the fastest decoder of transformers that our fastest tree should reach, if the latency curve allows it."""
 LEAST_PROMPTS = 6
-"""With fewer prompts, the smallest and the largest ratio are not a 95% interval of the median, and none is shown."""
+"""Intervals are shown from this many prompts on. With fewer, not even the range of all ratios has a level of 95%."""
 MOST_OUTSIDE = {"chain": 0.05, "static tree": 0.05, "dynamic tree": 0.10}
 """Largest acceptable share of the time outside the forwards, by family."""
 

@@ -11,7 +11,11 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 BOUND = 4.0
-"""If all predictions are correct, every |z| stays below this bound, except with probability `Calibration.level`."""
+"""If all predictions are correct, some |z| exceeds this bound with probability at most `Calibration.level`."""
+TAUS = ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high")
+COUNTS = ("requests", "cycles", "compared", "identical")
+LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes", "repeated_share", "largest_margin"), 0)
+"""The smallest allowed value of each field."""
 
 
 @dataclass(frozen=True)
@@ -23,19 +27,21 @@ class Calibrated:
 
     Attributes:
         family: the kind of policy.
-        requests, cycles: decoded texts, and draft-and-verify cycles in them.
-        nodes: mean number of drafted nodes in a cycle.
+        requests, cycles: number of decoded texts, and number of draft-and-verify cycles in these texts.
+        nodes: mean number of drafted nodes per cycle.
         tau: measured tokens per target call.
         tau_low, tau_high: limits of the 95% interval of tau, with requests as clusters.
-        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; tau if greedy.
+        exact: mean over the cycles of E[tau | draft, p] under the verifier's distribution; in greedy
+            decoding it equals `tau`.
         z: sum over the cycles of tau - E[tau | draft, p], divided by the square root of the sum of Var[tau | draft, p];
             None if nothing is random, as in greedy decoding.
         positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.
         positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
         repeated_share: share of four-token runs that occurred earlier in the same text.
-        compared, identical: texts that were compared with plain greedy decoding, and how many of them equal it.
-        largest_margin: largest difference between the target's logits of two tokens, taken where a text first differs
-            from plain decoding.
+        compared, identical: number of texts that were compared with the text of plain greedy decoding, and number of
+            these texts that are equal to it.
+        largest_margin: where a text first differs from plain decoding, the target gives the two tokens different
+            logits; this is the largest such difference.
     """
 
     policy: str
@@ -59,24 +65,15 @@ class Calibrated:
     largest_margin: float | None
 
     def __post_init__(self) -> None:
-        for name in ("requests", "cycles", "compared", "identical"):
-            if getattr(self, name) < 0:
-                raise InputError(f"{name} must be a count >= 0, got {getattr(self, name)}")
-        for name in ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high"):
+        for name, least in LEAST.items():
             value = getattr(self, name)
-            if value is not None and not 1 <= value < math.inf:
-                raise InputError(f"{name} must be finite and at least 1, got {value}")
-        if not 0 <= self.temperature < math.inf or not 0 <= self.nodes < math.inf:
-            raise InputError(
-                f"temperature and nodes must be finite and at least 0, got {self.temperature} and {self.nodes}"
-            )
+            if value is not None and not least <= value < math.inf:
+                raise InputError(f"{name} must be finite and at least {least}, got {value}")
         for low, high in ((self.tau_low, self.tau_high), (self.positional_low, self.positional_high)):
             if low is not None and high is not None and low > high:
                 raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
-        if self.repeated_share is not None and not 0 <= self.repeated_share <= 1:
+        if self.repeated_share is not None and self.repeated_share > 1:
             raise InputError(f"repeated_share must be between 0 and 1, got {self.repeated_share}")
-        if self.largest_margin is not None and not 0 <= self.largest_margin < math.inf:
-            raise InputError(f"largest_margin must be finite and at least 0, got {self.largest_margin}")
         if not self.identical <= self.compared <= self.requests:
             raise InputError(
                 f"identical must be at most compared, and compared at most requests, got {self.identical}, "
@@ -114,5 +111,5 @@ class Calibration(Record):
 
     @property
     def level(self) -> float:
-        """Probability, at most, that correct predictions give some |z| above `BOUND`: the sum of the normal tails."""
+        """Largest probability with which correct predictions give some |z| above `BOUND`: a sum of normal tails."""
         return math.erfc(BOUND / math.sqrt(2)) * sum(row.z is not None for row in self.rows)

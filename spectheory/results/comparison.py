@@ -28,10 +28,10 @@ class Account:
         speedup: seconds per token of plain decoding divided by seconds per token of speculation.
         cycle_seconds: seconds per cycle by part: `draft`, `verify` and `overhead`.
         plain_seconds: seconds per token of plain decoding.
-        requests, cycles: how many were counted; 0 for theory.
-        wanted: how many requests the run was to count. An interrupted run has counted fewer.
+        requests, cycles: number of requests and number of cycles that were counted; 0 for theory.
+        wanted: number of requests that the run set out to count; `requests` is smaller after an interruption.
         repeated_share: share of four-token runs that occurred earlier in the same text.
-        compared, identical: requests whose text was compared with plain decoding, and how many texts were equal.
+        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
     """
 
     name: str
@@ -143,7 +143,7 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
     """
     for name, tally in (("simulated", simulated), ("measured", measured)):
         if tally is not None and tally.provenance.tree not in (None, plan.tree.identity):
-            raise InputError(f"the {name} tally was counted with a different tree: name the plan that it was made with")
+            raise InputError(f"the {name} tally was counted with a different tree: give the plan that it was made with")
     return Comparison(
         plan=plan,
         theory=_predicted(plan),
@@ -153,24 +153,21 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
 
 
 def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
-    """A clause for each known difference between `plan` and the decoding: temperature, models, placement."""
+    """One clause for each known difference between `plan` and the decoding: temperature, models, placement."""
     found, planned, temperature = [], plan.acceptance.temperature, decoding.temperature
     if planned is not None and temperature is not None and planned != temperature:
-        found.append(f"the plan's rates are of temperature {planned:g}, while decoding is at {temperature:g}")
+        found.append(f"the plan's rates were measured at temperature {planned:g}, while decoding is at {temperature:g}")
     if said := differing_models(plan.acceptance.provenance, decoding):
-        found.append(f"the plan's rates are of {said[0]}, while decoding is with {said[1]}")
+        found.append(f"the plan's rates were measured with {said[0]}, while decoding uses {said[1]}")
     timed, here = plan.latency.provenance.placement, decoding.placement
     if differing := [name for name in timed if here.get(name, timed[name]) != timed[name]]:
         times, now = (", ".join(f"{name} {record[name]}" for name in differing) for record in (timed, here))
-        found.append(f"the plan's forward times are of {times}, while decoding is with {now}")
+        found.append(f"the plan's forward times were measured with {times}, while decoding uses {now}")
     return found
 
 
 def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | None:
-    """The models in which two records are known to differ, in words for the first and for the second record.
-
-    None if no difference is known.
-    """
+    """The names of the models in which two records differ: in words, for each of the two. None if none is known to."""
     known, here = ({"target": stamp.target, "draft": stamp.draft} for stamp in (rates, used))
     differing = [role for role in known if _other(known[role], here[role])]
     if not differing:
@@ -186,7 +183,8 @@ def _other(one: str | None, another: str | None) -> bool:
 def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
     """(max_depth + 1,) probability that exactly 0, 1, ... tokens of `tree` are accepted.
 
-    At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node of a depth is.
+    At least `a` tokens are accepted exactly when a node at depth `a` is accepted, and at most one node per
+    depth is accepted.
     """
     at_least = np.bincount(tree.depth, weights=reach)
     return at_least - np.append(at_least[1:], 0.0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
@@ -13,9 +13,11 @@ from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 
 LARGEST_COUNT = 2**53
-"""From which float64 no longer holds every whole number."""
+"""Counts must be below this number. Above it, float64 does not hold every whole number."""
 ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
+COUNTS = ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical")
+SECONDS = ("seconds", "target_seconds", "draft_seconds", "plain_seconds")
 IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
 """Tallies can only be added if they agree in these fields of their provenance."""
 
@@ -25,8 +27,8 @@ class Tally(Record):
     """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
 
     Attributes:
-        emitted: (requests,) tokens emitted by the cycles: the accepted ones, plus one for each cycle.
-        cycles: (requests,) cycles. Each is one target call; the call that reads the prompt does not count.
+        emitted: (requests,) tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
+        cycles: (requests,) number of cycles. Each is one target call; the call that reads the prompt does not count.
         accepted_histogram: (max depth + 1,) number of cycles with exactly 0, 1, ... accepted tokens.
         new_tokens: tokens of text produced in `seconds`. Tokens of a request's last cycle beyond the end of its text do
             not count.
@@ -34,8 +36,9 @@ class Tally(Record):
         target_seconds, draft_seconds: the part of `seconds` spent in each model's forwards.
         plain_tokens, plain_seconds: tokens and seconds of plain autoregressive decoding of the same prompts in the same
             loop.
-        fourgrams, repeated_fourgrams: runs of four tokens in the texts, and how many occurred earlier in the same text.
-        compared, identical: requests whose text was compared with plain decoding, and how many texts were equal.
+        fourgrams, repeated_fourgrams: number of runs of four tokens in the texts, and number of these that occurred
+            earlier in the same text.
+        compared, identical: number of requests whose text was compared with plain decoding, and number of equal texts.
     """
 
     kind: ClassVar[str] = "tally"
@@ -76,10 +79,10 @@ class Tally(Record):
                 "emitted must be at least 1 and at most accepted + 1 tokens per cycle of each request, got "
                 f"{self.emitted.tolist()!s:.60} in {self.cycles.tolist()!s:.60} cycles"
             )
-        for name in ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical"):
+        for name in COUNTS:
             if not 0 <= getattr(self, name) < LARGEST_COUNT:
                 raise InputError(f"{name} must be a count >= 0 and below 2**53, got {getattr(self, name)}")
-        for name in ("seconds", "target_seconds", "draft_seconds", "plain_seconds"):
+        for name in SECONDS:
             if not 0 <= getattr(self, name) < math.inf:
                 raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
         bounds = {
@@ -90,7 +93,7 @@ class Tally(Record):
         }
         for name, (value, other, most) in bounds.items():
             if value > most * (1 + ROUNDING):
-                raise InputError(f"{name} must be at most {other}, {most}, got {value}")
+                raise InputError(f"{name} must be at most {other}={most}, got {value}")
 
     @property
     def summary(self) -> str:
@@ -101,7 +104,7 @@ class Tally(Record):
 
     @property
     def wanted(self) -> int:
-        """How many requests the run was to count. An interrupted run has counted fewer."""
+        """Number of requests that the run set out to count. After an interruption, fewer are counted."""
         return max(len(self.cycles), self.provenance.requests or 0)
 
     @property
@@ -114,8 +117,8 @@ class Tally(Record):
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
         """Confidence interval of tau: linearised ratio estimator with requests as clusters, and Student's t.
 
-        Requests count as independent, cycles of one request do not. The limits are cut to what a cycle can emit: at
-        least 1 token, at most one more than the tree is deep.
+        Requests count as independent, cycles of one request do not. The limits are cut to the
+        range that a cycle can emit: from 1 token to one more than the depth of the tree.
         """
         from scipy.stats import t
 
@@ -150,7 +153,7 @@ class Tally(Record):
         return self.repeated_fourgrams / self.fourgrams if self.fourgrams else None
 
     def __add__(self, other: Tally) -> Self:
-        """Both tallies together, with the provenance of the first. `sum` adds several.
+        """The sum of both tallies, with the provenance of the first. `sum` adds several.
 
         Raises:
             InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
@@ -161,26 +164,15 @@ class Tally(Record):
             mine, theirs = getattr(self.provenance, name), getattr(other.provenance, name)
             if mine != theirs:
                 raise InputError(f"tallies with different {name} cannot be added: {mine} and {theirs}")
-        length = max(len(self.accepted_histogram), len(other.accepted_histogram))
-
-        def padded(counts: np.ndarray) -> np.ndarray:
-            return np.pad(counts, (0, length - len(counts)))
-
-        return type(self)(
+        histogram = np.zeros(max(len(self.accepted_histogram), len(other.accepted_histogram)), np.int64)
+        for tally in (self, other):
+            histogram[: len(tally.accepted_histogram)] += tally.accepted_histogram
+        return replace(
+            self,
             emitted=np.concatenate([self.emitted, other.emitted]),
             cycles=np.concatenate([self.cycles, other.cycles]),
-            accepted_histogram=padded(self.accepted_histogram) + padded(other.accepted_histogram),
-            new_tokens=self.new_tokens + other.new_tokens,
-            seconds=self.seconds + other.seconds,
-            target_seconds=self.target_seconds + other.target_seconds,
-            draft_seconds=self.draft_seconds + other.draft_seconds,
-            plain_tokens=self.plain_tokens + other.plain_tokens,
-            plain_seconds=self.plain_seconds + other.plain_seconds,
-            fourgrams=self.fourgrams + other.fourgrams,
-            repeated_fourgrams=self.repeated_fourgrams + other.repeated_fourgrams,
-            compared=self.compared + other.compared,
-            identical=self.identical + other.identical,
-            provenance=self.provenance,
+            accepted_histogram=histogram,
+            **{name: getattr(self, name) + getattr(other, name) for name in (*COUNTS, *SECONDS)},
         )
 
     def __radd__(self, other: int) -> Self:

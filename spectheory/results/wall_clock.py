@@ -33,15 +33,16 @@ class WallClock(Record):
         predicted: for each decoder, the speedup over plain decoding in the same loop that the plan predicts; None if it
             predicts none.
         plan: the plan that gives the predictions, the length of the chain and the static tree.
-        tokens: tokens of text.
-        seconds: wall clock from prompt to text.
+        tokens: number of generated tokens in the text.
+        seconds: wall-clock seconds from the prompt to the finished text.
         decode_seconds: the part of `seconds` after the first emitted tokens.
         target_seconds, draft_seconds: the part of `decode_seconds` inside forwards of each model.
-        cycles, emitted: target calls in `decode_seconds`, and the tokens they emitted. Tokens beyond the end of
-            the text count as emitted.
-        fourgrams, repeated_fourgrams: runs of four tokens in the text, and how many occurred earlier in it.
-        first_difference: position of the first token that differs from the baseline's text; `SAME` if no token differs
-            or nothing was compared.
+        cycles, emitted: number of target calls in `decode_seconds`, and number of tokens that they emitted, tokens
+            beyond the end of the text included.
+        fourgrams, repeated_fourgrams: number of runs of four tokens in the text, and number of these runs that
+            occurred earlier in the text.
+        first_difference: position of the first token that differs from the baseline's text; `SAME` if none differs or nothing was
+            compared.
         margin: at that position, the difference between the target's logits of the two tokens.
     """
 
@@ -152,9 +153,9 @@ class WallClock(Record):
 
     @property
     def loop_speedup(self) -> np.ndarray:
-        """(decoders,) speedup over plain decoding in the same loop after the prompt, the speedup that plans predict.
+        """(decoders,) speedup over plain decoding in the same loop, prompt excluded: the median over prompts.
 
-        The median over prompts.
+        Plans predict this speedup.
         """
         plain = self.decode_seconds[:, [self.families.index("plain")]]
         return np.median(plain / np.where(self.decode_seconds > 0, self.decode_seconds, np.nan), axis=0)
@@ -171,6 +172,6 @@ class WallClock(Record):
         return float(np.median(ratios)), float(low), float(high)
 
     def fastest(self, *families: str) -> int | None:
-        """Index of the decoder of these families with the highest ratio to the baseline; None if there is none."""
+        """Index of the fastest decoder in these families, relative to the baseline; None if they have no decoder."""
         among = [i for i, family in enumerate(self.families) if family in families]
         return max(among, key=lambda i: self.ratio(i)[0], default=None)

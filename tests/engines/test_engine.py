@@ -80,7 +80,7 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
     assert "meta-llama/Llama-3.2-1B" in st.export(PLAN, "vllm", draft="llama-3.2-1b").command
     plain = st.export(PLAN, "trtllm", draft="my/eagle3")
     latent = st.export(PLAN, "trtllm", draft="my/eagle3", target="deepseek-v3")
-    note = "multi-head latent attention, which deepseek-v3 has"
+    note = "multi-head latent attention, such as deepseek-v3"
     assert note in " ".join(latent.notes)
     assert note not in " ".join(plain.notes)
     stamp = TIMES.provenance.replace(target="deepseek-v3")
@@ -92,9 +92,14 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
     ("call", "message"),
     [
         refusal(lambda: st.export(PLAN, "vlm"), "unknown engine 'vlm': did you mean vllm"),
-        refusal(lambda: st.export(PLAN, "sequoia"), "Sequoia takes no plans, it gives reports alone: sequoia-vector"),
-        refusal(lambda: st.export(PLAN, "vllm", version="0.9"), r"version must be one of vLLM .* \(0.11 to 0.32\)"),
-        refusal(lambda: st.export(PLAN, "hf"), "it drafts at batch size 1 alone, the plan starts at 2"),
+        refusal(
+            lambda: st.export(PLAN, "sequoia"),
+            "plans cannot be exported to Sequoia, only its reports can be read: sequoia-vector",
+        ),
+        refusal(
+            lambda: st.export(PLAN, "vllm", version="0.9"), r"version must be a version of vLLM .* \(0.11 to 0.32\)"
+        ),
+        refusal(lambda: st.export(PLAN, "hf"), "it drafts only at batch size 1, the plan starts at 2"),
         refusal(lambda: st.export(PLAN, "vllm", draft=""), "does not name the draft model: name it with the argument"),
         refusal(lambda: st.export(PLAN, "vllm", target="llama-9"), "unknown model 'llama-9': did you mean"),
         refusal(
@@ -114,7 +119,7 @@ def test_files_are_written_and_replaced_only_when_told(tmp_path: Path) -> None:
     assert made.write(folder) == (folder / "a.txt", folder / "b.txt")
     assert made.write(folder) == (folder / "a.txt", folder / "b.txt"), "the same text is there"
     (folder / "a.txt").unlink()
-    with pytest.raises(st.InputError, match=r"b.txt is there already: name another folder, or .* overwrite=True"):
+    with pytest.raises(st.InputError, match=r"b.txt already exists: name another folder, or .* overwrite=True"):
         other.write(folder)
     assert not (folder / "a.txt").exists(), "all are checked before the first is written"
     other.write(str(folder), overwrite=True)

@@ -64,16 +64,25 @@ def test_a_binary_file_is_read_as_its_engine_writes_it(tmp_path: Path) -> None:
     ("call", "message"),
     [
         refusal(lambda: st.read_report("x", "vllm-metric"), "unknown report 'vllm-metric': did you mean vllm-metrics"),
-        refusal(lambda: st.read_report([], "vllm-log"), "report must be a text, a Path or several of them, got none"),
-        refusal(lambda: st.read_report("\n", "vllm-log"), "the report is empty: give what the engine reported"),
+        refusal(
+            lambda: st.read_report([], "vllm-log"), "report must be a text, a Path or a list of them, got an empty list"
+        ),
+        refusal(
+            lambda: st.read_report("\n", "vllm-log"), "the report is empty: give the text that the engine reported"
+        ),
         refusal(lambda: st.read_report(Path("absent"), "vllm-log"), "there is no file absent"),
-        refusal(lambda: st.read_report(Path(), "vllm-log"), r"\. is a folder: name the report"),
-        refusal(lambda: st.read_report(__file__, "vllm-log"), r"got the name of a file: give pathlib.Path\('.*.py'\)"),
+        refusal(lambda: st.read_report(Path(), "vllm-log"), r"\. is a folder: give a file in it"),
+        refusal(
+            lambda: st.read_report(__file__, "vllm-log"),
+            r"got the name of a file as text: give pathlib.Path\('.*.py'\)",
+        ),
         refusal(
             lambda: st.read_report([PROMETHEUS, "{"], "vllm-metrics"), "report 2: the metrics must be in Prometheus's"
         ),
         refusal(lambda: st.read_report([BENCH, BENCH], "sglang-bench"), "report 2 is the same report as report 1"),
-        refusal(lambda: st.read_report(BENCH, "sglang-bench", assume_constant=3), "a constant rate is for a report of"),
+        refusal(
+            lambda: st.read_report(BENCH, "sglang-bench", assume_constant=3), "assume_constant is only for reports of"
+        ),
     ],
 )
 def test_what_cannot_be_read_is_refused(call: Callable[[], Any], message: str) -> None:

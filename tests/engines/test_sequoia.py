@@ -30,10 +30,10 @@ def test_sequoia_vectors(tmp_path: Path) -> None:
         (lambda: sequoia.from_vector(np.array([[0.6]])), "vector must be a row of rates, got shape"),
         (
             lambda: sequoia.from_file("a/acceptance-rate-vector.pt"),
-            "PyTorch's .pt, which only torch reads, .*numpy.save",
+            "end in .npy, .csv or .txt, got .*.pt, which only torch reads: .*numpy.save",
         ),
-        (lambda: sequoia.from_file(tmp_path / "bad.txt"), "bad.txt must hold numbers alone that are rates: .*half"),
-        (lambda: sequoia.from_text("1.5"), "text must hold numbers alone that are rates: .* sum to at most 1"),
+        (lambda: sequoia.from_file(tmp_path / "bad.txt"), "bad.txt must hold only numbers, which are rates: .*half"),
+        (lambda: sequoia.from_text("1.5"), "text must hold only numbers, which are rates: .* sum to at most 1"),
         (lambda: sequoia.from_file("v.json"), "path must end in .npy, .csv or .txt, got v.json"),
     ]:
         with pytest.raises(ValueError, match=message):

@@ -13,7 +13,7 @@ from tests.engines.test_sglang import BENCH, NEW, SGLANG_METRICS
 from tests.engines.test_tensorrt_llm import ITERATION
 from tests.engines.test_vllm_statistics import PROMETHEUS, REQUEST
 
-SAID = "2 reports are added, each taken to have its own cycles"
+SAID = "2 reports are added, as if each had counted its own cycles"
 
 
 def test_counts_of_several_files_are_added(run: Run) -> None:
@@ -49,7 +49,7 @@ def test_totals_are_added_and_what_cannot_be_is_refused(run: Run) -> None:
     assert found["assumed"] == ["only totals are reported: rates by position are unknown", SAID]
     for name, text in (("c", SGLANG_METRICS), ("d", SGLANG_METRICS + "\n"), ("e", BENCH), ("f", BENCH + "\n")):
         Path(name).write_text(text)
-    refused(run("import", "sglang-metrics", "c", "d"), "reports must have counts to be added, SGLang metrics has none")
+    refused(run("import", "sglang-metrics", "c", "d"), "can only be added if they have counts, SGLang metrics has none")
     assert len(json.loads(run("import", "sglang-bench", "e", "f", "--json").stdout)) == 6
 
 
@@ -57,12 +57,10 @@ def test_one_report_does_not_count_twice(run: Run) -> None:
     Path("a").write_text(PROMETHEUS)
     Path("b").write_text(PROMETHEUS)
     for names in (("a", "a"), ("a", "b"), ("a", "./a")):
-        refused(
-            run("import", "vllm-metrics", *names), "is the same report as a: added, it would count twice; give it once"
-        )
+        refused(run("import", "vllm-metrics", *names), "is the same report as a and would count twice: give it once")
     refused(run("import", "vllm-metrics", "-", "-", given=PROMETHEUS), "report 2 is the same report as report 1")
     Path("empty").touch()
-    refused(run("import", "vllm-metrics", "a", "empty"), "empty is empty: give what the engine reported")
+    refused(run("import", "vllm-metrics", "a", "empty"), "empty is empty: give the text that the engine reported")
 
 
 @pytest.mark.parametrize(

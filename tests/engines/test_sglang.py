@@ -35,7 +35,7 @@ def test_golden_sglang() -> None:
         ),
         refusal(
             lambda: sglang.export(RANGES, version="0.5.14", algorithm="EAGLE3", model="d"),
-            r"SGLang 0.5.14, got 3: .* the one of 0.5.15 does \(PR #24055\)",
+            r"SGLang 0.5.14, got 3: .* use SGLang 0.5.15 or newer \(PR #24055\)",
         ),
         refusal(
             lambda: sglang.export(RANGES, version="0.5.23", algorithm="STANDALONE", model="d"),
@@ -47,11 +47,11 @@ def test_golden_sglang() -> None:
         ),
         refusal(
             lambda: sglang.export(Envelope(4, 1, 3), version="0.5.23", algorithm="EAGLE3", model="d"),
-            "nodes must be levels=4 for branching=1, got 3: with topk 1 SGLang verifies steps",
+            "nodes must be levels=4 for branching=1, got 3: with topk 1 SGLang always verifies steps",
         ),
         refusal(
             lambda: sglang.export(TREE, version="0.5.23", algorithm="EAGLE3", model="d"),
-            "plan must be an envelope or ranges for SGLang, got a tree",
+            "plan must be an Envelope or a list of ChainRange for SGLang, got a Tree",
         ),
         refusal(
             lambda: sglang.export([3], version="0.5.23", algorithm="EAGLE3", model="d"),  # pyright: ignore[reportArgumentType]
@@ -103,7 +103,7 @@ def test_sglang_meta_info_under_all_its_names(names: tuple[str, ...]) -> None:
 
 def test_sglang_trees_and_single_tokens() -> None:
     tree = NEW | {"spec_num_proposed_drafts": 1500, "spec_accept_rate": 0.1}
-    assert "15 tokens were drafted a cycle, but only 3 positions" in str(sglang.from_meta_info(tree).assumed)
+    assert "15 tokens were drafted per cycle, but only 3 positions" in str(sglang.from_meta_info(tree).assumed)
     mtp = {"spec_verify_ct": 200, "spec_num_correct_drafts": 150, "spec_num_proposed_drafts": 200}
     assert acceptance(sglang.from_meta_info(mtp)).table.tolist() == [[0.75]]
 
@@ -172,14 +172,14 @@ def test_sglang_metrics() -> None:
     several = sglang.from_metrics(ranks)
     assert several.tau == 3.0, "the mean of the ranks that are not idle"
     assert several.assumed[2:] == (
-        "1 of 3 gauges are 0, of idle ranks, and left out",
-        "tau is the mean of 2 gauges, whatever each rank had to do",
+        "1 of 3 gauges are 0, because their ranks are idle, and are left out",
+        "tau is the unweighted mean of the gauges of 2 ranks",
     )
     for old, new, message in [
         ("2.5", "0.0", "must be a finite number above 0, got 0.0: nothing has been verified yet"),
         ("2.5", "4.5", "accept_length is 4.5, more than sglang:spec_num_draft_tokens=4"),
         ("2.5", "0", "nothing has been verified yet"),
-        ("2.5", "0.4", "tau must be at least 1, the token of the target itself, got 0.4"),
+        ("2.5", "0.4", "tau must be at least 1, because each target call emits a token of its own, got 0.4"),
         ("accept_length", "acceptance_length", "none of sglang:spec_accept_length; .* sglang:spec_acceptance_length"),
     ]:
         with pytest.raises(ValueError, match=message):
@@ -201,7 +201,7 @@ def test_sglang_bench_speculative() -> None:
     plain, tree, chain = sglang.from_bench_speculative(BENCH)
     assert (plain.envelope, plain.tau, plain.tokens_per_second) == (None, 1.0, 100.0)
     assert (tree.envelope, tree.tau, tree.step_seconds) == (Envelope(3, 4, 7), 2.5, 0.0125)
-    assert (chain.envelope, chain.batch_size) == (Envelope(3, 1, 3), 8), "with topk 1 SGLang verifies steps + 1"
+    assert (chain.envelope, chain.batch_size) == (Envelope(3, 1, 3), 8), "with topk 1 SGLang always verifies steps + 1"
     for old, new, message in [
         ("200.0", "300.0", "line 2: speed is 300, but acc_length / step_time makes it 200"),
         ('"acc_length": 2.5', '"accept_length": 2.5', "line 2 has none of acc_length; the nearest found are accept_l"),

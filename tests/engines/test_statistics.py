@@ -21,7 +21,7 @@ def test_what_is_not_a_dictionary_is_refused() -> None:
     for call, message in [
         (lambda: sglang.from_meta_info(wrong(["a"])), "data must be a dictionary, got str: parse the JSON first"),
         (lambda: sglang.from_meta_info({"meta_info": 3}), "meta_info must be a dictionary, got int"),
-        (lambda: vllm.from_request_metrics(wrong([{}])), "data must be a dictionary, got list"),
+        (lambda: vllm.from_request_metrics(wrong([[{}]])), "data must be a dictionary, got list"),
         (lambda: tensorrt_llm.from_iteration_stats(wrong([3])), "data must be a dictionary, got int"),
         (lambda: sglang.from_bench_speculative("{"), "line 1 must be JSON, got '{'"),
         (lambda: sglang.from_bench_speculative("\n3"), "line 2 must be a dictionary, got int"),

@@ -33,7 +33,7 @@ def test_the_meaning_of_a_schedule_turned_round_between_two_versions_of_tensorrt
     new = tensorrt_llm.export(RANGES, version="1.4.0rc1", model="d")
     assert "  draft_len_schedule: {1: 5, 17: 3, 65: 0}\n" in old.files["speculative_config.yaml"]
     assert "  draft_len_schedule: {16: 5, 64: 3}\n" in new.files["speculative_config.yaml"]
-    assert "goes on with 0 tokens" in old.notes[0]
+    assert "continues to draft 0 tokens" in old.notes[0]
     assert "above batch size 64" in new.notes[0]
 
 
@@ -77,11 +77,11 @@ def test_any_model_name_survives_yaml(model: str) -> None:
         ),
         refusal(
             lambda: tensorrt_llm.export(Envelope(3, 4, 8), version="1.2", model="d"),
-            r"TensorRT-LLM 1.2, got an envelope: dynamic trees came with 1.3 \(PR #13081\)",
+            r"TensorRT-LLM 1.2, got an Envelope: dynamic trees need 1.3 or newer \(PR #13081\)",
         ),
         refusal(
             lambda: tensorrt_llm.export(TREE, version="1.4.0rc1", model="d"),
-            "TensorRT-LLM 1.4, got a static tree: PR #18210 removed eagle_choices",
+            "TensorRT-LLM 1.4, got a Tree: PR #18210 removed eagle_choices",
         ),
         refusal(
             lambda: tensorrt_llm.export(st.Tree.k_ary(3, 1), version="1.3", model="d"),
@@ -145,7 +145,7 @@ def test_tensorrt_llm_iterations() -> None:
         (iteration(acceptanceLength=2.51), "acceptanceLength is 2.51, but"),
         (
             iteration(numRequestsWithDraftTokens=25, acceptanceLength=None),
-            "numRequestsWithDraftTokens must be from 1 to numDraftTokens=24, as each drafted a token, got 25",
+            "numRequestsWithDraftTokens must be from 1 to numDraftTokens=24, as each request drafted a token, got 25",
         ),
         (
             iteration(numDraftTokens=10, numAcceptedTokens=9, numRequestsWithDraftTokens=None, acceptanceLength=1.001),
@@ -179,7 +179,10 @@ def test_tensorrt_llm_metrics() -> None:
     assert "do not say how many cycles" in found.assumed[1]
     ranks = text + 'trtllm_spec_decode_acceptance_length{model="m",rank="1"} 0.0\n'
     assert tensorrt_llm.from_metrics(ranks).tau == 2.5
-    assert "1 of 2 gauges are 0, of idle ranks, and left out" in tensorrt_llm.from_metrics(ranks).assumed
+    assert (
+        "1 of 2 gauges are 0, because their ranks are idle, and are left out"
+        in tensorrt_llm.from_metrics(ranks).assumed
+    )
     with pytest.raises(ValueError, match="accepted=350 must be at most drafted=300"):
         tensorrt_llm.from_metrics(text.replace("150.0", "350.0"))
     with pytest.raises(ValueError, match="none of trtllm_spec_decode_num_draft_tokens; the nearest"):

@@ -47,11 +47,11 @@ def test_golden_vllm() -> None:
         refusal(lambda: vllm.export(RANGES, version="main", method="eagle3", model="d"), "got 'main'"),
         refusal(
             lambda: vllm.export(RANGES, version="0.23.0", method="eagle3", model="d"),
-            r"single range for vLLM 0.23, got 3: .* came with 0.24 \(PR #32374\)",
+            r"single range for vLLM 0.23, got 3: .* needs 0.24 or newer \(PR #32374\)",
         ),
         refusal(
             lambda: vllm.export(TREE, version="0.21", method="eagle3", model="d"),
-            "vLLM 0.21, got a tree: PR #42121 removed tree attention",
+            "vLLM 0.21, got a Tree: PR #42121 removed tree attention",
         ),
         refusal(
             lambda: vllm.export(TREE, version="0.20", method="medusa", model="d"),
@@ -59,7 +59,7 @@ def test_golden_vllm() -> None:
         ),
         refusal(
             lambda: vllm.export(Envelope(3, 2, 6), version="0.32", method="eagle3", model="d"),
-            "plan must be ranges of chains for vLLM, got Envelope",
+            "plan must be a list of ChainRange for vLLM, got Envelope",
         ),
         refusal(
             lambda: vllm.export([ChainRange(1, 8, 129)], version="0.32", method="eagle3", model="d"),
@@ -89,7 +89,7 @@ def test_golden_vllm() -> None:
             lambda: vllm.export(
                 RANGES[:1], version="0.32", method="mtp", model=None, synthetic_rates=[0.5] * 4 + [0.6]
             ),
-            r"synthetic_rates\[4\] must be a probability and not above the one before, got 0.6",
+            r"synthetic_rates\[4\] must be a probability, and at most the entry before it, got 0.6",
         ),
         refusal(
             lambda: vllm.export(RANGES[:1], version="0.20", method="mtp", model=None, synthetic_rates=[0.5] * 5),
@@ -112,7 +112,7 @@ def test_vllm_refuses_what_it_cannot_run(call: Any, message: str) -> None:
 def test_a_method_is_exported_from_the_version_on_that_runs_it(method: str, first: int) -> None:
     plan, model = [ChainRange(1, 8, 3)], "d" if method[0] == "d" else None
     assert f'"method": "{method}"' in vllm.export(plan, version=f"0.{first}.1", method=method, model=model).args[1]
-    message = f"vLLM 0.{first - 1} runs .*eagle3.*, got '{method}': it came with 0.{first}"
+    message = f"vLLM 0.{first - 1} runs .*eagle3.*, got '{method}', which needs 0.{first} or newer"
     with pytest.raises(ValueError, match=message):
         vllm.export(plan, version=f"0.{first - 1}.0", method=method, model=model)
     for old in ("eagle", "eagle3", "medusa"):

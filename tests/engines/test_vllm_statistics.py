@@ -52,7 +52,7 @@ def test_vllm_counters(text: str) -> None:
     assert acceptance(found).trials.tolist() == [1000, 800, 500]  # pyright: ignore[reportOptionalMemberAccess]
     assert found.assumed[0] == RANK_0_ONLY
     assert "2 label sets are summed: engine=0, model_name=m, {x}; engine=1" in found.assumed[1]
-    assert "the rate at depth 3 is taken for all deeper ones" in found.assumed[2]
+    assert "the rate at depth 3 is used for all deeper depths" in found.assumed[2]
 
 
 @given(chains, hs.integers(10_000, 10**7))
@@ -100,7 +100,7 @@ def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
     risen = PROMETHEUS.replace('position="1"} 300', 'position="1"} 700').replace(
         '_tokens_total{engine="0",model_name="m, {x}"} 900', '_tokens_total{engine="0",model_name="m, {x}"} 1300'
     )
-    with pytest.raises(ValueError, match="position 1 has 900 accepted, but position 0 has 800: .* must not rise"):
+    with pytest.raises(ValueError, match="position 1 has 900 accepted, but position 0 has 800: .* must not increase"):
         vllm.from_prometheus(risen)
     with pytest.raises(ValueError, match=r"trials\[0\] is 1000, fewer than min_trials=2000"):
         vllm.from_prometheus(PROMETHEUS, min_trials=2000)
@@ -111,8 +111,9 @@ def test_counts_that_rise_and_too_few_counts_are_refused() -> None:
 
 def test_drafts_of_mixed_lengths_are_named_in_what_is_assumed() -> None:
     found = vllm.from_prometheus(PROMETHEUS.replace("} 1200.0", "} 800.0"))
-    assert "2.6 tokens were drafted a cycle for 3 positions: one that was not drafted counts as refused" in str(
-        found.assumed
+    assert (
+        "2.6 tokens were drafted per cycle for 3 positions: a position that was not drafted counts as rejected"
+        in str(found.assumed)
     )
 
 
@@ -156,7 +157,7 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
     [
         ("Mean acceptance length", "Mean accepted length", "the line has none of Mean acceptance length"),
         ("3.49", "4.49", "mean acceptance length is 4.49, but 1 . the sum of the rates makes it 3.486"),
-        ("0.622", "0.822", "rate of position 1 is 0.822, but must be at most that of position 0, 0.757"),
+        ("0.622", "0.822", "rate of position 1 is 0.822, but must be at most the rate of position 0, 0.757"),
         ("35.5%", "45.5%", "in % is 45.5, but Accepted=92 / Drafted=259 makes it 35.52"),
         ("35.5%", "35.6%", "in % is 35.6, but Accepted=92 / Drafted=259 makes it 35.52"),
         ("Accepted: 92", "Accepted: 592", "in % is 35.5"),
@@ -167,7 +168,7 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
             "96 tokens, Drafted: 270",
             "in % is 35.5, but Accepted=96 / Drafted=270 makes it 35.5556",
         ),
-        ("INFO", LOG, "must be a single one, got 2 of Mean acceptance length"),
+        ("INFO", LOG, "line must have 'Mean acceptance length' once, got it 2 times"),
     ],
 )
 def test_log_lines_that_contradict_themselves(old: str, new: str, message: str) -> None:
@@ -215,7 +216,7 @@ def test_the_lines_of_a_log_are_added() -> None:
     single = vllm.from_log(f"{lines[0]}\n{lines[1]}")
     assert acceptance(single).table.tolist() == acceptance(vllm.from_log_line(lines[0])).table.tolist()
     for text, message in [
-        (f"{lines[0]}\n{SHORT}", "line 2 of 2 must have Accepted and Drafted to be added: pass it alone"),
+        (f"{lines[0]}\n{SHORT}", "line 2 of 2 must have Accepted and Drafted to be added: pass this line alone"),
         ("INFO nothing", "the line has none of Mean acceptance length"),
         (f"{lines[0]}\n{LOG.replace('3.49', '4.49')}", "mean acceptance length is 4.49, but"),
     ]:

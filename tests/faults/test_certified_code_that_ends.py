@@ -152,7 +152,7 @@ def test_a_call_that_does_not_return_ends_the_test(certify: Certify, end: str, l
     result = certify(end, *TIMES[when], "--seconds", "0.1")
     assert result.exit_code == 2
     assert result.stderr.splitlines() == [
-        f"error: a call of the code under test did not return within {limit}: mend it, or raise --seconds"
+        f"error: a call of the code under test did not return within {limit}: correct the code, or raise --seconds"
     ]
 
 

@@ -1,7 +1,7 @@
-"""Named rules, wrong and right, that a certifier must tell apart.
+"""Lossy and lossless verifiers with names, which a certifier must tell apart.
 
-`SPECIMENS` are for `certify_verifier`, `STEPS` for `certify_step`. Each wrong one was seen in an engine, in a paper, or
-is what a careless reading gives; the right ones include those that look wrong.
+`SPECIMENS` are for `certify_verifier`, `STEPS` for `certify_step`. Each lossy verifier was seen in an engine or in a
+paper, or results from a careless reading of a paper. Some lossless verifiers look lossy.
 """
 
 from spectheory.certify.zoo.chains import PATHS

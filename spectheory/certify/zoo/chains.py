@@ -1,4 +1,4 @@
-"""Verifiers of one drafted path as functions that draw, the way engines write them: wrong ones and right ones."""
+"""Verifiers of one drafted path, written as in engines: functions that draw. Some are lossy, some lossless."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from spectheory.core.world import Levels
 
 CHAINS = (Levels((1,)), Levels((1, 1)), Levels((1, 1, 1)))
 Coin = Callable[[Any, Any], Any]
-"""(mass of (w p - q)+, w) -> probability to stop at an inner node."""
+"""(sum of (w p - q)+, w) -> probability of stopping at an inner node."""
 
 
 def _block(draft: Draft, p: Any, rng: Any, coin: Coin, weighted: bool = True, q_known: bool = True) -> tuple[int, int]:
-    """Block verification, arXiv 2403.10444, Algorithm 2, with the parts that ports get wrong as arguments."""
+    """Block verification, arXiv 2403.10444, Algorithm 2. The arguments are the parts that ports get wrong."""
     weights: list[Any] = [1]
     for node in range(1, draft.tree.budget + 1):
         token, drawn_from = int(draft.tokens[node]), draft.q[node - 1]
@@ -40,27 +40,27 @@ def _published(mass: Any, weight: Any) -> Any:
 
 
 def block(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Block verification: right."""
+    """Block verification. Lossless."""
     return _block(draft, p, rng, _published)
 
 
 def block_stopping_with_weight(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Inner nodes are kept with their weight, as the Delayed Tree paper words it in Section 3.1."""
+    """An inner node is kept with its weight as probability, as the Delayed Tree paper says in Section 3.1."""
     return _block(draft, p, rng, lambda mass, weight: weight)
 
 
 def block_with_plain_residual(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """The correction is drawn from (p - q)+ in place of (w p - q)+. Seen in vllm-ascend 7807."""
+    """The correction is drawn from (p - q)+ instead of (w p - q)+. Seen in vllm-ascend 7807."""
     return _block(draft, p, rng, _published, weighted=False)
 
 
 def block_with_q_one(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Missing draft probabilities count as 1 in the running product. Seen in vllm-ascend 7603."""
+    """The running product uses 1 in place of the draft probabilities. Seen in vllm-ascend 7603."""
     return _block(draft, p, rng, _published, q_known=False)
 
 
 def _token_by_token(draft: Draft, p: Any, rng: Any, q_row: int = 0, p_row: int = 0, bonus: int = 0) -> tuple[int, int]:
-    """Rejection sampling along a path that reads its rows of p and q shifted by so many."""
+    """Rejection sampling along a path. The arguments shift the rows of q, of p, and of p for the bonus token."""
     for node in range(draft.tree.budget):
         token = int(draft.tokens[node + 1])
         target, drawn_from = p[max(0, node - p_row)], draft.q[max(0, node - q_row)]
@@ -71,22 +71,22 @@ def _token_by_token(draft: Draft, p: Any, rng: Any, q_row: int = 0, p_row: int =
 
 
 def token_by_token(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Rejection sampling along a path: right."""
+    """Rejection sampling along a path. Lossless."""
     return _token_by_token(draft, p, rng)
 
 
 def stale_draft_distribution(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """The buffer of q still holds the row before. Seen in SGLang 12561."""
+    """The buffer of q still holds the previous row. Seen in SGLang 12561."""
     return _token_by_token(draft, p, rng, q_row=1)
 
 
 def target_row_off_by_one(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Rows of p are read one too early. Seen in transformers 28166."""
+    """At each node, the row of p for the node before it is read. Seen in transformers 28166."""
     return _token_by_token(draft, p, rng, p_row=1)
 
 
 def bonus_row_off_by_one(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """The bonus token is drawn from the row before the last. Seen in vLLM 8320."""
+    """The bonus token is drawn from the row of p before the last one. Seen in vLLM 8320."""
     return _token_by_token(draft, p, rng, bonus=1)
 
 

@@ -1,4 +1,4 @@
-"""Node rules as functions that draw, the way engines write them: wrong ones, and right ones that look wrong."""
+"""Node solvers, written as in engines: functions that draw. Some are lossy, and some look lossy but are not."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from spectheory.core.draft import DrawRule, top_tokens
 
 
 def naive(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Rejection sampling of the first draft: right."""
+    """Rejection sampling of the first drafted token. Lossless."""
     first = drafts[0]
     return first if rng.random() * q[first] < p[first] else draw(residual(p, q), rng)
 
 
 def accepts_on_zero_coin(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """`u * q <= p` accepts a token of p = 0 when the coin is exactly 0."""
+    """The test `u * q <= p` accepts a token with p = 0 if the random number u is exactly 0."""
     first = drafts[0]
     return first if rng.random() * q[first] <= p[first] else draw(residual(p, q), rng)
 
@@ -29,7 +29,7 @@ def corrects_from_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> i
 
 
 def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """The rejected token is struck from p in place, before the residual is taken."""
+    """The rejected token is removed from p in place, before the residual is computed."""
     first = drafts[0]
     if rng.random() * q[first] < p[first]:
         return first
@@ -38,12 +38,12 @@ def corrupts_target(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
 
 
 def first_of_sorted(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Naive on drafts sorted by token: the first is no draw from q any more."""
+    """Rejection sampling of the drafted token with the smallest id, which is not a draw from q."""
     return naive(p, q, sorted(drafts), rng)
 
 
 def recursive_rejection(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Try each draft, subtract q from p, strike the draft from q: right without replacement."""
+    """A rejection replaces p by the residual and removes the token from q. Lossless for draws without replacement."""
     for token in drafts:
         if rng.random() * q[token] < p[token]:
             return token
@@ -52,17 +52,17 @@ def recursive_rejection(p: Vector, q: Vector, drafts: list[int], rng: Any) -> in
 
 
 def rejection_sorted_by_token(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Recursive rejection of drafts sorted by token."""
+    """Recursive rejection of drafted tokens that are sorted by token id."""
     return recursive_rejection(p, q, sorted(drafts), rng)
 
 
 def rejection_sorted_by_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Recursive rejection of drafts sorted by their probability."""
+    """Recursive rejection of drafted tokens that are sorted by their draft probability."""
     return recursive_rejection(p, q, sorted(drafts, key=lambda token: -q[token]), rng)
 
 
 def rejection_with_q_unchanged(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Recursive rejection in which rejected drafts stay in q; with merged repeats, SpecInfer that skips them."""
+    """Recursive rejection in which q keeps rejected tokens, and each token is tried only once."""
     for token in dict.fromkeys(drafts):
         if rng.random() * q[token] < p[token]:
             return token
@@ -71,7 +71,7 @@ def rejection_with_q_unchanged(p: Vector, q: Vector, drafts: list[int], rng: Any
 
 
 def multi_round_residual(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """SpecInfer: drafts in random order, repeats tried again. Right for independent draws."""
+    """SpecInfer: drafted tokens are tried in random order, repeated tokens again. Lossless for independent draws."""
     for token in rng.permutation(drafts):
         if rng.random() * q[token] < p[token]:
             return int(token)
@@ -80,12 +80,12 @@ def multi_round_residual(p: Vector, q: Vector, drafts: list[int], rng: Any) -> i
 
 
 def multi_round_skipping_repeats(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """SpecInfer that skips a token it has rejected before, as the public SpecHub code does in its RRS mode."""
+    """SpecInfer that does not try a rejected token again, as the public SpecHub code in its RRS mode."""
     return rejection_with_q_unchanged(p, q, [int(t) for t in rng.permutation(drafts)], rng)
 
 
 def k_seq_with_factor_one(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """SpecTr's K-SEQ with rho = 1, below rho*: the residual has negative entries, which are cut off."""
+    """SpecTr's K-SEQ with rho = 1, which is below rho*. The residual has negative entries, which are set to 0."""
     for token in drafts:
         if rng.random() * q[token] < p[token]:
             return token
@@ -97,7 +97,7 @@ def k_seq_with_factor_one(p: Vector, q: Vector, drafts: list[int], rng: Any) -> 
 
 
 def typical_acceptance(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Medusa: keep a draft that the target finds likely enough, by a threshold."""
+    """Medusa: a drafted token is accepted if its target probability exceeds a threshold."""
     for token in drafts:
         if p[token] * 4 > 1:
             return token
@@ -105,12 +105,12 @@ def typical_acceptance(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int
 
 
 def match_own_sample(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Draw from the target; a draft is accepted if it is that token. Right, and slow."""
+    """Draw a token from the target, and accept the drafted token that equals it. Lossless, but slow."""
     return draw(p, rng)
 
 
 def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """EAGLE: accept each draft with probability p, else strike it from p. Right for drafts of any distribution."""
+    """EAGLE: accept each drafted token with probability p, or else remove it from p. Lossless for any drafts."""
     for token in dict.fromkeys(drafts):
         if rng.random() < p[token]:
             return token
@@ -119,7 +119,7 @@ def accept_with_target_probability(p: Vector, q: Vector, drafts: list[int], rng:
 
 
 def top_then_one_draw(p: Vector, q: Vector, drafts: list[int], rng: Any) -> int:
-    """Greedy top-(k - 1) + 1: only the last draft is random, and q is its distribution. Right."""
+    """Greedy top-(k - 1) + 1: only the last drafted token is random, and q is its distribution. Lossless."""
     for token in top_tokens(q, len(drafts) - 1):
         q = without(q, token)
     return naive(p, q, drafts[-1:], rng)
@@ -148,11 +148,16 @@ NODES = (
     _wrong("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),
     _wrong("sorted-by-token", rejection_sorted_by_token, SWOR, "Order is part of a draft."),
     _wrong("sorted-by-probability", rejection_sorted_by_probability, SWOR, "Order is part of a draft."),
-    _wrong("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement taken for independent ones."),
-    _wrong("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeats de-duplicated, q left as it was."),
-    _wrong("skips-repeats", multi_round_skipping_repeats, IID, "Repeats are part of a draft."),
-    _misused("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates taken for draws from q."),
-    _misused("greedy-draft-softmax-q", naive, TOP, "The draft is argmax, q its softmax. Seen in transformers 32867."),
+    _wrong("q-unchanged", rejection_with_q_unchanged, SWOR, "Draws without replacement are treated as independent."),
+    _wrong("merged-q-unchanged", rejection_with_q_unchanged, IID, "Repeated draws are merged."),
+    _wrong("skips-repeats", multi_round_skipping_repeats, IID, "Repeated draws are part of a draft."),
+    _misused("top-k-as-samples", recursive_rejection, TOP, "Beam or top-k candidates are treated as draws from q."),
+    _misused(
+        "greedy-draft-softmax-q",
+        naive,
+        TOP,
+        "The drafted token is the argmax, but q is the softmax. Seen in transformers 32867.",
+    ),
     _wrong("k-seq-factor-one", k_seq_with_factor_one, IID, "SpecTr below rho*."),
     _wrong("typical-acceptance", typical_acceptance, IID, "Lossy by design: Medusa, arXiv 2401.10774, Section 2.3."),
     _right("naive", naive, IID),

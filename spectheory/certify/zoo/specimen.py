@@ -1,4 +1,4 @@
-"""The record of a named rule: its code, whether it is right, and where it was seen."""
+"""Specimen: a verifier or a decoding step with a name, and whether it is lossless."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Emit = Callable[[Vector, Vector, list[int], Any], int]
 
 @dataclass(frozen=True)
 class Specimen:
-    """A verifier for `certify_verifier`.
+    """A verifier on which `certify_verifier` is tested.
 
     Attributes:
-        name: short, with hyphens.
-        about: what it does, and where it was seen.
-        given: what `certify_verifier` takes.
-        is_lossless: what `certify_verifier` must find.
-        policies: shapes that it is meant for; all of its rule where None.
+        name: short name with hyphens.
+        about: what the verifier does, and where it was seen.
+        given: the verifier, as `certify_verifier` takes it.
+        is_lossless: whether `certify_verifier` must find it lossless.
+        policies: draft trees that it is meant for; None for all trees of its draw rule.
     """
 
     name: str
@@ -37,7 +37,7 @@ class Specimen:
 
 @dataclass(frozen=True)
 class StepSpecimen:
-    """A whole decoding step for `certify_step`, in the world of `target`: what only a run of both parts can show."""
+    """A whole decoding step on which `certify_step` is tested. A test of its verifier alone cannot find its fault."""
 
     name: str
     about: str
@@ -48,7 +48,7 @@ class StepSpecimen:
 
 
 def top_down(emit: Emit, rule: DrawRule) -> Callable[[Draft, Any, Any], tuple[int, int]]:
-    """A function `verify(draft, p, rng)` that calls `emit` at each node on its way."""
+    """A verifier `verify(draft, p, rng)` that walks down from the root and calls `emit` at each node."""
 
     def verify(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
         def emitted(node: int) -> int:

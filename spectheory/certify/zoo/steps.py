@@ -1,4 +1,4 @@
-"""Whole decoding steps, drafter and verifier together: bugs that no test of the verifier alone can see."""
+"""Decoding steps of a drafter and a verifier together. A test of the verifier alone would not find their faults."""
 
 from __future__ import annotations
 
@@ -14,32 +14,32 @@ from spectheory.core.world import Context
 SIZE = 8
 _rng = np.random.default_rng(7)
 P, Q = _rng.dirichlet(np.full(SIZE, 0.8), SIZE), _rng.dirichlet(np.full(SIZE, 0.8), SIZE)
-"""(V, V) distributions of target and draft after each last token."""
+"""(V, V) distributions of target and draft; row t applies after the token t."""
 
 
 def top(distribution: np.ndarray, k: int) -> np.ndarray:
-    """The distribution cut to its k most probable tokens: a logits processor."""
+    """The distribution, limited to its k most probable tokens as by a logits processor."""
     kept = np.where(distribution >= np.sort(distribution)[-k], distribution, 0.0)
     return kept / kept.sum()
 
 
 def last(context: Context) -> int:
-    """The last token, 0 where there is none."""
+    """The last token of the context; 0 if the context is empty."""
     return (0, *context)[-1]
 
 
 def target(context: Context) -> np.ndarray:
-    """The distribution that every plain step is held to."""
+    """The target of all steps without a logits processor."""
     return P[last(context)]
 
 
 def processed_target(context: Context) -> np.ndarray:
-    """The same after a top-3 processor."""
+    """The target after a top-3 logits processor."""
     return top(P[last(context)], 3)
 
 
 def _pick(distribution: np.ndarray, noise: np.ndarray) -> int:
-    """The exponential race: a draw from `distribution` where `noise` is fresh standard exponential."""
+    """A draw from `distribution` by the exponential race; `noise` must be fresh standard exponential numbers."""
     return int(np.argmax(distribution / noise))
 
 
@@ -57,7 +57,7 @@ def _kept_or_corrected(
     noise: np.ndarray | None = None,
     bonus: Callable[[Context], np.ndarray] = target,
 ) -> list[int]:
-    """Rejection sampling of one draft, and the bonus token after it; `coin` and `noise` are fresh where not given."""
+    """Rejection sampling of a drafted token, and the bonus token after it. By default `coin` and `noise` are fresh."""
     coin = rng.random() if coin is None else coin
     noise = _noise(rng) if noise is None else noise
     if coin * q[drafted] < p[drafted]:
@@ -66,7 +66,7 @@ def _kept_or_corrected(
 
 
 def fresh_noise(context: Context, rng: Any) -> list[int]:
-    """Draft one token, verify it, with fresh noise for each draw. Right."""
+    """Draft one token and verify it, with fresh noise for each draw. Lossless."""
     p, q = target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(q, _noise(rng)), rng)
 
@@ -78,44 +78,44 @@ def shared_noise(context: Context, rng: Any) -> list[int]:
 
 
 def shared_seed(context: Context, rng: Any) -> list[int]:
-    """Drafter and verifier seed their own streams alike: the coin is the number that the draft was drawn with."""
+    """Drafter and verifier use the same seed, so the verifier's random number equals the drafter's."""
     p, q, coin = target(context), Q[last(context)], rng.random()
     drafted = min(int(np.searchsorted(np.cumsum(q), coin, side="right")), SIZE - 1)
     return _kept_or_corrected(p, q, drafted, rng, coin=coin)
 
 
 def other_draft_distribution(context: Context, rng: Any) -> list[int]:
-    """The draft is drawn after a top-4 processor, the verifier is passed q without it. Seen in transformers 47932."""
+    """The drafter draws after a top-4 processor, but the verifier gets q from before it. Seen in transformers 47932."""
     p, q = target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(top(q, 4), _noise(rng)), rng)
 
 
 def unprocessed_second_row(context: Context, rng: Any) -> list[int]:
-    """The logits processor runs on the first verified row only. Seen in vLLM 42744 and SGLang 10617."""
+    """The logits processor runs only on the first verified row. Seen in vLLM 42744 and SGLang 10617."""
     p, q = processed_target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(q, _noise(rng)), rng)
 
 
 def processed_rows(context: Context, rng: Any) -> list[int]:
-    """The logits processor runs on every verified row. Right."""
+    """The logits processor runs on every verified row. Lossless."""
     p, q = processed_target(context), Q[last(context)]
     return _kept_or_corrected(p, q, _pick(q, _noise(rng)), rng, bonus=processed_target)
 
 
 class StaleBuffer:
-    """The verifier reads the q of the call before, from a buffer that is filled too late."""
+    """The verifier reads q of the previous step, from a buffer that is filled too late."""
 
     def __init__(self) -> None:
         self.q = np.full(SIZE, 1 / SIZE)
 
     def __call__(self, context: Context, rng: Any) -> list[int]:
-        """One step."""
+        """Run one step."""
         stale, self.q = self.q, Q[last(context)]
         return _kept_or_corrected(target(context), stale, _pick(self.q, _noise(rng)), rng)
 
 
 def sampler_match(context: Context, rng: Any) -> list[int]:
-    """The target draws for itself; a greedy draft is kept if it is that token. Right, and slow."""
+    """Draw a token from the target, and accept the greedy draft if it equals this token. Lossless, but slow."""
     token = _pick(target(context), _noise(rng))
     return [token, _pick(P[token], _noise(rng))] if token == int(Q[last(context)].argmax()) else [token]
 

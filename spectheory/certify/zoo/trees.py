@@ -1,4 +1,4 @@
-"""Verifiers of whole trees, as engines and papers write them: functions that draw, and wrong branching formulas."""
+"""Verifiers of whole trees, written as in engines and papers: functions that draw, and branching formulas."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from spectheory.otlp import Khisti, Solver, SpecTr
 
 
 def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: Any) -> tuple[int, int]:
-    """Traversal verification, arXiv 2505.12398, with the parts that ports get wrong as arguments."""
+    """Traversal verification, arXiv 2505.12398. The arguments are the parts that ports get wrong."""
 
     def visit(node: int, a: Any) -> tuple[int, int] | None:
         target, drawn_from = p[node], draft.q[node]
@@ -38,7 +38,7 @@ def _traverse(draft: Draft, p: Any, rng: Any, q_left: Any, weight: Any, order: A
 
 
 def ratio(p: Any, q: Any) -> Any:
-    """P / q, 1 for p > 0 = q."""
+    """P / q; if q is 0, it is 1 for p > 0 and else 0."""
     return p / q if q > 0 else int(p > 0)
 
 
@@ -56,12 +56,12 @@ def _by_token(draft: Draft, node: int) -> list[int]:
 
 
 def traversal(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Traversal verification: right."""
+    """Traversal verification. Lossless."""
     return _traverse(draft, p, rng, without, _published, _in_draw_order)
 
 
 def traversal_with_mass_left(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """After a rejection the parent's weight is the residual mass over the mass of q that is left: a public port."""
+    """After a rejection, the parent's weight is the residual mass over the remaining mass of q. Seen in a port."""
 
     def weight(mass: Any, a: Any, q: Vector, token: int) -> Any:
         left = 1 - q[token]
@@ -71,17 +71,17 @@ def traversal_with_mass_left(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def traversal_merged_q_unchanged(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Repeats are merged, and q stays as it was after a rejection."""
+    """Repeated draws are merged, and q is not changed after a rejection."""
     return _traverse(draft, p, rng, lambda q, token: q, _published, _in_draw_order)
 
 
 def traversal_sorted(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Children are visited by token, not in draw order."""
+    """Children are visited in order of token id, not in the order of their draws."""
     return _traverse(draft, p, rng, without, _published, _by_token)
 
 
 def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Verify each drafted path by rejection sampling on its own, keep the longest."""
+    """Each drafted path is verified by rejection sampling on its own, and the longest result is kept."""
     best: tuple[int, int] = (0, -1)
     for first in draft.draws[0]:
         node, drawn = 0, (first,)
@@ -95,12 +95,12 @@ def longest_of_paths(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def token_of(draft: Draft, node: int) -> int:
-    """Token at a node."""
+    """The token at a node."""
     return int(draft.tokens[node])
 
 
 def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Keep the best of K drafts by p / q, ties by draw order, though its distribution takes them by token."""
+    """The draft with the largest p / q is kept. It breaks ties by draw order, but its q assumes ties by token id."""
     q = draft.q[0]
     rank = [float(ratio(p[0][t], q[t])) for t in range(len(q))]
     best = draft.draws[0][0]
@@ -120,25 +120,25 @@ def greedy_path_with_loose_ties(draft: Draft, p: Any, rng: Any) -> tuple[int, in
 
 
 def trunk_read_k_times(emit: Emit) -> Any:
-    """A top-down verifier for delayed trees that is given K full paths: it reads the trunk's token K times."""
+    """A faulty verifier of delayed trees: `emit` gets the one token of a trunk node twice, as if drawn twice."""
     node_rule = top_down(lambda p, q, drafts, rng: emit(p, q, (drafts * 2)[:2], rng), DrawRule.IID)
     node_rule.__name__ = "trunk_read_k_times"
     return node_rule
 
 
 def _emit(solver: Solver) -> Emit:
-    """A node solver as code that draws."""
+    """A function that draws from the distribution of a node solver."""
     return lambda p, q, drafts, rng: draw(solver._distribution(p, q, drafts), rng)
 
 
 @dataclass(frozen=True)
 class SpecInferAsPrinted(Solver):
-    """The SpecInfer branching probabilities of the Delayed Tree paper, Algorithm 14 as printed: line 12 reads a_i."""
+    """SpecInfer branching probabilities as printed in Algorithm 14 of the Delayed Tree paper, with a_i in line 12."""
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
     def _distribution(self, p: Vector, q: Vector, drafts: Sequence[int]) -> Vector:
-        """See Solver.distribution; a_0, which the algorithm leaves undefined, is read as a_1."""
+        """See Solver.distribution. The algorithm does not define a_0; a_1 is used for it."""
         stages, ratios = [p], []
         for _ in drafts:
             ratios.append([accept_ratio(stages[-1][t], q[t]) for t in range(len(q))])
@@ -158,13 +158,13 @@ class SpecInferAsPrinted(Solver):
         return copy_of(below(tuple(drafts)))
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined: the branching probabilities are not a distribution of a verifier."""
+        """Not defined, because these branching probabilities do not belong to a verifier."""
         raise NotImplementedError
 
 
 @dataclass(frozen=True)
 class NaiveBranchingOfWinnerOnly(Solver):
-    """Algorithm 15's NAIVE_BRANCHING(p, r, [x]) read literally: residual mass on the other drafts is lost."""
+    """Algorithm 15's NAIVE_BRANCHING(p, r, [x]) read literally: the residual's mass on other drafted tokens is lost."""
 
     rules: ClassVar[tuple[DrawRule, ...]] = (DrawRule.IID,)
 
@@ -179,7 +179,7 @@ class NaiveBranchingOfWinnerOnly(Solver):
         return distribution
 
     def _acceptance(self, p: Vector, q: Vector, k: int) -> Any:
-        """Not defined: the branching probabilities do not sum to 1."""
+        """Not defined, because these branching probabilities do not sum to 1."""
         raise NotImplementedError
 
 
@@ -221,11 +221,15 @@ TREES = (
     _specimen("traversal-merged", _with_rule(traversal, IID), True, MERGED),
     Specimen(
         "traversal-apart",
-        "Traversal with each draw a node of its own, q unchanged: right.",
+        "Traversal with a node of its own for each draw, and q unchanged. Lossless.",
         _with_rule(traversal_merged_q_unchanged, DrawRule.IID_APART),
         True,
     ),
     Specimen(
-        "naive-on-delayed-trees", "Rejection sampling, the trunk read once: right.", top_down(naive, IID), True, TRUNKED
+        "naive-on-delayed-trees",
+        "Rejection sampling that reads the trunk once. Lossless.",
+        top_down(naive, IID),
+        True,
+        TRUNKED,
     ),
 )
