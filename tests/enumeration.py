@@ -7,10 +7,14 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
+import pytest
 from hypothesis import strategies as hs
 
 from spectheory import DrawRule
 from spectheory.otlp import Solver
+
+CASES = [pytest.param(170, id="few"), pytest.param(510, id="many", marks=pytest.mark.deep)]
+"""Number of random cases of an exact test."""
 
 
 def distributions(size: int) -> hs.SearchStrategy[np.ndarray]:

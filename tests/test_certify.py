@@ -187,8 +187,8 @@ class Unruly:
 
 def test_for_other_peoples_suites() -> None:
     assert_lossless(st.otlp.Naive(), policies=[st.Levels((1,)), st.Levels((2, 1))], cases=20)
+    corrects = next(s for s in SPECIMENS if s.name == "correction-from-p").given
     with pytest.raises(AssertionError, match="total variation 1/4"):
-        corrects = next(s for s in SPECIMENS if s.name == "correction-from-p").given
         assert_lossless(corrects, policies=[st.Levels((1,))])
 
 
@@ -210,11 +210,7 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
         (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
         (["tests.certified:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
-        (
-            ["tests.certified:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"],
-            0,
-            "Levels((1,)) by IID",
-        ),
+        (["tests.certified:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "Levels((1,)) by IID"),
         (["spectheory.verify:Block", "--black-box", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED", "--exact"], 2, ""),
         (["tests.certified:naive", "--seconds", "-1"], 2, ""),

@@ -18,6 +18,7 @@ DOCS = Path(__file__).parent.parent / "docs"
 GENERATE = runpy.run_path(str(DOCS / "generate_verifiers.py"))
 
 
+@pytest.mark.usefixtures("factors_found_once")
 @pytest.mark.parametrize("rule", GENERATE["rules"](), ids=repr)
 def test_the_certificate_of_a_rule_is_reached_again(rule: Any) -> None:
     row = GENERATE["row"](rule, GENERATE["CASES"])

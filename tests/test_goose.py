@@ -243,10 +243,7 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.isotropic_yield(0.4, 1, 2, siblings="iid"), "siblings must be"),  # type: ignore[arg-type]
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, top_k=-1), "top_k must be between"),
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, root_ratio=2), "root_ratio must be a probability"),
-        (
-            lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1),
-            "is_spine must have one entry",
-        ),
+        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1), "is_spine must have one entry"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1), "is_spine must mark a chain"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 1]), wrong, 0.5, 0.1), "is_spine must mark a chain"),
         (

@@ -258,10 +258,7 @@ def test_the_page_asks_nothing_of_the_network_or_of_names() -> None:
     [
         ((DRAFT, {}), r"policies must be a dictionary of .* {\"OPT-Tree\": OptTree\(16\)}, got {}"),
         ((DRAFT, [st.OptTree(3)]), r"policies must be a dictionary .* got \[OptTree\(budget=3"),
-        (
-            ([], {"a": st.OptTree(3)}),
-            "drafts must be a draft model, or a sequence of at least one, got an empty",
-        ),
+        (([], {"a": st.OptTree(3)}), "drafts must be a draft model, or a sequence of at least one, got an empty"),
         (
             (RATES, {"a": st.OptTree(3)}),
             r"drafts must be draft models, with a method expand.*use RatesDraft\(acceptance\)",

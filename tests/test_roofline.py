@@ -165,10 +165,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
         ({"tokens": [2, 4]}, "tokens must start at 1"),
         ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
         ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
-        (
-            LARGE,
-            r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB",
-        ),
+        (LARGE, r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB"),
         (LARGE, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
         ({"batch": 1000}, "GB are missing; batch up to 398 fits, gpus=4 fits"),
         ({"context": 10**6, "target": ENDLESS}, "a shorter context may fit, gpus=4 fits"),

@@ -28,9 +28,8 @@ from spectheory.otlp import (
     estimated_acceptance,
 )
 from spectheory.otlp.rrs import _accepted_of_two
-from tests.enumeration import enumerated, random_distribution, random_pairs, sequences
+from tests.enumeration import CASES, enumerated, random_distribution, random_pairs, sequences
 
-CASES = 510
 SOLVERS = list(ALL)
 LEAST, LARGE, BEST = SpecTr(), SpecTr(rho=3), SpecTr(candidates=3)
 """The factor is the least that is lossless, one for every case here, or the best of three."""
@@ -52,9 +51,10 @@ def fixed(solver: Solver, p: np.ndarray, q: np.ndarray, k: int) -> Solver:
     return SpecTr(rho=solver.factor(p, q, k)) if isinstance(solver, SpecTr) else solver
 
 
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize(("solver", "rule"), [(solver, rule) for solver in SOLVERS for rule in solver.rules])
-def test_the_target_is_kept_and_the_acceptance_is_exact(solver: Solver, rule: DrawRule) -> None:
-    for p, q, k in cases(CASES, solver):
+def test_the_target_is_kept_and_the_acceptance_is_exact(solver: Solver, rule: DrawRule, count: int) -> None:
+    for p, q, k in cases(count, solver):
         if rule is DrawRule.IID_APART:  # a solver sees tokens, not nodes: nothing new to enumerate
             assert sequences(q, k, rule) == sequences(q, k, DrawRule.IID)
             continue
@@ -76,12 +76,13 @@ def test_every_factor_from_rho_star_on_keeps_the_target(share: Fraction) -> None
         assert accepted == solver.acceptance(p, q, k)
 
 
-def test_the_factor_is_the_upper_end_of_a_bracket_of_the_smallest_root() -> None:
+@pytest.mark.parametrize("count", CASES)
+def test_the_factor_is_the_upper_end_of_a_bracket_of_the_smallest_root(count: int) -> None:
     def gap(p: np.ndarray, q: np.ndarray, k: int, rho: Fraction) -> Fraction:
         b = sum((min(x / rho, y) for x, y in zip(p, q, strict=True)), Fraction(0))
         return 1 - (1 - b) ** k - rho * b
 
-    for p, q, k in cases(CASES, SpecTr(), seed=2):
+    for p, q, k in cases(count, SpecTr(), seed=2):
         rho, width = SpecTr().factor(p, q, k), Fraction(k - 1, 2**32)
         assert gap(p, q, k, rho) <= 0
         assert rho == 1 or gap(p, q, k, rho - width) > 0
@@ -92,10 +93,11 @@ def test_the_factor_is_the_upper_end_of_a_bracket_of_the_smallest_root() -> None
         assert SpecTr().acceptance(p, q, k) == best[0]
 
 
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("solver", SOLVERS)
-def test_three_number_systems_agree(solver: Solver) -> None:
+def test_three_number_systems_agree(solver: Solver, count: int) -> None:
     rng = np.random.default_rng(3)
-    for p, q, k in cases(CASES, solver, seed=3):
+    for p, q, k in cases(count, solver, seed=3):
         systems = [(p.astype(float), q.astype(float))]
         systems += [(torch.tensor(systems[0][0]), torch.tensor(systems[0][1]))]
         same, accepted = fixed(solver, p, q, k), solver.acceptance(p, q, k)
@@ -125,8 +127,9 @@ def test_the_distribution_is_a_new_array_and_whole_numbers_will_do(solver: Solve
     )
 
 
-def test_the_order_of_the_solvers_on_independent_drafts() -> None:
-    for p, q, k in cases(CASES, SpecTr(), seed=4):
+@pytest.mark.parametrize("count", CASES)
+def test_the_order_of_the_solvers_on_independent_drafts(count: int) -> None:
+    for p, q, k in cases(count, SpecTr(), seed=4):
         nss, naive, specinfer, spectr = (s.acceptance(p, q, k) for s in (NSS(), Naive(), SpecInfer(), SpecTr()))
         # A falls with rho by at most k, and rho is known to (k - 1) / 2^32
         assert nss <= naive <= specinfer <= spectr + Fraction(k * (k - 1), 2**32)
@@ -204,6 +207,8 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
     return draw(np.array(rest, dtype=object) if any(rest) else p, rng)
 
 
+@pytest.mark.usefixtures("factors_found_once")
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize(
     ("solver", "procedure"),
     [
@@ -218,9 +223,11 @@ def through_the_hub(p: np.ndarray, q: np.ndarray, drafts: tuple[int, ...], rng: 
         (SpecHub(), through_the_hub),
     ],
 )
-def test_the_distribution_is_that_of_the_procedure_with_coins(solver: Solver, procedure: Callable[..., int]) -> None:
+def test_the_distribution_is_that_of_the_procedure_with_coins(
+    solver: Solver, procedure: Callable[..., int], count: int
+) -> None:
     rng = np.random.default_rng(5)
-    for i, (p, q, k) in enumerate(cases(CASES, solver, seed=5, sizes=(2, 3))):
+    for i, (p, q, k) in enumerate(cases(count, solver, seed=5, sizes=(2, 3))):
         rule = solver.rules[i % len(solver.rules)]
         drafts = rule.children(q, min(k, 2) if rule is DrawRule.HUB else k, rng)
         for draws in (procedure, solver._sample):

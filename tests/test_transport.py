@@ -21,10 +21,9 @@ from spectheory.otlp.contest import one_order
 from spectheory.otlp.draft_sets import draft_sets
 from spectheory.otlp.flow import max_flow
 from spectheory.otlp.without_replacement import kept_within
-from tests.enumeration import enumerated, random_pairs, sequences
+from tests.enumeration import CASES, enumerated, random_pairs, sequences
 
 EXCHANGED = [DrawRule.IID, DrawRule.NO_REPLACEMENT]
-CASES = 510
 Pair = tuple[Any, Any]
 
 
@@ -81,9 +80,10 @@ def test_the_flow_is_maximal_and_keeps_to_its_capacities() -> None:
     assert max_flow([(0, 1, 3), (1, 2, 2), (0, 2, 1)], 0, 2) == [2, 2, 1]
 
 
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("solver", [Khisti(), Khisti(truncation=1), Khisti(truncation=2, guard=True)], ids=str)
-def test_selection_keeps_the_target_and_its_acceptance(solver: Khisti) -> None:
-    for p, q, k in cases(CASES):
+def test_selection_keeps_the_target_and_its_acceptance(solver: Khisti, count: int) -> None:
+    for p, q, k in cases(count):
         emitted, accepted = enumerated(solver, p, q, k, solver.rule)
         assert (emitted == p).all()
         lower, upper = solver.acceptance_bounds(p, q, k)
@@ -158,11 +158,12 @@ def test_selection_counts_the_residual_on_the_losing_draft() -> None:
     assert solver.acceptance_bounds(p, p, 2) == (Fraction(7, 9), 1)
 
 
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize("rule", DrawRule)
-def test_optimal_transport_keeps_the_target_and_reaches_the_optimum(rule: DrawRule) -> None:
+def test_optimal_transport_keeps_the_target_and_reaches_the_optimum(rule: DrawRule, count: int) -> None:
     solver = OptimalTransport(rule)
     assert solver.rule is rule
-    for p, q, k in cases(CASES, rule, seed=1):
+    for p, q, k in cases(count, rule, seed=1):
         emitted, accepted = enumerated(solver, p, q, k, rule)
         assert (emitted == p).all()
         assert accepted == solver.acceptance(p, q, k) == optimal_acceptance(p, q, k, rule) == least_cut(p, q, k, rule)

@@ -16,6 +16,7 @@ import spectheory as st
 from spectheory import Draft, DrawRule, Levels, Paths, Tree, World, branches, expected_block_efficiency
 from spectheory.otlp import Naive
 from spectheory.verify import ALL, Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from tests.enumeration import CASES
 from tests.random_drafts import (
     CHAINS,
     HUBS,
@@ -57,9 +58,10 @@ def check_that_the_target_is_kept(verifier: Verifier, world: World, policy: Any)
     assert all(ours == targets for ours, targets in texts.values())
 
 
+@pytest.mark.parametrize("count", CASES)
 @pytest.mark.parametrize(("verifier", "policies"), POLICIES, ids=lambda x: str(x) if isinstance(x, Verifier) else "")
-def test_the_target_is_kept(verifier: Verifier, policies: list[Any]) -> None:
-    for case in range(512):
+def test_the_target_is_kept(verifier: Verifier, policies: list[Any], count: int) -> None:
+    for case in range(count):
         policy = policies[case % len(policies)]
         large = policy in (*WIDE, *HUBS[1:], *TREES[4:], *PATHS[3:]) or policy.rule is not DrawRule.IID
         size = 2 if (large and case % 10) or policy in (*WIDE, TREES[-1], HUBS[-1], *PATHS[4:7]) else 3

@@ -72,8 +72,7 @@ def test_any_model_name_survives_yaml(model: str) -> None:
             "nodes must be between levels=3 and branching . levels=12 for TensorRT-LLM, got 15",
         ),
         refusal(
-            lambda: tensorrt_llm.export(Envelope(3, 4, 2), version="1.3", model="d"),
-            "nodes must be between levels=3",
+            lambda: tensorrt_llm.export(Envelope(3, 4, 2), version="1.3", model="d"), "nodes must be between levels=3"
         ),
         refusal(
             lambda: tensorrt_llm.export(Envelope(3, 4, 8), version="1.2", model="d"),
