@@ -16,21 +16,12 @@ from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
 from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
+from tests.test_search import Forest, forests
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
 rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 both: Any = st.sampled_from(["sequential", "exclusive"])
-
-Forest = tuple["Forest", ...]
-"""The subtrees of the branches of a node, in order of rank."""
-
-
-@cache
-def forests(nodes: int) -> list[Forest]:
-    if nodes == 0:
-        return [()]
-    return [(first, *rest) for size in range(nodes) for first in forests(size) for rest in forests(nodes - 1 - size)]
 
 
 @cache

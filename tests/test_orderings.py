@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.otlp import NSS, Naive, OptimalTransport, Solver, SpecInfer, SpecTr
+from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
 from spectheory.otlp.smallest_factor import smallest_factor
 from spectheory.verify import TopDown
 from tests.enumeration import random_pairs
@@ -28,6 +28,8 @@ def test_acceptance_per_node_is_ordered() -> None:
             best = st.optimal_acceptance(p, q, k)
             slack = Fraction(k * (k - 1), 2**32)
             assert nss <= naive <= specinfer <= spectr + slack <= best + slack
+            assert k > 1 or naive == specinfer == spectr == RRS().acceptance(p, q, 1)
+            assert k != 2 or SpecHub().acceptance(p, q, 2) == GreedyTopK().acceptance(p, q, 2)
 
 
 ROOT = (distribution(0, Fraction(3, 4), Fraction(1, 4)), distribution(Fraction(1, 4), Fraction(3, 4), 0))
