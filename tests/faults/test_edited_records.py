@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,11 @@ import pytest
 import spectheory as st
 from spectheory.core.record import Record
 from spectheory.results.calibration import Calibrated
+from tests.test_records import LATENCY as PLAIN_LATENCY
+from tests.test_records import RATES
 
-RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
-LATENCY = st.Latency(
-    tokens=np.array([1, 4, 16]),
-    contexts=np.array([64, 256]),
-    target_seconds=np.array([[5e-3, 6e-3, 7e-3], [6e-3, 7e-3, 8e-3]]),
-    draft_seconds=np.array([[5e-4, 5e-4, 6e-4], [6e-4, 6e-4, 7e-4]]),
-    overhead_seconds=3e-4,
-    provenance=st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3}),
-)
+STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3})
+LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
 ONE = np.ones((1, 1))
 CALIBRATED = Calibrated("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4, 0.1, 3, 3, None)
@@ -55,27 +51,8 @@ RECORDS: list[Record] = [
     st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
     st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
 ]
-VALUES = [
-    None,
-    True,
-    False,
-    "x",
-    "",
-    -1,
-    0,
-    1,
-    9.9,
-    -0.5,
-    1e300,
-    2**70,
-    10**400,
-    [],
-    [1],
-    [-1, 0, 0],
-    [[0.5]],
-    {},
-    {"a": 1},
-]
+VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, 10**400]
+VALUES += [[], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
 NOT_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 
 
