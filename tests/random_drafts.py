@@ -1,4 +1,4 @@
-"""Drafts in random worlds, and the distributions of what is made of them."""
+"""Drafts in random worlds, and the distributions of verified outputs."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ COUNTS = [pytest.param(6, id="small shapes"), pytest.param(None, id="all shapes"
 
 
 def policies(specimen: Specimen, count: int | None) -> Sequence[st.DrawPolicy]:
-    """Those that the specimen is meant for, or so many shapes of its rules."""
+    """The specimen's own policies, or the first `count` shapes of each of its draw rules."""
     rules = getattr(specimen.given, "rules", (st.DrawRule.IID,))
     return specimen.policies or [shape for rule in rules for shape in strategies.shapes(rule)[:count]]
 

@@ -47,7 +47,7 @@ WORLD = st.World.table({(): ROOT, **{(token,): BEHIND for token in range(3)}})
     ],
 )
 def test_whole_trees_do_not_inherit_the_order(solver: Solver, kept: Fraction) -> None:
-    """Two i.i.d. paths of two tokens; behind them the distributions no longer matter."""
+    """Two i.i.d. paths of two tokens; the distributions after them do not matter."""
     found = st.expected_block_efficiency(TopDown(solver), WORLD, st.Paths(2, 2))
     slack = Fraction(1, 2**20) if isinstance(solver, SpecTr) else 0
     assert abs(found.value - 1 - kept) <= slack

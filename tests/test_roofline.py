@@ -92,7 +92,7 @@ def test_provenance_says_that_nothing_was_measured() -> None:
 
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
 def test_the_default_tokens_are_close_enough(name: str) -> None:
-    """Between them the table is below a mixture of experts by under 1 %, and exact for a dense model."""
+    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model."""
     both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
     coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
     error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])

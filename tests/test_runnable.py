@@ -1,4 +1,4 @@
-"""What an engine can run."""
+"""Which plans an engine can run."""
 
 from __future__ import annotations
 

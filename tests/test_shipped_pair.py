@@ -19,7 +19,7 @@ from tests.conftest import generated
 
 PROMPTS, PROMPT_TOKENS = 50, 64
 TIE = 1e-4
-"""Logits closer than this tie: those of tree and sequential forwards in float32 each differ by up to about 2e-5."""
+"""Logits closer than this tie: in float32 logits of tree and sequential forwards differ by up to about 2e-5."""
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +34,7 @@ def prompts(pair: Pair) -> list[list[int]]:
 
 @cache
 def expected(count: int, new_tokens: int) -> list[list[int]]:
-    """By transformers, once for all trees."""
+    """Texts of transformers' generate, computed once for all trees."""
     pair = load_pair()
     prompts = encode_prompts(pair, load_prompts(count=count), PROMPT_TOKENS)
     return [generated(pair, prompt, new_tokens) for prompt in prompts]

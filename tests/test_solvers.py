@@ -33,7 +33,7 @@ Case = tuple[np.ndarray, np.ndarray, int]
 
 
 def cases(count: int, solver: Solver, seed: int = 0, sizes: tuple[int, ...] = (2, 3, 4)) -> Iterator[Case]:
-    """(p, q, k) with k from 1 to 3, or to the most that the solver takes."""
+    """(p, q, k) with k from 1 to 3, or to the maximum number of drafts of the solver."""
     for i, (p, q) in enumerate(random_pairs(count, sizes, seed)):
         yield p, q, 1 + i % (solver.most_drafts or 3)
 

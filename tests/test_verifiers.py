@@ -69,7 +69,7 @@ def efficiency(verifier: Verifier, p: np.ndarray, q: np.ndarray, policy: Any) ->
 
 
 def test_published_and_checked_values() -> None:
-    """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q more paths can serve worse."""
+    """p = (1/3, 2/3), q = (2/3, 1/3) is the example of arXiv 2403.10444; where p = q, more paths can accept less."""
     thirds, chains = (exact(1, 2), exact(2, 1)), [Levels((1,) * length) for length in (1, 2, 3)]
     for verifier in ALL:
         assert [efficiency(verifier, *thirds, chain) - 1 for chain in chains] == [

@@ -1,4 +1,4 @@
-"""The naive distribution by exact enumeration over small vocabularies."""
+"""Outcomes: guarded ratios, sampling, the greedy path, and drafts that do not fit."""
 
 from __future__ import annotations
 

@@ -193,7 +193,7 @@ def test_the_library_reports_code_that_exits() -> None:
 
 
 class ExitsAsANumber:
-    """A token that exits where it is used."""
+    """A token that exits when it is used as a number."""
 
     __index__ = exits
 

@@ -1,4 +1,4 @@
-"""A record that was edited by hand is refused, or says what its fields make it: it never contradicts itself."""
+"""A record that was edited by hand is refused, or loaded as written: no loaded record contradicts itself."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ NOT_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value."""
+    """The path of every value inside a JSON value."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -180,7 +180,7 @@ def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_fields_that_contradict_each_other_are_refused() -> None:
-    """Each value may be right by itself."""
+    """Each value would be valid alone."""
     tally, planned = RECORDS[4].to_dict(), PLAN.to_dict()
     for record, changes in (
         (st.Tally, {**tally, "emitted": [9, 0]}),
