@@ -328,7 +328,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
 def test_models_that_cannot_read_a_tree_are_refused(
     tiny_folders: Path, tmp_path: Path, config: PreTrainedConfig, message: str
 ) -> None:
-    """A model that counts positions by rows would place siblings after each other; a sliding window would cut paths off."""
+    """Positions counted by rows would place siblings after each other; a sliding window would cut paths off."""
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
     with pytest.raises(PairError, match=message):

@@ -28,6 +28,7 @@ FEWER = {
     "spectheory trace --out trace": " --count 8 --new-tokens 64",
     "spectheory profile": " --rounds 3 --largest 32 --contexts 64,128",
     "spectheory decode": " --count 2 --new-tokens 32",
+    "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
     "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""
