@@ -22,10 +22,10 @@ lint: setup
 	$(BIN)/pyright
 
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
 test-deep: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto -m ''
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal -m ''
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q

@@ -23,7 +23,7 @@ def naive(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def casts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, in float32 behind the caller's back."""
+    """Right, but computes in float32."""
     import torch
 
     distribution = torch.tensor([float(x) for x in p[0]], dtype=torch.float32)
@@ -39,7 +39,7 @@ def loops(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def spoils_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and careless with the draft that it was lent."""
+    """Right, but overwrites the draft that it is given."""
     draft.q[0][:] = 0
     return 0, rng.choice(len(p[0]), p=p[0])
 
@@ -63,7 +63,7 @@ def returns_late(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def draws_forever(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Has a branch without end, in which every coin is tails."""
+    """Never returns in the branch in which every coin is tails."""
     while rng.random() < 0.5:
         pass
     return 0, 0
@@ -85,14 +85,14 @@ def invents_a_token(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
 
 
 def torch_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and drawn from torch's global generator."""
+    """Right, but draws from torch's global generator."""
     import torch
 
     return 0, int(torch.multinomial(torch.tensor([float(x) for x in p[0]]), 1))
 
 
 def own_draws(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
-    """Right, and drawn from a generator of its own."""
+    """Right, but draws from a generator of its own."""
     return 0, int(np.random.default_rng().choice(len(p[0]), p=[float(x) for x in p[0]]))
 
 

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from fractions import Fraction
+from functools import cache
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from transformers import LlamaForCausalLM
@@ -12,6 +15,7 @@ from reference.models import Pair, load_pair
 from reference.train.corpus import train_tokenizer
 from reference.train.pair import export, new_model
 from reference.train.recipe import LayerSizes, Recipe
+from spectheory.otlp import SpecTr
 from tests.command_line import plan, run
 
 __all__ = ["plan", "run"]
@@ -20,6 +24,24 @@ torch.set_num_threads(1)
 """Tiny models gain nothing from threads, and threads of several runs on one machine fight."""
 
 TINY = Recipe(vocab_size=300, length=1024, target=LayerSizes(2, 64, 128), draft=LayerSizes(2, 64, 128))
+
+
+@pytest.fixture
+def factors_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SpecTr seeks its factor once for each pair of exact distributions, not again for each of their drafts."""
+    seek = SpecTr.factor
+
+    @cache
+    def found(solver: SpecTr, p: tuple[Fraction, ...], q: tuple[Fraction, ...], k: int) -> Fraction:
+        return seek(solver, np.array(p, dtype=object), np.array(q, dtype=object), k)
+
+    monkeypatch.setattr(SpecTr, "factor", lambda solver, p, q, k: found(solver, tuple(p), tuple(q), k))
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the files with the longest tests first, so that no worker is left alone with one of them at the end."""
+    longest = ("test_readme.py", "test_cli.py", "test_docs.py", "test_certify.py", "test_examples.py")
+    items.sort(key=lambda item: item.path.name not in longest)
 
 
 def restless(model: LlamaForCausalLM, seed: int, scale: float) -> None:

@@ -7,16 +7,18 @@ from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
-from hypothesis import strategies as hs
+import pytest
 
 from spectheory import DrawRule
 from spectheory.otlp import Solver
 
+CASES = [pytest.param(170, id="few"), pytest.param(510, id="many", marks=pytest.mark.deep)]
+"""Number of random cases of an exact test."""
 
-def distributions(size: int) -> hs.SearchStrategy[np.ndarray]:
-    """Rational distributions on `size` tokens, zeros and one-hot distributions among them."""
-    weights = hs.lists(hs.integers(0, 4), min_size=size, max_size=size).filter(any)
-    return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
+
+def exact(*weights: int) -> np.ndarray:
+    """The distribution with these weights, as fractions."""
+    return np.array([Fraction(weight, sum(weights)) for weight in weights], dtype=object)
 
 
 def random_distribution(rng: np.random.Generator, size: int) -> np.ndarray:

@@ -41,7 +41,7 @@ class Fault:
 
     Attributes:
         shares: drafter and verifier draw with the same numbers.
-        texts: how many it takes to find it, where they are more than for the others.
+        texts: number of texts that it takes to find the fault, if more than the default; otherwise 0.
     """
 
     drafter: Drafter
@@ -53,7 +53,7 @@ class Fault:
 
 
 class Meddling(Wrapped):
-    """Its drafts are its own, while what was accepted reaches the other drafter as it should."""
+    """A drafter whose drafts differ from the wrapped drafter's; accepted tokens reach the wrapped drafter unchanged."""
 
     def start(self, pair: Pair, sampling: Sampling) -> Drafting:
         drafting = self.drafter.start(pair, sampling)
@@ -62,12 +62,12 @@ class Meddling(Wrapped):
 
     @abstractmethod
     def grown(self, grow: Callable[[int, Any], Draft], room: int, rng: Any) -> Draft:
-        """A draft, with the other drafter's `grow` at hand."""
+        """Return a draft; `grow` is the wrapped drafter's."""
 
 
 @dataclass(frozen=True)
 class Meddled(Meddling):
-    """Its drafts are changed."""
+    """The wrapped drafter's drafts, each changed by `change`."""
 
     change: Callable[[Draft], Draft]
 
@@ -77,7 +77,7 @@ class Meddled(Meddling):
 
 @dataclass(frozen=True)
 class Overheard(Meddling):
-    """Its every draft is drawn with the numbers that the verifier is going to draw with."""
+    """Draws every draft with the random numbers that the verifier will use."""
 
     verifying: Generator
 
@@ -87,19 +87,19 @@ class Overheard(Meddling):
 
 
 def other_temperature(draft: Draft) -> Draft:
-    """As if q had been made at three times the temperature that was drawn at."""
+    """Replace q by the distribution at three times the temperature of the draws."""
     q = [None if law is None else law ** (1 / 3) / (law ** (1 / 3)).sum() for law in draft.q]
     return Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
 
 
 def before_top_k(draft: Draft) -> Draft:
-    """As if q had been recorded before all but some tokens were cut off: a fifth lies on the others."""
+    """Replace q by a distribution before top_k: a fifth of the probability is on the tokens that were cut off."""
     q = [None if law is None else 0.8 * law + 0.2 * (law == 0) / max(1, int((law == 0).sum())) for law in draft.q]
     return Draft._unchecked(draft.tree, draft.tokens, q, draft.draws, draft.rule)
 
 
 def in_order_of_tokens(draft: Draft) -> Draft:
-    """Siblings sorted."""
+    """Sort the draws at each node by token."""
     draws = tuple(tuple(sorted(drawn, key=lambda child: int(draft.tokens[child]))) for drawn in draft.draws)
     return Draft._unchecked(draft.tree, draft.tokens, draft.q, draws, draft.rule)
 
@@ -124,7 +124,7 @@ class BonusAtTheParent(Verifier):
 
 @dataclass(frozen=True)
 class NotNormalised(Naive):
-    """After a rejection the residual is inverted as if it summed to 1: what lacks falls to the last token."""
+    """After a rejection the residual is not normalised: the missing probability goes to the last token."""
 
     def _sample(self, p: Any, q: Any, drafts: Sequence[int], rng: Any) -> int:
         if rng.random() < accept_ratio(p[drafts[0]], q[drafts[0]]):
@@ -149,7 +149,7 @@ class Shared:
 
 @contextmanager
 def first_rows_kept() -> Iterator[None]:
-    """The cache keeps as many rows as were accepted, but those of the first path."""
+    """The cache keeps the right number of rows, but takes them from the first path."""
     keep = RowCache.keep
     with mock.patch.object(RowCache, "keep", lambda cache, n, rows: keep(cache, n, list(range(len(rows))))):
         yield
@@ -157,7 +157,7 @@ def first_rows_kept() -> Iterator[None]:
 
 @contextmanager
 def causal_mask() -> Iterator[None]:
-    """Nodes of the tree attend to all before them, siblings and cousins as well."""
+    """Nodes of the tree attend to all nodes before them, siblings included."""
 
     def look_back(rows: TreeRows, parents: list[int]) -> None:
         TreeRows.add(rows, range(-1, len(parents) - 1))
@@ -182,7 +182,7 @@ def positions_in_a_row() -> Iterator[None]:
 
 @contextmanager
 def written_by(add: Callable[[TreeRows, list[int]], None]) -> Iterator[None]:
-    """The target's trees are written like this, those of a draft model as they should be."""
+    """Write the target's trees by `add`; trees of a draft model are written correctly."""
     init = Decoding.__init__
 
     def begin(text: Decoding, *args: Any) -> None:
@@ -205,7 +205,7 @@ def most_probable_drafts() -> Iterator[None]:
 
 
 def coins_one_by_one() -> AbstractContextManager[Any]:
-    """No fault by itself: the verifier draws its numbers as it needs them, so that a draft can be told the next."""
+    """Not a fault: the verifier draws its numbers one by one, so that a drafter can use the next one."""
     return mock.patch.object(reference.decode, "Coins", lambda generator: generator)
 
 

@@ -1,4 +1,4 @@
-"""Logits of a target whose likely successors are written down."""
+"""Logits of a target with given likely successors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 
 
 def logits_for(likely: dict[int, list[int]], tokens: Sequence[int]) -> torch.Tensor:
-    """(n, 300) logits behind each of `tokens`: falling for those that may follow, far lower for all others."""
+    """(n, 300) logits after each of `tokens`: decreasing over its likely successors, far lower for all other tokens."""
     logits = torch.full((len(tokens), 300), -30.0)
     for row, token in enumerate(tokens):
         for rank, successor in enumerate(likely.get(token, [])):

@@ -47,8 +47,9 @@ budgets = st.integers(1, 6)
 
 @cache
 def all_trees(tokens: int, budget: int) -> np.ndarray:
-    """(trees, budget) every tree of at most so many nodes of the full one, filled up with its root; the children of
-    node u of the full tree are tokens * u + 1, ..., tokens * u + tokens.
+    """(trees, budget) nodes of every subtree of the full tree with at most `budget` nodes, padded with its root.
+
+    The children of node u of the full tree are tokens * u + 1, ..., tokens * u + tokens.
     """
     found = []
 

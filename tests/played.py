@@ -1,4 +1,4 @@
-"""CUDA played on the CPU: tensors that say they are on a GPU, and are as strict about it, but lie in host memory.
+"""CUDA played on the CPU: tensors that claim to be on a GPU, with the same checks, but are in host memory.
 
 What mixes devices, reads a tensor of the GPU as an array or hands it a generator of the host fails as it would there.
 Times, kernels and streams are not played.
@@ -105,7 +105,7 @@ class Play(TorchDispatchMode):
 
 
 def _placed(index: Any) -> Any:
-    """Lists that index become tensors where `torch` takes the indexed one to be."""
+    """Turn an index list into a tensor on the device of the indexed tensor."""
     return torch.tensor(index, device=GPU) if isinstance(index, list) else index
 
 
@@ -132,7 +132,7 @@ def _on_gpu(value: Any) -> Any:
 
 
 def gpu() -> AbstractContextManager[None]:
-    """A block on a machine with a GPU: with that of this machine, or with a played one."""
+    """Run a block with this machine's GPU, or with a played one if it has none."""
     return nullcontext() if torch.cuda.is_available() else gpu_played()
 
 

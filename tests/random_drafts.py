@@ -1,4 +1,4 @@
-"""Drafts in random worlds, and the distributions of what is made of them."""
+"""Drafts in random worlds, and the distributions of verified outputs."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import numpy as np
 import spectheory as st
 from spectheory import DrawRule, Levels, Paths, World, branches
 from spectheory.verify import Block, Outcome
-from tests.enumeration import random_distribution
+from tests.enumeration import exact, random_distribution
 
 CHAINS = [Levels((1,) * length, rule) for length in (1, 2, 3) for rule in Block().rules]
 TREES = [Levels(counts) for counts in [(1, 1), (2,), (3,), (1, 2), (2, 1), (3, 1), (1, 1, 2), (2, 2)]]
@@ -28,17 +28,13 @@ WIDE = [Levels((2, 2), DrawRule.NO_REPLACEMENT), Levels((2, 2), DrawRule.IID_APA
 HUBS = [Levels(counts, DrawRule.HUB) for counts in [(2,), (2, 1), (1, 2), (2, 2)]]
 
 
-def distribution(*weights: int) -> np.ndarray:
-    return np.array([Fraction(x, sum(weights)) for x in weights], dtype=object)
-
-
 def random_world(rng: np.random.Generator, size: int, depth: int, new: Callable = random_distribution) -> World:
     """Distributions of their own for each context: p = q, disjoint supports and one-hot distributions stand beside
     others with zeros.
     """
 
     def pair() -> tuple[np.ndarray, np.ndarray]:
-        p, q, one_hot = new(rng, size), new(rng, size), distribution(*(rng.permutation(size) == 0).astype(int).tolist())
+        p, q, one_hot = new(rng, size), new(rng, size), exact(*(rng.permutation(size) == 0).astype(int).tolist())
         outside = p * (one_hot == 0)
         apart = outside / outside.sum() if outside.sum() else p
         kinds = [(p, p), (one_hot, q), (p, one_hot), (apart, one_hot), *[(p, q)] * 5]

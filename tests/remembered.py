@@ -67,5 +67,5 @@ class Remembered:
 
 
 def remembered(pair: Pair) -> Pair:
-    """The pair, both models answering from memory."""
+    """The pair with both models answering from memory."""
     return replace(pair, target=Remembered(pair.target), draft=Remembered(pair.draft))  # type: ignore[arg-type]

@@ -34,7 +34,7 @@ def small_vocabulary() -> Pair:
 
 
 def chi_square(decoder: Decoder, prompt: list[int], samples: int, seed: int) -> tuple[float, int]:
-    """The p-value of the joint distribution of three tokens, rare cells as one, and the number of accepted drafts."""
+    """(p-value of the joint distribution of three tokens, rare cells pooled; number of accepted drafted tokens)."""
     cells = list(itertools.product(range(TOKENS), repeat=LENGTH))
     model: Any = decoder.pair.target
     with torch.inference_mode():

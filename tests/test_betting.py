@@ -66,7 +66,7 @@ def right_rules(rng: np.random.Generator) -> list[tuple[list[Joint], list[np.nda
 
 
 def richest(joints: list[Joint], emitted: list[np.ndarray], most: int, rng: np.random.Generator) -> float:
-    """Log of the highest wealth at any look; batches are drawn whole, as counts."""
+    """Logarithm of the highest wealth at any look; each batch is drawn as counts."""
     wagers, highest = [Wager(joint) for joint in joints], 0.0
     for runs in look_times(most):
         for wager, distribution in zip(wagers, emitted, strict=True):

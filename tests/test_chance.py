@@ -214,11 +214,7 @@ def test_an_interval_begins_with_its_lower_end() -> None:
 
 @pytest.mark.parametrize(
     "less",
-    [
-        np.array([0.5, 0, 0], np.float16),
-        np.array([Fraction(1, 2), 0, 0], dtype=object),
-        np.array([0.5, 0, 0], ">f4"),
-    ],
+    [np.array([0.5, 0, 0], np.float16), np.array([Fraction(1, 2), 0, 0], dtype=object), np.array([0.5, 0, 0], ">f4")],
     ids=["half", "fractions", "other byte order"],
 )
 def test_what_is_taken_off_may_be_of_another_kind(less: Any) -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 import spectheory as st
 from reference.library_sources import standard_library
+from reference.profiling import profile
 from spectheory.cli import app
 
 Run = Callable[..., tuple[int, str, str]]
@@ -80,7 +82,14 @@ def test_the_whole_loop(run: Run, pair: list[object]) -> None:
     assert out.startswith("import json")
 
 
-def test_the_demo_writes_its_records_and_one_page(run: Run, tiny_folders: Path) -> None:
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.deep)], ids=["few", "all"])
+def test_the_demo_writes_its_records_and_one_page(
+    run: Run, tiny_folders: Path, monkeypatch: pytest.MonkeyPatch, few: bool
+) -> None:
+    """With shorter texts and fewer rounds of the profile; `make test-deep` runs it as it is."""
+    if few:
+        monkeypatch.setattr("reference.profiling.profile", partial(profile, rounds=3, contexts=(64, 128)))
+        monkeypatch.setattr(sys.modules["spectheory.cli.demo"], "NEW_TOKENS", 32)
     status, out, _ = run(
         "demo", "--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--out", "demo"
     )

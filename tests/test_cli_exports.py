@@ -93,10 +93,7 @@ def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, plac
     before = set(Path().iterdir())
     for engine, message in (
         ("eagle,vlm@0.32", "--engine: unknown engine 'vlm': did you mean vllm? 9 names are known"),
-        (
-            "",
-            "--engine: unknown engine '': known names are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang",
-        ),
+        ("", "--engine: unknown engine '': known names are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang"),
     ):
         refused(plan(*place, "--engine", engine, "--out", "plan.json"), message)
     assert set(Path().iterdir()) == before

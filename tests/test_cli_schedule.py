@@ -212,59 +212,21 @@ def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:
     assert result.stdout.count("start it without speculation") == 3
 
 
+LLAMA, SMALL, HEAD_OF_IT = "llama-3.1-8b", "llama-3.2-1b", "eagle3-llama-3.1-8b"
+YARN = {"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}}
+
+
 @pytest.mark.parametrize(
     ("target", "draft", "change", "message"),
     [
-        ("llama-3.1-8b", "qwen3-0.6b", {}, "the same vocabulary, got 128,256 tokens of llama-3.1-8b and 151,936 of"),
-        (
-            "llama-3.1-70b",
-            "eagle3-llama-3.1-8b",
-            {},
-            "is a head for llama-3.1-8b, of hidden size 4096, llama-3.1-70b has 8192: name the head that was trained",
-        ),
-        (
-            "llama-3.1-8b",
-            "eagle3-llama-3.1-8b",
-            {"target_hidden_size": 8192},
-            "hidden size 8192, llama-3.1-8b has 4096",
-        ),
-        (
-            "deepseek-v3",
-            "llama-3.2-1b",
-            {},
-            "must have the same tokenizer, got DeepSeek-V3 for deepseek-v3 and",
-        ),
-        (
-            "llama-3.1-8b",
-            "deepseek-v3",
-            {},
-            "got Llama 3 for llama-3.1-8b and DeepSeek-V3 for deepseek",
-        ),
-        (
-            "mixtral-8x7b",
-            "llama-2-7b",
-            {},
-            "got Mistral v1 for mixtral-8x7b and Llama 2 for llama-2-7b",
-        ),
-        (
-            "eagle3-llama-3.1-8b",
-            "llama-3.2-1b",
-            {},
-            "target eagle3-llama-3.1-8b is a head, not a model: name llama-3.1-8b, the model that it was trained on",
-        ),
-        ("llama-3.1-8b", "eagle3-llama-3.1-8b", {"max_position_embeddings": 512}, ""),
-        (
-            "llama-3.1-8b",
-            "llama-3.2-1b",
-            {"max_position_embeddings": 512},
-            "context must be at most the 512 positions of",
-        ),
-        (
-            "llama-3.1-8b",
-            "llama-3.2-1b",
-            {"max_position_embeddings": 512, "rope_scaling": {"rope_type": "yarn", "factor": 2.0}},
-            "",
-        ),
+        ("llama-3.1-70b", HEAD_OF_IT, {}, "is a head for llama-3.1-8b, of hidden size 4096, llama-3.1-70b has 8192"),
+        (LLAMA, HEAD_OF_IT, {"target_hidden_size": 8192}, "hidden size 8192, llama-3.1-8b has 4096"),
+        (LLAMA, "deepseek-v3", {}, "got Llama 3 for llama-3.1-8b and DeepSeek-V3 for deepseek"),
+        ("mixtral-8x7b", "llama-2-7b", {}, "got Mistral v1 for mixtral-8x7b and Llama 2 for llama-2"),
+        (HEAD_OF_IT, SMALL, {}, "target eagle3-llama-3.1-8b is a head, not a model: name llama-3.1-8b, the model that"),
+        (LLAMA, HEAD_OF_IT, {"max_position_embeddings": 512}, ""),
+        (LLAMA, SMALL, {"max_position_embeddings": 512}, "context must be at most the 512 positions of"),
+        (LLAMA, SMALL, YARN, ""),
     ],
 )
 def test_pairs_that_cannot_be_are_refused(

@@ -11,7 +11,6 @@ from scipy.stats import chi2
 from torch import Generator
 from transformers import TemperatureLogitsWarper, TopKLogitsWarper, TopPLogitsWarper
 
-from reference.cached_model import CachedModel
 from reference.candidates import child_tokens
 from reference.decode import Cycle, Decoder
 from reference.drafters import Drafter, Drawn, PlannedTree, Searched
@@ -65,34 +64,11 @@ def test_greedy_text_is_generates(tiny: Pair, tree: Tree) -> None:
         assert text.tokens == generated(tiny, prompt, 60)
 
 
-def test_paths_other_than_the_first_child_are_kept(tiny: Pair) -> None:
-    """The tree tests above would not see a broken cache if rank 0 alone were ever accepted."""
-    chain = Decoder(tiny, PlannedTree(Tree.chain(3))).generate(list(range(20, 50)), 100)
-    tree = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3))).generate(list(range(20, 50)), 100)
-    assert chain.tokens == tree.tokens
-    assert sum(tree.accepted) / len(tree.accepted) > sum(chain.accepted) / len(chain.accepted) > 0
-
-
 @given(trees())
 @settings(max_examples=25, deadline=None, derandomize=True)
 def test_greedy_text_is_generates_for_any_tree(tiny: Pair, tree: Tree) -> None:
     prompt = [5, 250, 17]
     assert Decoder(tiny, PlannedTree(tree)).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
-
-
-def test_tree_logits_are_path_logits(tiny: Pair) -> None:
-    tree, prompt = TREES[4], [9, 8, 7, 6]
-    tokens = torch.randint(0, 300, (tree.budget + 1,), generator=Generator().manual_seed(0))
-    model = CachedModel(tiny.target, tiny.vocab_size)
-    with torch.inference_mode():
-        model.forward(torch.tensor([prompt]))
-        rows = model.rows()
-        rows.add(tree.parent.tolist())
-        logits = model.forward_tree(tokens[None], len(prompt), rows)
-        for node in range(tree.budget + 1):
-            path = np.flatnonzero(tree.ancestor_mask()[node])
-            alone = tiny.target(torch.tensor([prompt + tokens[path].tolist()])).logits[0, -1]
-            torch.testing.assert_close(logits[node], alone.float(), atol=1e-5, rtol=1e-5)
 
 
 @given(trees())
@@ -161,14 +137,6 @@ def test_sampled_text_has_the_targets_distribution() -> None:
     assert chi_square(decoder, [1, 2, 3], 3000, seed=11)[0] > 1e-4
 
 
-def test_stop_token_ends_the_text(tiny: Pair) -> None:
-    prompt = list(range(20, 50))
-    free = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3))).generate(prompt, 60).tokens
-    stop = free[20]
-    text = Decoder(tiny, PlannedTree(Tree.k_ary(3, 3)), stop_tokens=frozenset([stop])).generate(prompt, 60).tokens
-    assert text == free[: free.index(stop) + 1]
-
-
 def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
     decoder = Decoder(tiny, PlannedTree(Tree.chain(5)))
     with pytest.raises(ValueError, match="need a context of 1025, these models have 1024: shorten the prompt"):
@@ -177,14 +145,6 @@ def test_a_prompt_that_does_not_fit_is_refused(tiny: Pair) -> None:
         decoder.generate([], 56)
     with pytest.raises(ValueError, match="sampling needs draft_rng, a torch.Generator, and rng, a numpy"):
         Decoder(tiny, PlannedTree(Tree.chain(5)), Sampling(1.0)).generate([1], 4)
-
-
-@pytest.mark.parametrize(
-    "drafter", [PlannedTree(Tree.k_ary(2, 4)), Searched(Eagle2(3, 5, 10)), Searched(SpecExec(12, 4))], ids=repr
-)
-def test_the_context_may_end_inside_a_tree(tiny: Pair, drafter: Drafter) -> None:
-    prompt = [int(token) for token in np.random.default_rng(0).integers(300, size=1000)]
-    assert Decoder(tiny, drafter).generate(prompt, 24).tokens == generated(tiny, prompt, 24)
 
 
 @pytest.mark.parametrize("policy", [Paths(2, 4), Levels((2, 1, 1, 1))], ids=repr)

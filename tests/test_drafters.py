@@ -1,4 +1,4 @@
-"""The list of drafters: complete, and open to those of other packages."""
+"""The list of drafters: complete, and open to drafters of other packages."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ def fitting_of(rate: float, steps: list[list[float]]) -> Fitting:
 
 
 def speedup(fitting: Fitting, row: int, length: int) -> float:
-    """By the definitions: tokens of a cycle by its seconds, over those of plain decoding."""
+    """By definition: tokens per second with this chain, divided by tokens per second of plain decoding."""
     latency, chain = fitting.latencies[row], st.Tree.chain(length)
     return st.block_efficiency(chain, fitting.schedule.acceptance) * latency.plain(0) / latency.cycle(chain, 0)
 

@@ -16,21 +16,12 @@ from spectheory import Acceptance, Tree, best_tree, goose
 from spectheory.goose import optimal
 from spectheory.goose.geometric import geometric_sum
 from spectheory.goose.two_source import Siblings, sibling_rule
+from tests.test_search import Forest, forests
 
 fixed = settings(deadline=None, derandomize=True, max_examples=60)
 close = {"rel": 1e-12, "abs": 0}
 rates = st.one_of(st.floats(0, 1), st.floats(0.05, 0.5), st.sampled_from([0.0, 0.25, 0.5, 1.0]))
 both: Any = st.sampled_from(["sequential", "exclusive"])
-
-Forest = tuple["Forest", ...]
-"""The subtrees of the branches of a node, in order of rank."""
-
-
-@cache
-def forests(nodes: int) -> list[Forest]:
-    if nodes == 0:
-        return [()]
-    return [(first, *rest) for size in range(nodes) for first in forests(size) for rest in forests(nodes - 1 - size)]
 
 
 @cache
@@ -243,10 +234,7 @@ def test_bad_arguments_are_named() -> None:
         (lambda: goose.isotropic_yield(0.4, 1, 2, siblings="iid"), "siblings must be"),  # type: ignore[arg-type]
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, top_k=-1), "top_k must be between"),
         (lambda: goose.spine_tree(0.5, 0.1, 9, 3, root_ratio=2), "root_ratio must be a probability"),
-        (
-            lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1),
-            "is_spine must have one entry",
-        ),
+        (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True], 0.5, 0.1), "is_spine must have one entry"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 0]), [True] * 3, 0.5, 0.1), "is_spine must mark a chain"),
         (lambda: goose.SpineTree.valued(Tree([-1, 0, 1]), wrong, 0.5, 0.1), "is_spine must mark a chain"),
         (

@@ -29,7 +29,7 @@ def laws(size: int) -> st.SearchStrategy[np.ndarray]:
 @given(st.integers(1, 3 * host_draws.LANES + 1).flatmap(laws))
 @settings(max_examples=60, deadline=None, derandomize=True)
 def test_each_token_is_drawn_by_an_interval_as_long_as_it_is_probable(law: np.ndarray) -> None:
-    """So that of evenly spread uniforms it gets its share, up to the two at the interval's ends."""
+    """Of evenly spaced uniform numbers each token gets its share, up to two at the ends of its interval."""
     uniforms = (np.arange(GRID) + 0.5) / GRID
     rows = np.broadcast_to(law, (GRID, len(law)))
     found = drawn(rows, uniforms, 1, False)

@@ -75,7 +75,7 @@ class Combination:
 
 
 def combinations() -> Iterator[Combination]:
-    """All drafters with the verifiers for their rule; those of paths with chains or with paths."""
+    """All drafters with the verifiers for their draw rule; verifiers of paths only with chains or paths."""
     for drafter, verifier in itertools.product(DRAFTERS, VERIFIERS):
         chain = isinstance(drafter, PlannedTree) and drafter.tree.is_chain
         paths = chain or (isinstance(drafter, Drawn) and isinstance(drafter.policy, Paths))

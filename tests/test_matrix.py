@@ -24,12 +24,14 @@ from reference.part_files import ForeignFolderError
 from reference.predictions import conditional
 from reference.random_streams import streams
 from spectheory import otlp
-from spectheory.cli import app
 from spectheory.otlp import Solver
 from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
 from spectheory.report.figures import SERIES
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Verifier
+from tests.test_cli import Run, pair, run
+
+__all__ = ["pair", "run"]
 
 TEMPERATURES = [0.0, 1.0]
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
@@ -224,32 +226,21 @@ def test_repeats_are_counted() -> None:
     assert repeated_share([[1, 2, 3]]) is None
 
 
-def test_the_command(
-    tiny_folders: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_the_command(run: Run, pair: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [file for file in standard_library() if file.name.startswith("json/")]
     monkeypatch.setattr("reference.prompts.standard_library", lambda: files)
-    prompts = tmp_path / "prompts.jsonl"
-    prompts.write_text("".join(json.dumps({"text": file.text[-400:]}) + "\n" for file in files))
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        monkeypatch.setattr("sys.argv", ["spectheory", "matrix", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            app()
-        captured = capsys.readouterr()
-        return int(ended.value.code or 0), captured.out, captured.err
-
-    pair = ["--target", tiny_folders / "target", "--draft", tiny_folders / "draft", "--prompts", prompts]
     small = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 60, "--temperatures", "0,1"]
     out = tmp_path / "out"
-    status, said, wrong = run(*pair, *small, "--out", out, "--only", "SpecExec")
+    status, said, wrong = run("matrix", *pair, *small, "--out", out, "--only", "SpecExec")
     assert status == 0, wrong
     assert "Temperature 1: 2 requests" in said
     for name in ("matrix.parquet", "calibration.svg", "index.html", "provenance.json"):
         assert (out / name).exists()
-    status, said, _ = run(*pair, *small, "--out", out, "--only", "SpecExec", "--json")
+    status, said, _ = run("matrix", *pair, *small, "--out", out, "--only", "SpecExec", "--json")
     assert [row["verifier"] for row in json.loads(said)["rows"]] == ["Greedy", "NSS"]
-    status, said, _ = run(*pair, *small, "--out", out, "--temperatures", 1, "--only", "chain of 5, Block", "--json")
+    status, said, _ = run(
+        "matrix", *pair, *small, "--out", out, "--temperatures", 1, "--only", "chain of 5, Block", "--json"
+    )
     found = [(row["policy"], row["verifier"]) for row in json.loads(said)["rows"]]
     assert found == [("SpecExec", "Greedy"), ("chain of 5", "Block"), ("SpecExec", "NSS")]
     assert len(pq.read_table(out / "matrix.parquet")) == 3
@@ -261,6 +252,6 @@ def test_the_command(
         ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains --only 'nobody'"),
         ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
     ):
-        status, _, said = run(*arguments)
+        status, _, said = run("matrix", *arguments)
         assert status == 2
         assert message in said.replace("\n", " ")

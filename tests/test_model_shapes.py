@@ -105,7 +105,7 @@ def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConf
 
 
 def model_of(architecture: str, noise: float, attention: str = "sdpa", vocabulary: int = VOCABULARY) -> Any:
-    """A model whose text does not settle; those of one architecture differ by noise."""
+    """A model whose text does not settle on one token; models of one architecture differ by noise."""
     torch.manual_seed(0)
     config = config_of(architecture, vocabulary)
     model: Any = AutoModelForCausalLM.from_config(config, attn_implementation=attention)
@@ -250,7 +250,7 @@ def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None
 
 
 def test_tree_logits_are_path_logits(pair: Pair) -> None:
-    """Positions are depths, whatever the order of the nodes; with those of a row of tokens the logits are others."""
+    """Positions are depths in any order of the nodes; with consecutive positions the logits differ."""
     tree = Tree([-1, 0, 1, 0, 2, 3, 3, 4, 6])
     tokens = torch.randint(0, VOCABULARY, (tree.budget + 1,), generator=Generator().manual_seed(0)).to(pair.device)
     seen = tree.ancestor_mask()
@@ -328,7 +328,7 @@ def test_models_without_sdpa_are_loaded_eager(tiny_folders: Path, tmp_path: Path
 def test_models_that_cannot_read_a_tree_are_refused(
     tiny_folders: Path, tmp_path: Path, config: PreTrainedConfig, message: str
 ) -> None:
-    """Where a node's place is its row, siblings follow each other; a window sees its end only."""
+    """Positions counted by rows would place siblings after each other; a sliding window would cut paths off."""
     AutoModelForCausalLM.from_config(config).save_pretrained(tmp_path)
     AutoTokenizer.from_pretrained(tiny_folders / "target").save_pretrained(tmp_path)
     with pytest.raises(PairError, match=message):

@@ -1,4 +1,4 @@
-"""What runs on the host runs on a GPU: every combination, and the commands. Where there is no GPU, one is played."""
+"""Every combination and command runs on a GPU as on the host. A machine without a GPU plays one."""
 
 from __future__ import annotations
 

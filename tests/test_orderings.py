@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.otlp import NSS, Naive, OptimalTransport, Solver, SpecInfer, SpecTr
+from spectheory.otlp import NSS, RRS, GreedyTopK, Naive, OptimalTransport, Solver, SpecHub, SpecInfer, SpecTr
 from spectheory.otlp.smallest_factor import smallest_factor
 from spectheory.verify import TopDown
 from tests.enumeration import random_pairs
@@ -28,6 +28,8 @@ def test_acceptance_per_node_is_ordered() -> None:
             best = st.optimal_acceptance(p, q, k)
             slack = Fraction(k * (k - 1), 2**32)
             assert nss <= naive <= specinfer <= spectr + slack <= best + slack
+            assert k > 1 or naive == specinfer == spectr == RRS().acceptance(p, q, 1)
+            assert k != 2 or SpecHub().acceptance(p, q, 2) == GreedyTopK().acceptance(p, q, 2)
 
 
 ROOT = (distribution(0, Fraction(3, 4), Fraction(1, 4)), distribution(Fraction(1, 4), Fraction(3, 4), 0))
@@ -45,7 +47,7 @@ WORLD = st.World.table({(): ROOT, **{(token,): BEHIND for token in range(3)}})
     ],
 )
 def test_whole_trees_do_not_inherit_the_order(solver: Solver, kept: Fraction) -> None:
-    """Two i.i.d. paths of two tokens; behind them the distributions no longer matter."""
+    """Two i.i.d. paths of two tokens; the distributions after them do not matter."""
     found = st.expected_block_efficiency(TopDown(solver), WORLD, st.Paths(2, 2))
     slack = Fraction(1, 2**20) if isinstance(solver, SpecTr) else 0
     assert abs(found.value - 1 - kept) <= slack

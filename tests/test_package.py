@@ -12,6 +12,7 @@ import zipfile
 from pathlib import Path
 
 import spectheory
+from spectheory.hardware.models import model_names
 
 ROOT = Path(__file__).parent.parent
 
@@ -34,6 +35,7 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
     assert {
         f"proofs_check/{paper}/claims.toml" for paper in ("goose", "salf_talf", "opt_tree", "delayed_trees", "gto")
     } <= names
+    assert {"spectheory/data/gpus.csv", *(f"spectheory/data/models/{name}.json" for name in model_names())} <= names
     assert not [name for name in names if name.startswith("reference/train")]
 
 

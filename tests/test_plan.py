@@ -95,11 +95,7 @@ def all_trees(budget: int) -> list[st.Tree]:
     return found
 
 
-@given(
-    rates=hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3),
-    slope=hs.floats(0, 1),
-    draft=hs.floats(0.01, 0.5),
-)
+@given(rates=hs.lists(hs.floats(0, 0.33), min_size=3, max_size=3), slope=hs.floats(0, 1), draft=hs.floats(0.01, 0.5))
 @settings(deadline=None, derandomize=True, max_examples=40)
 def test_no_tree_is_faster_where_a_forward_costs_the_same_at_every_width(
     rates: list[float], slope: float, draft: float

@@ -1,4 +1,4 @@
-"""The played GPU is as strict as a real one, which these tests are also for."""
+"""The played GPU is as strict as a real one; the tests also run on a real one."""
 
 from __future__ import annotations
 

@@ -259,15 +259,9 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
     ("make", "message"),
     [
         (lambda: OptTree(0), r"budget must be at least 1, got 0: for no speculation use Tree.chain\(0\)"),
-        (
-            lambda: OptTree(5, nan),
-            "threshold must be a number of at least 0, got nan: with 0, layers are",
-        ),
+        (lambda: OptTree(5, nan), "threshold must be a number of at least 0, got nan: with 0, layers are"),
         (lambda: OptTree(5, -0.1), "threshold must be a number of at least 0, got -0.1"),
-        (
-            lambda: OptTreeAtCost(5, -1.0),
-            "draft_over_target must be a number of at least 0, got -1.0: divide",
-        ),
+        (lambda: OptTreeAtCost(5, -1.0), "draft_over_target must be a number of at least 0, got -1.0: divide"),
         (lambda: Eagle2(0, 3, 5), "top_k must be at least 1, got 0: a chain has 1"),
         (lambda: Eagle2(2, 0, 5), "depth must be at least 1, got 0: one layer of drafted nodes is depth 1"),
         (lambda: Eagle2(2, 3, 0), "budget must be at least 1, got 0"),
@@ -277,10 +271,7 @@ def test_the_tree_of_planned_rates_is_that_of_best_tree_node_by_node(seed: int) 
             "batch must be at least 1, got 0: batch is the maximum number of nodes of a draft call",
         ),
         (lambda: Salf(0), "budget must be at least 1, got 0"),
-        (
-            lambda: Salf(5, nan),
-            "threshold must be a number of at least 0, got nan: with 0, the search",
-        ),
+        (lambda: Salf(5, nan), "threshold must be a number of at least 0, got nan: with 0, the search"),
         (lambda: Salf(5, 0.5, 0), "batch must be at least 1, got 0"),
         (lambda: MarkovDraft(np.ones((2, 3))), r"q must have shape \(V, V\), .* got shape \(2, 3\)"),
         (lambda: MarkovDraft(np.ones((2, 2))), r"q\[0\] must be a distribution"),

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import subprocess
-import sys
-import zipfile
 from pathlib import Path
 from typing import Any
 
@@ -96,7 +93,7 @@ def test_provenance_says_that_nothing_was_measured() -> None:
 
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
 def test_the_default_tokens_are_close_enough(name: str) -> None:
-    """Between them the table is below a mixture of experts by under 1 %, and exact for a dense model."""
+    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model."""
     both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
     coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
     error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])
@@ -166,10 +163,7 @@ def test_gpus_share_weights_and_as_much_cache_as_has_heads() -> None:
         ({"tokens": [2, 4]}, "tokens must start at 1"),
         ({"tokens": [1, 4, 4]}, "tokens must be increasing"),
         ({"tokens": [0, 4]}, r"tokens must be whole numbers of at least 1, got \[0, 4\]"),
-        (
-            LARGE,
-            r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB",
-        ),
+        (LARGE, r"need 143.9 GB on each GPU, gpus=1 h100_sxm offers 72.0 GB \(90% of 80 GB\): 71.9 GB"),
         (LARGE, "are missing; gpus=2 fits, or a larger GPU or packed weights"),
         ({"batch": 1000}, "GB are missing; batch up to 398 fits, gpus=4 fits"),
         ({"context": 10**6, "target": ENDLESS}, "a shorter context may fit, gpus=4 fits"),
@@ -219,10 +213,3 @@ def test_a_gpu_of_your_own() -> None:
     assert latency.provenance.gpu == "boundless"
     with pytest.raises(ValueError, match="memory_bytes of GPU 'boundless' must be finite and above 0, got -1"):
         dataclasses.replace(BOUNDLESS, memory_bytes=-1)
-
-
-def test_the_wheel_holds_the_tables(tmp_path: Path) -> None:
-    build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(tmp_path)]
-    subprocess.run(build, cwd=ROOT, check=True, capture_output=True)
-    names = set(zipfile.ZipFile(next(tmp_path.iterdir())).namelist())
-    assert {"spectheory/data/gpus.csv", *(f"spectheory/data/models/{name}.json" for name in model_names())} <= names

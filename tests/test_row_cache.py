@@ -12,7 +12,7 @@ LAYERS, HEADS = 3, 2
 
 @pytest.mark.parametrize("sizes", [(4, 4), (4, 6)], ids=["alike", "apart"])
 def test_rows_are_appended_kept_and_dropped(sizes: tuple[int, int]) -> None:
-    """Beyond its first room, and with keys and values of one size or of two."""
+    """Also beyond the first allocation, with keys and values of equal and of different size."""
     generator = torch.Generator().manual_seed(0)
     cache = RowCache(LAYERS)
     expected = [[torch.empty(1, HEADS, 0, size) for size in sizes] for _ in range(LAYERS)]

@@ -1,4 +1,4 @@
-"""What an engine can run."""
+"""Which plans an engine can run."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ def test_ranges_and_envelopes_check_themselves() -> None:
         (lambda: ChainRange(5, 4, 1), "last_batch must be at least first_batch=5, got 4"),
         (lambda: ChainRange(1, 4, -1), "length must be at least 0, got -1"),
         (lambda: checked_ranges([]), "ranges must hold at least one ChainRange, got none"),
-        (
-            lambda: checked_ranges([ChainRange(2, 4, 1)]),
-            "must cover every batch size from 1 on once: .* start at 1",
-        ),
+        (lambda: checked_ranges([ChainRange(2, 4, 1)]), "must cover every batch size from 1 on once: .* start at 1"),
         (lambda: checked_ranges([ChainRange(1, 4, 1), ChainRange(6, 8, 0)]), "should start at 5"),
         (lambda: checked_ranges([ChainRange(1, 4, 1), ChainRange(4, 8, 0)]), "should start at 5"),
         (lambda: checked_ranges([ChainRange(1, 4, 0)]), "got only length 0: run the engine without"),

@@ -13,7 +13,7 @@ import pytest
 import spectheory as st
 from spectheory.planning.scheduler import Schedule, schedule, spans
 from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
-from tests.test_cli_schedule import DEPLOYMENT, measured_record, rates_file, run_plan
+from tests.test_cli_schedule import measured_record, rates_file, run_plan
 from tests.test_schedule import RATES, latency_at
 
 __all__ = ["rates_file"]
@@ -159,9 +159,3 @@ def test_the_note_speaks_only_of_planned_batch_sizes() -> None:
 def test_too_many_batch_sizes_are_refused_before_they_are_listed() -> None:
     with pytest.raises(ValueError, match="batches must have at most 10,000 sizes, got 1,000,000,000: leave some out"):
         schedule(RATES, latency_at, range(1, 10**9 + 1), context=512)
-
-
-def test_a_context_longer_than_the_models_is_refused(rates_file: Path) -> None:
-    result = run_plan(rates_file, "--context", 131_073)
-    assert "context must be at most the 131,072 positions of llama-3.1-8b, got 131,073: give a shorter" in result.stderr
-    assert DEPLOYMENT[3] == "llama-3.1-8b"

@@ -1,4 +1,4 @@
-"""Masks and positions written node by node, against those of the tree."""
+"""Masks and positions written node by node, against the tree's own."""
 
 from __future__ import annotations
 

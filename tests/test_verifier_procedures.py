@@ -93,7 +93,7 @@ def test_a_procedure_on_a_tree_has_the_distribution_of_traversal(seed: int) -> N
 
 
 def best_path(world: World, policy: Paths, draft: st.Draft) -> tuple[list[int], list[np.ndarray]]:
-    """The largest path of a draft with its q~, from the distribution of the largest of K whole paths behind the
+    """The largest path of a draft with its q~, from the distribution of the largest of K whole paths after the
     trunk.
     """
     trunk: tuple[int, ...] = draft.context(int(draft.tree.depth.tolist().index(policy.trunk)))

@@ -41,8 +41,8 @@ class WallClock(Record):
             beyond the end of the text included.
         fourgrams, repeated_fourgrams: number of runs of four tokens in the text, and number of these runs that
             occurred earlier in the text.
-        first_difference: position of the first token that differs from the baseline's text; `SAME` if none differs or nothing was
-            compared.
+        first_difference: position of the first token that differs from the baseline's text; `SAME` if none differs or
+            nothing was compared.
         margin: at that position, the difference between the target's logits of the two tokens.
     """
 

@@ -8,7 +8,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import Envelope, eagle
-from tests.engines.examples import TREE, refusal
+from tests.engines.examples import TREE
 
 
 def test_golden_eagle() -> None:
@@ -18,18 +18,15 @@ def test_golden_eagle() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("plan", "version", "message"),
     [
-        refusal(lambda: eagle.export(TREE, version="3"), "plan must be an Envelope for EAGLE-3, got Tree"),
-        refusal(lambda: eagle.export(Envelope(3, 4, 8), version="1"), "plan must be a Tree for EAGLE-1, got Envelope"),
-        refusal(lambda: eagle.export(TREE, version="4"), r"of EAGLE .* \(1, 2, 3\), got '4'"),
-        refusal(lambda: eagle.export(st.Tree.k_ary(2, 1), version="1"), "at least 2 deep for EAGLE-1, got depth 1"),
-        refusal(
-            lambda: eagle.export(st.Tree([-1, *[0] * 11, 1]), version="1"),
-            "at most TOPK=10 children at a node for EAGLE-1, got 11",
-        ),
+        (TREE, "3", "plan must be an Envelope for EAGLE-3, got Tree"),
+        (Envelope(3, 4, 8), "1", "plan must be a Tree for EAGLE-1, got Envelope"),
+        (TREE, "4", r"of EAGLE .* \(1, 2, 3\), got '4'"),
+        (st.Tree.k_ary(2, 1), "1", "at least 2 deep for EAGLE-1, got depth 1"),
+        (st.Tree([-1, *[0] * 11, 1]), "1", "at most TOPK=10 children at a node for EAGLE-1, got 11"),
     ],
 )
-def test_eagle_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+def test_eagle_refuses_what_it_cannot_run(plan: Any, version: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        call()
+        eagle.export(plan, version=version)

@@ -91,20 +91,7 @@ def test_what_cannot_be_read_is_refused(call: Callable[[], Any], message: str) -
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "HTTP/1.1 200 OK",
-        "{",
-        "}",
-        "x{",
-        "x{a=} 1",
-        'x{a="b} 1',
-        "x",
-        "x one",
-        "x 1_0",
-        '{"a": 3}',
-        "<html>",
-    ],
+    "text", ["HTTP/1.1 200 OK", "{", "}", "x{", "x{a=} 1", 'x{a="b} 1', "x", "x one", "x 1_0", '{"a": 3}', "<html>"]
 )
 def test_text_that_is_not_prometheus_gives_an_input_error(text: str) -> None:
     with pytest.raises(st.InputError, match="the metrics"):

@@ -8,7 +8,7 @@ import pytest
 
 from spectheory.engines import Envelope, sglang
 from spectheory.engines.report_values import missing
-from tests.engines.examples import RANGES, TREE, acceptance, refusal
+from tests.engines.examples import RANGES, TREE, acceptance
 
 
 def test_golden_sglang() -> None:
@@ -27,41 +27,29 @@ def test_golden_sglang() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("plan", "change", "message"),
     [
-        refusal(
-            lambda: sglang.export(RANGES, version="0.6.0", algorithm="EAGLE3", model="d"),
-            r"of SGLang .* \(0.5.12 to 0.5.23\), got '0.6.0'",
-        ),
-        refusal(
-            lambda: sglang.export(RANGES, version="0.5.14", algorithm="EAGLE3", model="d"),
-            r"SGLang 0.5.14, got 3: .* use SGLang 0.5.15 or newer \(PR #24055\)",
-        ),
-        refusal(
-            lambda: sglang.export(RANGES, version="0.5.23", algorithm="STANDALONE", model="d"),
+        (RANGES, {"version": "0.6.0"}, r"of SGLang .* \(0.5.12 to 0.5.23\), got '0.6.0'"),
+        (RANGES, {"version": "0.5.14"}, r"SGLang 0.5.14, got 3: .* use SGLang 0.5.15 or newer \(PR #24055\)"),
+        (
+            RANGES,
+            {"algorithm": "STANDALONE"},
             "algorithm must be EAGLE or EAGLE3 for chains by batch size, got 'STANDALONE'",
         ),
-        refusal(
-            lambda: sglang.export(RANGES, version="0.5.23", algorithm="NGRAM", model="d"),
-            "algorithm must be one of EAGLE, .*, got 'NGRAM'",
-        ),
-        refusal(
-            lambda: sglang.export(Envelope(4, 1, 3), version="0.5.23", algorithm="EAGLE3", model="d"),
+        (RANGES, {"algorithm": "NGRAM"}, "algorithm must be one of EAGLE, .*, got 'NGRAM'"),
+        (
+            Envelope(4, 1, 3),
+            {},
             "nodes must be levels=4 for branching=1, got 3: with topk 1 SGLang always verifies steps",
         ),
-        refusal(
-            lambda: sglang.export(TREE, version="0.5.23", algorithm="EAGLE3", model="d"),
-            "plan must be an Envelope or a list of ChainRange for SGLang, got a Tree",
-        ),
-        refusal(
-            lambda: sglang.export([3], version="0.5.23", algorithm="EAGLE3", model="d"),  # pyright: ignore[reportArgumentType]
-            "plan must be an Envelope or a list of ChainRange, got list",
-        ),
+        (TREE, {}, "plan must be an Envelope or a list of ChainRange for SGLang, got a Tree"),
+        ([3], {}, "plan must be an Envelope or a list of ChainRange, got list"),
     ],
 )
-def test_sglang_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+def test_sglang_refuses_what_it_cannot_run(plan: Any, change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"version": "0.5.23", "algorithm": "EAGLE3", "model": "d"} | change
     with pytest.raises(ValueError, match=message):
-        call()
+        sglang.export(plan, **given)
 
 
 NEW = {

@@ -1,4 +1,4 @@
-"""What the engines' statistics share."""
+"""Statistics of engines: checks that all readers share."""
 
 from __future__ import annotations
 

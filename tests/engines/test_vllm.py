@@ -9,7 +9,7 @@ import pytest
 
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope, vllm
-from tests.engines.examples import RANGES, TREE, refusal
+from tests.engines.examples import RANGES, TREE
 
 
 def test_golden_vllm() -> None:
@@ -39,71 +39,45 @@ def test_golden_vllm() -> None:
 
 
 @pytest.mark.parametrize(
-    ("call", "message"),
+    ("plan", "change", "message"),
     [
-        refusal(
-            lambda: vllm.export(RANGES, version="0.99", method="eagle3", model="d"), r"\(0.11 to 0.32\), got '0.99'"
-        ),
-        refusal(lambda: vllm.export(RANGES, version="main", method="eagle3", model="d"), "got 'main'"),
-        refusal(
-            lambda: vllm.export(RANGES, version="0.23.0", method="eagle3", model="d"),
-            r"single range for vLLM 0.23, got 3: .* needs 0.24 or newer \(PR #32374\)",
-        ),
-        refusal(
-            lambda: vllm.export(TREE, version="0.21", method="eagle3", model="d"),
-            "vLLM 0.21, got a Tree: PR #42121 removed tree attention",
-        ),
-        refusal(
-            lambda: vllm.export(TREE, version="0.20", method="medusa", model="d"),
-            "method must be eagle or eagle3 for a tree, got 'medusa'",
-        ),
-        refusal(
-            lambda: vllm.export(Envelope(3, 2, 6), version="0.32", method="eagle3", model="d"),
-            "plan must be a list of ChainRange for vLLM, got Envelope",
-        ),
-        refusal(
-            lambda: vllm.export([ChainRange(1, 8, 129)], version="0.32", method="eagle3", model="d"),
-            "length must be at most MAX_SPEC_LEN=128 of vLLM's sampler, got 129",
-        ),
-        refusal(
-            lambda: vllm.export(st.Tree.k_ary(129, 1), version="0.20", method="eagle3", model="d"),
-            "nodes of the tree must be at most MAX_SPEC_LEN=128",
-        ),
-        refusal(
-            lambda: vllm.export(RANGES[:1], version="0.32", method="mlp_speculator", model="d"),
-            "method must be one of eagle, .* got 'mlp_speculator'",
-        ),
-        refusal(
-            lambda: vllm.export(RANGES, version="0.32", method="tree", model="d"),
-            "method must be one of eagle, .* or .*_mtp, got 'tree'",
-        ),
-        refusal(
-            lambda: vllm.export(RANGES, version="0.32", method="eagle3", model=None),
-            "model must name the draft for method='eagle3', got None",
-        ),
-        refusal(
-            lambda: vllm.export(RANGES, version="0.32", method="mtp", model=None, synthetic_rates=[0.5]),
+        (RANGES, {"version": "0.99"}, r"\(0.11 to 0.32\), got '0.99'"),
+        (RANGES, {"version": "main"}, "got 'main'"),
+        (RANGES, {"version": "0.23.0"}, r"single range for vLLM 0.23, got 3: .* needs 0.24 or newer \(PR #32374\)"),
+        (TREE, {"version": "0.21"}, "vLLM 0.21, got a Tree: PR #42121 removed tree attention"),
+        (TREE, {"version": "0.20", "method": "medusa"}, "method must be eagle or eagle3 for a tree, got 'medusa'"),
+        (Envelope(3, 2, 6), {}, "plan must be a list of ChainRange for vLLM, got Envelope"),
+        ([ChainRange(1, 8, 129)], {}, "length must be at most MAX_SPEC_LEN=128 of vLLM's sampler, got 129"),
+        (st.Tree.k_ary(129, 1), {"version": "0.20"}, "nodes of the tree must be at most MAX_SPEC_LEN=128"),
+        (RANGES[:1], {"method": "mlp_speculator"}, "method must be one of eagle, .* got 'mlp_speculator'"),
+        (RANGES, {"method": "tree"}, "method must be one of eagle, .* or .*_mtp, got 'tree'"),
+        (RANGES, {"model": None}, "model must name the draft for method='eagle3', got None"),
+        (
+            RANGES,
+            {"method": "mtp", "model": None, "synthetic_rates": [0.5]},
             "synthetic_rates must have 5 entries, one for each position, got 1",
         ),
-        refusal(
-            lambda: vllm.export(
-                RANGES[:1], version="0.32", method="mtp", model=None, synthetic_rates=[0.5] * 4 + [0.6]
-            ),
+        (
+            RANGES[:1],
+            {"method": "mtp", "model": None, "synthetic_rates": [0.5] * 4 + [0.6]},
             r"synthetic_rates\[4\] must be a probability, and at most the entry before it, got 0.6",
         ),
-        refusal(
-            lambda: vllm.export(RANGES[:1], version="0.20", method="mtp", model=None, synthetic_rates=[0.5] * 5),
+        (
+            RANGES[:1],
+            {"version": "0.20", "method": "mtp", "model": None, "synthetic_rates": [0.5] * 5},
             "synthetic_rates must be None for vLLM 0.20",
         ),
-        refusal(
-            lambda: vllm.export(st.Tree.chain(0), version="0.20", method="eagle", model="d"),
+        (
+            st.Tree.chain(0),
+            {"version": "0.20", "method": "eagle"},
             "tree must have a drafted node for vLLM, got the root alone",
         ),
     ],
 )
-def test_vllm_refuses_what_it_cannot_run(call: Any, message: str) -> None:
+def test_vllm_refuses_what_it_cannot_run(plan: Any, change: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"version": "0.32", "method": "eagle3", "model": "d"} | change
     with pytest.raises(ValueError, match=message):
-        call()
+        vllm.export(plan, **given)
 
 
 @pytest.mark.parametrize(

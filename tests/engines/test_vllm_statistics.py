@@ -1,4 +1,4 @@
-"""What vLLM reports."""
+"""Reports of vLLM."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ chains = hs.lists(hs.floats(0.3, 1), min_size=1, max_size=6)
 
 
 def chain_counts(rates: list[float], drafts: int) -> list[int]:
-    """How often the first d + 1 of a chain were all accepted."""
+    """Number of drafts whose first d + 1 tokens were all accepted, for each d."""
     return [int(drafts * np.prod(rates[: d + 1])) for d in range(len(rates))]
 
 

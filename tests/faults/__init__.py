@@ -1,1 +1,1 @@
-"""Code of users that is at fault, and what is made of it."""
+"""Faulty code and files of users, and how the package answers."""

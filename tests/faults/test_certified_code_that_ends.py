@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import signal
@@ -80,12 +81,14 @@ WAYS = [
     ("raise KeyboardInterrupt", "raised KeyboardInterrupt"),
     ("raise GeneratorExit", "raised GeneratorExit()"),
     ("raise Own", "raised Own()"),
-    pytest.param("os.closerange(0, 100)", f"{STATUS} 1 before a verdict", marks=POSIX),
-    pytest.param("os.abort()", "signal 6 (", marks=POSIX),
-    pytest.param("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 (", marks=POSIX),
-    pytest.param("ctypes.string_at(0)", "signal 11 (", marks=POSIX),
-    pytest.param("os.execv(sys.executable, [sys.executable, '-c', ''])", f"{STATUS} 0 before a verdict", marks=POSIX),
-    pytest.param("os.fork() and os._exit(0)", f"{STATUS} 0 before a verdict", marks=POSIX),
+]
+POSIX_WAYS = [
+    ("os.closerange(0, 100)", f"{STATUS} 1 before a verdict"),
+    ("os.abort()", "signal 6 ("),
+    ("os.kill(os.getpid(), signal.SIGKILL)", "signal 9 ("),
+    ("ctypes.string_at(0)", "signal 11 ("),
+    ("os.execv(sys.executable, [sys.executable, '-c', ''])", f"{STATUS} 0 before a verdict"),
+    ("os.fork() and os._exit(0)", f"{STATUS} 0 before a verdict"),
 ]
 Certify = Callable[..., Result]
 
@@ -102,8 +105,18 @@ def certify(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Certify:
     return run
 
 
-@pytest.mark.parametrize("when", TIMES)
-@pytest.mark.parametrize(("end", "said"), WAYS)
+def ways_and_times() -> list[Any]:
+    """Every way at two times and one way of each kind at every time; all other pairs are marked `deep`."""
+    kinds = ("sys.exit(0)", "os._exit(0)", "raise KeyboardInterrupt", "os.kill(os.getpid(), signal.SIGKILL)")
+    found = []
+    for (end, said), when in itertools.product([*WAYS, *POSIX_WAYS], TIMES):
+        marks = [POSIX] if (end, said) in POSIX_WAYS else []
+        marks += [] if end in kinds or when in ("verifier", "black box") else [pytest.mark.deep]
+        found.append(pytest.param(end, said, when, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("end", "said", "when"), ways_and_times())
 def test_ending_is_never_a_verdict(certify: Certify, end: str, said: str, when: str) -> None:
     result = certify(end, *TIMES[when], at_import=when == "import")
     assert result.exit_code == 2, result.output
@@ -193,7 +206,7 @@ def test_the_library_reports_code_that_exits() -> None:
 
 
 class ExitsAsANumber:
-    """A token that exits where it is used."""
+    """A token that exits when it is used as a number."""
 
     __index__ = exits
 

@@ -1,10 +1,11 @@
-"""A record that was edited by hand is refused, or says what its fields make it: it never contradicts itself."""
+"""A record that was edited by hand is refused, or loaded as written: no loaded record contradicts itself."""
 
 from __future__ import annotations
 
 import copy
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +15,11 @@ import pytest
 import spectheory as st
 from spectheory.core.record import Record
 from spectheory.results.calibration import Calibrated
+from tests.test_records import LATENCY as PLAIN_LATENCY
+from tests.test_records import RATES
 
-RATES = st.Acceptance.from_counts(np.array([[70, 10], [55, 12]]), np.array([100, 100]))
-LATENCY = st.Latency(
-    tokens=np.array([1, 4, 16]),
-    contexts=np.array([64, 256]),
-    target_seconds=np.array([[5e-3, 6e-3, 7e-3], [6e-3, 7e-3, 8e-3]]),
-    draft_seconds=np.array([[5e-4, 5e-4, 6e-4], [6e-4, 6e-4, 7e-4]]),
-    overhead_seconds=3e-4,
-    provenance=st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3}),
-)
+STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"rounds": 3})
+LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
 ONE = np.ones((1, 1))
 CALIBRATED = Calibrated("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4, 0.1, 3, 3, None)
@@ -55,32 +51,13 @@ RECORDS: list[Record] = [
     st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
     st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
 ]
-VALUES = [
-    None,
-    True,
-    False,
-    "x",
-    "",
-    -1,
-    0,
-    1,
-    9.9,
-    -0.5,
-    1e300,
-    2**70,
-    10**400,
-    [],
-    [1],
-    [-1, 0, 0],
-    [[0.5]],
-    {},
-    {"a": 1},
-]
+VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, 10**400]
+VALUES += [[], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
 NOT_NUMBERS = ["NaN", "Infinity", "-Infinity"]
 
 
 def leaves(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-    """Every place in a JSON value."""
+    """The path of every value inside a JSON value."""
     if path:
         yield path
     inner = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
@@ -203,7 +180,7 @@ def test_a_kind_that_is_no_name_is_refused(tmp_path: Path) -> None:
 
 
 def test_fields_that_contradict_each_other_are_refused() -> None:
-    """Each value may be right by itself."""
+    """Each value would be valid alone."""
     tally, planned = RECORDS[4].to_dict(), PLAN.to_dict()
     for record, changes in (
         (st.Tally, {**tally, "emitted": [9, 0]}),

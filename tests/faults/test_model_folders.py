@@ -105,7 +105,7 @@ def pickles(*names: str, tokenizer: bool = False) -> Callable[[Path], None]:
 
 
 def shards(name: str) -> Callable[[Path], None]:
-    """The weights are in one shard, by a safetensors index."""
+    """A safetensors index names one file for all weights."""
 
     def change(folder: Path) -> None:
         names = list(load_file(folder / "model.safetensors"))
@@ -121,7 +121,7 @@ def shards(name: str) -> Callable[[Path], None]:
 
 
 def named(name: str) -> Callable[[Path], None]:
-    """config.json names the file of the weights, a pickle."""
+    """config.json names a pickle as the file of the weights."""
 
     def change(folder: Path) -> None:
         pickles(*([] if ".." in name or name.startswith("/") else [name]))(folder)
@@ -185,7 +185,7 @@ REFUSED: dict[str, tuple[Callable[[Path], None], str]] = {
 def test_folders_that_would_run_code_are_refused_by_name(
     folder: Path, tiny_folders: Path, case: str, role: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Before transformers sees any of it."""
+    """They are refused before transformers reads anything in them."""
     change, message = REFUSED[case]
     change(folder)
     if role == "target":
@@ -292,7 +292,7 @@ SOURCES = [
 
 
 def calls(tree: ast.AST) -> Iterator[tuple[str, str, dict[str, Any]]]:
-    """Of each call: what is before the last dot, the name after it, and the keywords that are constants."""
+    """Yield (text before the last dot, name after it, constant keywords) of each call."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             owner, name = "", node.func

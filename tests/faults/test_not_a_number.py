@@ -1,4 +1,4 @@
-"""Models whose logits are no distribution: named by every way to use them, with the position and the repair."""
+"""Models whose logits give no probabilities: every command and function names model, position and repair."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ MODEL_FREE: list[Drafter] = [PlannedTree(Tree.chain(0)), Goose(), Lookahead()]
 
 @pytest.fixture(params=["cpu", "cuda"])
 def device(request: pytest.FixtureRequest) -> Iterator[str]:
-    """The GPU, where there is none, is played."""
+    """The host, then the GPU; a machine without a GPU plays one."""
     with gpu() if request.param == "cuda" else nullcontext():
         yield request.param
 
@@ -147,7 +147,7 @@ def test_a_prompt_may_break_a_model(
 def test_a_trace_names_the_request(
     tiny_folders: Path, tmp_path: Path, role: str, value: float, device: str, temperature: float
 ) -> None:
-    """And writes no part, so that no rates come of it."""
+    """The trace also writes no part, so that no rates are counted from it."""
     pair = load_pair(tiny_folders / "target", tiny_folders / "draft", device=device)
     model = getattr(pair, role)
     model.forward = Broken(model, value)
@@ -161,7 +161,7 @@ def test_a_trace_names_the_request(
 def test_what_measures_by_decoding_says_so(
     broken: Pair, tiny_folders: Path, tmp_path: Path, role: str, value: float, temperature: float
 ) -> None:
-    """compare's tallies, the matrix, the profile, and the clock of our decoders."""
+    """Measured tallies, the matrix, the profile, and the clock of our decoders."""
     settings = ClockSettings(new_tokens=12, temperature=temperature, rounds=1)
     corpus = SuffixArray.build(PROMPTS)
     ours = [one for one in entrants(broken, PLAN, settings, corpus) if one.family in ("chain", "static tree")]
@@ -210,7 +210,7 @@ def test_weights_that_are_no_numbers(tiny_folders: Path, role: str, dtype: torch
 
 
 def test_float16_overflows_where_wider_types_do_not(tiny_folders: Path, role: str) -> None:
-    """Weights that float16 holds, whose products it does not."""
+    """The weights fit into float16, but their products do not."""
     texts = {}
     for dtype in (torch.float16, torch.bfloat16, torch.float32):
         pair = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=dtype)
