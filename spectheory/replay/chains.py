@@ -1,0 +1,68 @@
+"""Replay of verifiers of one path: the least likelihood ratio along the text is what they keep."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from spectheory.replay.text import TargetText
+from spectheory.verify.greedy_multi_path import _order, _quotient
+
+
+def kept_by_ratio(ratios: np.ndarray) -> np.ndarray:
+    """(n, L + 1) the smallest of 1 and the products of the first 1, ..., d of `ratios` (n, L), for d = 0..L.
+
+    With w_0 = 1, w_d = min(1, w_(d-1) p_d / q_d), block verification keeps d drafted tokens with probability w_d given
+    the path, so that a text t is kept with q(t_1..t_d) w_d / p(t_1..t_d) = min(R_d, the value for d - 1), where R_d is
+    the product of q / p over the first d tokens.
+    """
+    kept = [ratios[:, 0] * 0 + 1]
+    product = kept[0]
+    for ratio in ratios.T:
+        product = product * ratio
+        kept.append(np.minimum(kept[-1], product))
+    return np.stack(kept, 1)
+
+
+def chain_ratios(text: TargetText, length: int) -> np.ndarray:
+    """(n, length) q / p at the token d positions after each position, q that of depth d; 0 after the end."""
+    chance = text.at_tokens(text.p)
+    return np.stack([_from(text.at_tokens(text.draft_rows(depth)) / chance, depth) for depth in range(length)], 1)
+
+
+def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) -> np.ndarray:
+    """As `chain_ratios`, with the distribution of the best of i.i.d. paths after a trunk in place of q.
+
+    That distribution is autoregressive (see GreedyMultiPathBlock), so that a text needs of each position only q of its
+    token, and the mass of q on the tokens before it in the order of p / q.
+    """
+    below, ratios = text.at_tokens(text.p) * 0, []
+    for depth in range(trunk + length):
+        count = 1 if depth < trunk else paths
+        q = text.draft_rows(depth)
+        chance, before = _from(text.at_tokens(q), depth), _from(_mass_before(text, q), depth)
+        low, high = (below + (1 - below) * mass for mass in (before, before + chance))
+        best = chance * _quotient(high, low, count) / _quotient(below * 0 + 1, below, count)
+        target = _from(text.at_tokens(text.p), depth)
+        ratios.append(best / (target + (target == 0)))
+        if count > 1:
+            below = low / (high + (high == 0))
+    return np.stack(ratios, 1)
+
+
+def _mass_before(text: TargetText, q: np.ndarray) -> np.ndarray:
+    """(n,) mass of q on the tokens that come before the text's in the order of p / q."""
+    mass = text.at_tokens(q) * 0
+    for position, token in enumerate(text.tokens.tolist()):
+        row = q[position]
+        order = _order(text.p[position] / (row + (row == 0)))
+        mass[position] = row[order[: int((order == token).argmax())]].sum()
+    return mass
+
+
+def _from(column: np.ndarray, depth: int) -> np.ndarray:
+    """`column` (n,) read `depth` positions later; 0 after the end."""
+    later = column * 0
+    later[: max(0, len(column) - depth)] = column[depth:]
+    return later
