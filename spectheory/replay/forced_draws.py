@@ -44,7 +44,7 @@ def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> Wei
         weights = ((1 - chance) ** place * chance for place in range(len(missing) + 1))
         return [(weight, [*missing[:place], token, *free[place:]]) for place, weight in enumerate(weights)]
     if rule is DrawRule.NO_REPLACEMENT:
-        return _in_every_place(q, token, DrawRule.NO_REPLACEMENT.children(others, k - 1, rng) if chance < 1 else [])
+        return in_every_place(q, token, DrawRule.NO_REPLACEMENT.children(others, k - 1, rng) if chance < 1 else [])
     head = top_tokens(q, k - 1)
     rest = q
     for top in head:
@@ -60,7 +60,7 @@ def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> Wei
     return [(1 - chance, [*other, hub]), (chance, [hub, *other])] if other else [(one_of(q), [hub])]
 
 
-def _in_every_place(q: Vector, token: int, others: list[int]) -> WeightedDrafts:
+def in_every_place(q: Vector, token: int, others: list[int]) -> WeightedDrafts:
     """`token` at each place among draws without replacement from the others."""
     weighted, drawn, passed = [], 0, one_of(q)
     for place in range(len(others) + 1):

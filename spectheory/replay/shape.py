@@ -28,10 +28,8 @@ class Shape(Protocol):
         """Number of draws below a node at `depth`."""
         ...
 
-    def child(self, state: State, place: int, hits: int) -> State | None:
-        """The state of a child that was the `place`-th distinct token drawn, hit by `hits` draws; None if it has no
-        node.
-        """
+    def child(self, state: State, place: int, hits: int) -> State:
+        """The state of a child that was the `place`-th distinct token drawn and was hit by `hits` draws."""
         ...
 
 
@@ -45,7 +43,7 @@ class TreeShape:
         """See Shape.draws."""
         return len(self._children[state])
 
-    def child(self, state: State, place: int, hits: int) -> State | None:
+    def child(self, state: State, place: int, hits: int) -> State:
         """See Shape.child."""
         return self._children[state][place]
 
@@ -60,7 +58,7 @@ class PolicyShape:
         """See Shape.draws."""
         return self._policy.draws(depth, state)
 
-    def child(self, state: State, place: int, hits: int) -> State | None:
+    def child(self, state: State, place: int, hits: int) -> State:
         """See Shape.child."""
         return hits
 

@@ -46,7 +46,9 @@ def _masses(text: TargetText, shape: Shape, start: int, rng: Any) -> list[Any]:
     masses, level = [one], [(shape.root, one, one)]
     for depth, position in enumerate(range(start, len(text))):
         below = [
-            child for state, share, weight in level for child in _children(text, shape, depth, position, state, share, weight, rng)
+            child
+            for state, share, weight in level
+            for child in _children(text, shape, depth, position, state, share, weight, rng)
         ]
         if not below:
             break
@@ -67,7 +69,9 @@ def _children(
     for chance, drafts in forced_draws(shape.rule, q, k, token, rng):
         siblings = drafts if apart else list(dict.fromkeys(drafts))
         passed, own = _visited(weight, p, q, siblings[: siblings.index(token)], token, apart)
-        found.append((shape.child(state, *child_of(drafts, token, shape.rule)), share * chance * passed / p[token], own))
+        found.append(
+            (shape.child(state, *child_of(drafts, token, shape.rule)), share * chance * passed / p[token], own)
+        )
     return found
 
 

@@ -1,0 +1,28 @@
+"""A ratio of sums over clusters, with its confidence interval."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+
+
+def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: float = 0.95) -> float:
+    """Half the confidence interval of sum(numerators) / sum(denominators): linearised estimator, Student's t.
+
+    Args:
+        numerators: (clusters,) such as the tokens of each request.
+        denominators: (clusters,) such as the cycles of each request. Clusters count as independent.
+        level: of the interval.
+
+    Raises:
+        InputError: there are fewer than 2 clusters.
+    """
+    from scipy.stats import t
+
+    clusters, total = len(denominators), denominators.sum()
+    if clusters < 2:
+        raise InputError(f"an interval needs at least 2 requests, got {clusters}: record more")
+    deviation = numerators - numerators.sum() / total * denominators
+    error = np.sqrt(clusters / (clusters - 1) * (deviation**2).sum()) / total
+    return float(t.ppf((1 + level) / 2, clusters - 1) * error)

@@ -1,0 +1,75 @@
+"""Replay of greedy decoding: the longest match of a tree with the text."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+
+
+@dataclass(frozen=True, eq=False)
+class GreedyText:
+    """A text of n tokens that greedy decoding of the target generated, as the draft ranks it.
+
+    Attributes:
+        ranks: (n,) rank of each token among the draft's candidates at its position, -1 where it is none of them.
+            (D, n) for a draft whose ranks depend on how deep in the cycle it is; the last row holds for deeper nodes.
+
+    Raises:
+        InputError: the ranks are not whole numbers, or below -1.
+    """
+
+    ranks: np.ndarray
+
+    def __post_init__(self) -> None:
+        ranks = np.asarray(self.ranks)
+        if ranks.ndim not in (1, 2) or ranks.dtype.kind not in "iu" or (ranks < -1).any():
+            raise InputError(f"ranks must be whole numbers >= -1 of shape (n,) or (depths, n), got {ranks!r:.80}")
+        object.__setattr__(self, "ranks", ranks if ranks.ndim == 2 else ranks[None])
+
+    @classmethod
+    def of_accepted(cls, lengths: np.ndarray) -> GreedyText:
+        """A text of which only the accepted length of a long chain is known, (n,) at each position.
+
+        Other people's policy-free records hold this. Only chains can be replayed on it.
+
+        Raises:
+            InputError: a length is shorter than the length before it allows.
+        """
+        lengths = np.asarray(lengths)
+        hit = lengths > 0
+        short = np.flatnonzero(lengths[1:] < lengths[:-1] - 1)
+        if len(short):
+            at = int(short[0])
+            raise InputError(
+                f"lengths[{at}] is {lengths[at]} and lengths[{at + 1}] is {lengths[at + 1]}: a chain that is accepted "
+                "for so many tokens is accepted for one less from the next position on; give the lengths of one chain "
+                "that is longer than all of them"
+            )
+        return cls(np.where(hit, 0, -1))
+
+    def __len__(self) -> int:
+        return self.ranks.shape[1]
+
+
+def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
+    """(n, L + 1) 1 where a cycle from each position keeps at least 0..L tokens of the text, 0 where not."""
+    n, depth = len(text), tree.depth
+    kept = np.zeros((n, tree.max_depth + 1))
+    kept[:, 0] = 1
+    reached = np.zeros((tree.budget + 1, n), bool)
+    reached[0] = True
+    hits = {}
+    for node in range(1, tree.budget + 1):
+        parent, rank, before = tree.parent[node], int(tree.rank[node]), int(depth[node]) - 1
+        if before >= n:
+            continue
+        row = min(before, len(text.ranks) - 1)
+        if (row, rank) not in hits:
+            hits[row, rank] = text.ranks[row] == rank
+        reached[node, : n - before] = reached[parent, : n - before] & hits[row, rank][before:]
+        kept[:, before + 1] += reached[node]
+    return kept

@@ -1,0 +1,180 @@
+"""Replays of trees and verifiers on texts: compiled loops against the plain ones, greedy texts, and refusals."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spectheory.core.acceptance import cycle_starts
+from spectheory.core.arrays import Vector
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+from spectheory.core.world import Levels, Paths
+from spectheory.otlp import NSS, RRS, Naive, SpecInfer
+from spectheory.replay import CycleChain, GreedyText, Replays, TargetText, forced_draws, top_down, traversal
+from spectheory.replay.shape import shape_of
+from spectheory.replay.siblings import Siblings
+from spectheory.replay.top_down import kept_top_down
+from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+
+NO_REPLACEMENT = DrawRule.NO_REPLACEMENT
+TREES = (Tree.chain(3), Tree.k_ary(3, 2), Tree([-1, 0, 0, 1, 1, 1, 2, 4]))
+
+
+def random_text(seed: int, n: int = 12, vocabulary: int = 7, depths: int = 2) -> TargetText:
+    """p and q far apart, with zeros in q, and depths of their own."""
+    rng = np.random.default_rng(seed)
+    p, q = rng.dirichlet(np.full(vocabulary, 0.5), n), rng.dirichlet(np.full(vocabulary, 0.5), (depths, n))
+    q[..., 0] = 0
+    q /= q.sum(-1, keepdims=True)
+    p = (p + 0.01) / (p + 0.01).sum(1, keepdims=True)
+    return TargetText(rng.integers(0, vocabulary, n), p, q)
+
+
+def draws_of(text: TargetText, siblings: Siblings) -> Callable[..., forced_draws.WeightedDrafts]:
+    """`forced_draws` with the siblings that the compiled loops drew, found by the row of q."""
+    drawn = siblings.drawn(3)
+    place = {text.q[d, i].tobytes(): (d, i) for d in range(len(text.q)) for i in range(len(text))}
+
+    def draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> forced_draws.WeightedDrafts:
+        others = [other for other in drawn[place[q.tobytes()]][: k - 1].tolist() if other >= 0]
+        return forced_draws.in_every_place(q, token, others) if q[token] > 0 else []
+
+    return draws
+
+
+@pytest.mark.parametrize("tree", TREES, ids=repr)
+@pytest.mark.parametrize("verifier", [TopDown(NSS()), TopDown(Naive()), TopDown(RRS()), Traversal()], ids=str)
+@pytest.mark.parametrize("seed", range(3))
+def test_the_compiled_loops_equal_the_plain_ones(
+    verifier: Verifier, tree: Tree, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On the same siblings."""
+    text = random_text(seed)
+    replays = Replays([text], seed=seed)
+    (found,) = replays.kept(tree, verifier, NO_REPLACEMENT)
+    (siblings,) = replays._each[0].siblings()
+    for module in (top_down, traversal):
+        monkeypatch.setattr(module, "forced_draws", draws_of(text, siblings))
+    shape = shape_of(tree, NO_REPLACEMENT)
+    if isinstance(verifier, TopDown):
+        solver = verifier.solver
+        plain = kept_top_down(
+            text, shape, lambda k, depth: top_down.edges(text, solver, NO_REPLACEMENT, k, None, depth=depth)
+        )
+    else:
+        plain = traversal.kept_by_traversal(text, shape, None)
+    assert np.allclose(found[:, : plain.shape[1]], plain, rtol=1e-9, atol=1e-12)
+    assert (found[:, plain.shape[1] :] == 0).all()
+
+
+def test_the_siblings_are_drawn_without_replacement_from_the_others() -> None:
+    """Chi-squared of ordered pairs against their probabilities, error level 1e-6, fixed seed."""
+    from scipy.stats import chisquare
+
+    q, n = np.array([0.1, 0.2, 0.3, 0.4]), 20_000
+    rows = np.tile(q, (n, 1))
+    drawn = Siblings(TargetText(np.zeros(n, int), rows, rows), [7]).drawn(2)[0]
+    rest = {1: 0.2, 2: 0.3, 3: 0.4}
+    expected = {(a, b): n * rest[a] / 0.9 * rest[b] / (0.9 - rest[a]) for a in rest for b in rest if a != b}
+    counted = [int(((drawn == pair).all(1)).sum()) for pair in expected]
+    assert sum(counted) == n
+    assert chisquare(counted, list(expected.values())).pvalue > 1e-6
+
+
+def test_a_longer_row_of_siblings_begins_with_the_shorter_one() -> None:
+    text = random_text(0)
+    one, three = Siblings(text, [3]), Siblings(text, [3])
+    short = one.drawn(1)
+    assert (three.drawn(3)[..., :1] == short).all()
+    assert (one.drawn(3) == three.drawn(3)).all()
+
+
+def test_chains_of_all_block_like_verifiers_agree() -> None:
+    """Block, Tree Monte Carlo, traversal and one path of greedy multi-path block have one distribution on chains."""
+    replays, chain = Replays([random_text(seed, depths=1) for seed in range(3)]), Tree.chain(4)
+    verifiers = Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock()
+    block, *others = [np.concatenate(replays.kept(chain, verifier, DrawRule.IID)) for verifier in verifiers]
+    assert all(np.allclose(block, other) for other in others)
+
+
+trees = st.lists(st.integers(0, 10**6), max_size=9).map(
+    lambda picks: Tree([-1, *(pick % (node + 1) for node, pick in enumerate(picks))])
+)
+
+
+@settings(deadline=None)
+@given(trees, st.lists(st.integers(-1, 3), min_size=1, max_size=30))
+def test_greedy_cycles_are_those_of_the_longest_match(tree: Tree, ranks: list[int]) -> None:
+    """Against `cycle_starts`, which walks down the tree."""
+    chain = CycleChain(Replays([GreedyText(np.array(ranks))]).kept(tree, Greedy())[0])
+    starts = cycle_starts(np.array(ranks), tree)
+    assert np.flatnonzero(chain.starts).tolist() == starts.tolist()
+    assert chain.expected_cycles[1] == len(starts)
+    assert chain.cycle_variance[1] == 0
+
+
+def test_ranks_by_depth_are_read_where_the_node_is() -> None:
+    """A head that drafts well at depth 0 and never at depth 1."""
+    ranks = np.array([[0] * 8, [-1] * 8])
+    assert Replays([GreedyText(ranks)]).replay(Tree.chain(3), Greedy()).tau == 2
+
+
+@given(st.lists(st.booleans(), min_size=2, max_size=40), st.integers(1, 6))
+def test_accepted_lengths_of_a_long_chain_replay_every_shorter_one(hits: list[bool], length: int) -> None:
+    """Against the ranks from which the lengths come."""
+    accepted = np.zeros(len(hits) + 1, int)
+    for position in reversed(range(len(hits))):
+        accepted[position] = accepted[position + 1] + 1 if hits[position] else 0
+    by_length = Replays([GreedyText.of_accepted(accepted[:-1])]).kept(Tree.chain(length), Greedy())
+    by_rank = Replays([GreedyText(np.where(hits, 0, -1))]).kept(Tree.chain(length), Greedy())
+    assert (by_length[0] == by_rank[0]).all()
+
+
+def test_tau_is_tokens_over_cycles_of_the_cycles_that_fit() -> None:
+    """A text of hits and misses in turn: cycles of a chain of 2 keep one token each."""
+    replayed = Replays([GreedyText(np.array([-1, 0] * 30)), GreedyText(np.array([0, -1] * 30))], first=0).replay(
+        Tree.chain(2), Greedy()
+    )
+    assert replayed.emitted.tolist() == [59.0, 58.0]
+    assert replayed.cycles.tolist() == [30.0, 29.0]
+    assert replayed.accepted.tolist() == [1, 58, 0]
+    assert replayed.tau == 117 / 59
+
+
+TEXT = random_text(1, depths=1)
+RANKED = GreedyText(np.array([0, -1] * 8))
+REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
+    (lambda: TargetText(np.array([0]), np.array([[0.0, 1.0]]), np.array([[0.5, 0.5]])), ("tokens[0] is 0", "cannot")),
+    (lambda: TargetText(np.array([2]), np.array([[0.0, 1.0]]), np.array([[0.5, 0.5]])), ("tokens", "got 2")),
+    (lambda: TargetText(np.array([0.5]), np.ones((1, 1)), np.ones((1, 1))), ("tokens", "float64")),
+    (lambda: TargetText(np.array([0]), np.ones((1, 1)), np.ones((2, 1))), ("p", "q", "(1, V)")),
+    (lambda: TargetText(np.array([0]), np.array([[0.5, 0.4]]), np.array([[0.5, 0.5]])), ("p[0]", "0.9")),
+    (lambda: TargetText(np.array([0]), np.array([[0.5, 0.5]]), np.array([[np.nan, 0.5]])), ("q[0]", "nan")),
+    (lambda: GreedyText(np.array([-2])), ("ranks", "-2")),
+    (lambda: GreedyText.of_accepted(np.array([3, 1])), ("lengths[0] is 3", "lengths[1] is 1")),
+    (lambda: Replays([]), ("texts", "none")),
+    (lambda: Replays([TEXT, RANKED]), ("texts", "both")),
+    (lambda: Replays([TEXT], samples=0), ("samples", "0")),
+    (lambda: Replays([TEXT]).replay(Tree.chain(2), Greedy()), ("Greedy", "TargetText")),
+    (lambda: Replays([RANKED]).replay(Tree.chain(2), Block(), DrawRule.IID), ("Block()", "GreedyText")),
+    (lambda: Replays([RANKED]).replay(Levels((2,)), Greedy()), ("Levels", "Tree")),
+    (lambda: Replays([RANKED]).replay(Tree.chain(20), Greedy()), ("1 + 21", "16")),
+    (lambda: Replays([TEXT]).replay(Tree.chain(2), Block()), ("rule", "DrawRule.NO_REPLACEMENT")),
+    (lambda: Replays([TEXT]).replay(Tree.chain(2), Block(), DrawRule.TOP_K), ("TOP_K", "lossless for IID")),
+    (lambda: Replays([TEXT]).replay(Tree.k_ary(2, 1), Block(), DrawRule.IID), ("chains", "Traversal")),
+    (lambda: Replays([TEXT]).replay(Paths(2, 2), TopDown(SpecInfer()), NO_REPLACEMENT), ("rule", "IID")),
+]
+
+
+@pytest.mark.parametrize(("call", "named"), REFUSED)
+def test_bad_input_is_refused_with_its_name_and_value(call: Callable[[], Any], named: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert all(word in str(error.value) for word in named), error.value
