@@ -28,6 +28,7 @@ from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
 from spectheory.otlp import Naive
 
 COLUMNS = pa.schema(
@@ -46,6 +47,10 @@ COLUMNS = pa.schema(
 )
 """One row per position; logarithms are natural. `target_rank` is the rank of the token among the k candidates, and
 `target_top_rank` its rank among the draft's k most probable tokens; -1 if it is not one of them."""
+
+
+PROMPTS = "prompts.json"
+"""File of the prompts, a list of token ids for each request."""
 
 
 @dataclass(frozen=True)
@@ -104,6 +109,8 @@ def record_trace(
         raise InputError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     claim(folder, "trace", **settings.provenance(pair, inputs))
+    if not (folder / PROMPTS).exists():
+        write_whole(folder / PROMPTS, json.dumps(prompts))
     for first in range(0, len(prompts), settings.batch):
         part = folder / f"part-{first:06d}.parquet"
         rows = prompts[first : first + settings.batch]
@@ -220,13 +227,17 @@ def ranks(folder: Path, *, top: bool = False) -> list[np.ndarray]:
     With `top` the candidates are the draft's most probable tokens, for the rates of sample and match; else they are the
     drawn tokens. At temperature 0 both are the same. Raises InputError as `acceptance` does.
     """
-    column = "target_top_rank" if top else "target_rank"
+    return by_request(folder, "target_top_rank" if top else "target_rank")
+
+
+def by_request(folder: Path, column: str) -> list[np.ndarray]:
+    """A column of the trace in a folder, one array for each request. Raises InputError as `acceptance` does."""
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
     texts = []
     for part in parts:
         table = read_part(part, ["request_id", column])
-        request, rank = (table[name].to_numpy() for name in ("request_id", column))
-        texts += [rank[request == r] for r in np.unique(request)]
+        request, values = (table[name].to_numpy() for name in ("request_id", column))
+        texts += [values[request == r] for r in np.unique(request)]
     return texts

@@ -18,11 +18,14 @@ class GreedyText:
         ranks: (n,) rank of each token among the draft's candidates at its position, -1 where it is none of them.
             (D, n) for a draft whose ranks depend on how deep in the cycle it is; the last row holds for deeper nodes.
 
+        candidates: number of candidates that were ranked; wider trees cannot be replayed. None if all tokens were.
+
     Raises:
         InputError: the ranks are not whole numbers, or below -1.
     """
 
     ranks: np.ndarray
+    candidates: int | None = None
 
     def __post_init__(self) -> None:
         ranks = np.asarray(self.ranks)
@@ -49,7 +52,7 @@ class GreedyText:
                 "for so many tokens is accepted for one less from the next position on; give the lengths of one chain "
                 "that is longer than all of them"
             )
-        return cls(np.where(hit, 0, -1))
+        return cls(np.where(hit, 0, -1), candidates=1)
 
     def __len__(self) -> int:
         return self.ranks.shape[1]
@@ -57,7 +60,12 @@ class GreedyText:
 
 def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
     """(n, L + 1) 1 where a cycle from each position keeps at least 0..L tokens of the text, 0 where not."""
-    n, depth = len(text), tree.depth
+    n, depth, widest = len(text), tree.depth, int(tree.rank.max()) + 1
+    if text.candidates is not None and widest > text.candidates and tree.budget:
+        raise InputError(
+            f"tree has {widest} children at a node, but only {text.candidates} candidates are ranked at each position: "
+            "record more candidates, or replay a narrower tree"
+        )
     kept = np.zeros((n, tree.max_depth + 1))
     kept[:, 0] = 1
     reached = np.zeros((tree.budget + 1, n), bool)
