@@ -1,4 +1,4 @@
-"""Replays of a recorded trace: by the recorded ranks at temperature 0, else by p and q from one forward of each text."""
+"""Replays of a recorded trace: by its ranks at temperature 0, else by p and q from one forward of each text."""
 
 from __future__ import annotations
 
