@@ -8,6 +8,7 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
+from spectheory.replay.cycles import compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,24 +61,29 @@ class GreedyText:
 
 def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
     """(n, L + 1) 1 where a cycle from each position keeps at least 0..L tokens of the text, 0 where not."""
-    n, depth, widest = len(text), tree.depth, int(tree.rank.max()) + 1
+    widest = int(tree.rank.max()) + 1
     if text.candidates is not None and widest > text.candidates and tree.budget:
         raise InputError(
             f"tree has {widest} children at a node, but only {text.candidates} candidates are ranked at each position: "
             "record more candidates, or replay a narrower tree"
         )
-    kept = np.zeros((n, tree.max_depth + 1))
-    kept[:, 0] = 1
-    reached = np.zeros((tree.budget + 1, n), bool)
-    reached[0] = True
-    hits = {}
-    for node in range(1, tree.budget + 1):
-        parent, rank, before = tree.parent[node], int(tree.rank[node]), int(depth[node]) - 1
-        if before >= n:
-            continue
-        row = min(before, len(text.ranks) - 1)
-        if (row, rank) not in hits:
-            hits[row, rank] = text.ranks[row] == rank
-        reached[node, : n - before] = reached[parent, : n - before] & hits[row, rank][before:]
-        kept[:, before + 1] += reached[node]
+    children = np.full((tree.budget + 1, widest), -1)
+    drafted = np.arange(1, tree.budget + 1)
+    children[tree.parent[drafted], tree.rank[drafted]] = drafted
+    return compiled(_kept)(text.ranks, children, tree.max_depth)
+
+
+def _kept(ranks: np.ndarray, children: np.ndarray, deepest: int) -> np.ndarray:
+    """`kept_greedily` by a walk down the tree from each position; children[node, rank] is a node, or -1."""
+    depths, n = ranks.shape
+    kept = np.zeros((n, deepest + 1))
+    for start in range(n):
+        node, depth = 0, 0
+        while node >= 0:
+            kept[start, depth] = 1
+            if start + depth == n:
+                break
+            rank = ranks[min(depth, depths - 1), start + depth]
+            node = children[node, rank] if 0 <= rank < children.shape[1] else -1
+            depth += 1
     return kept

@@ -123,7 +123,7 @@ def _counted(chain: CycleChain, deepest: int) -> tuple[float, float, float, np.n
     counted = CycleChain(chain.kept[:whole], chain.first)
     starts = counted.starts
     accepted = np.zeros(deepest)
-    accepted[: chain.kept.shape[1]] = starts @ counted.ends
+    accepted[: chain.kept.shape[1]] = np.einsum("i,ij->j", starts, counted.ends)
     at = min(chain.first, whole)
     emitted = float(accepted @ np.arange(1, deepest + 1))
     return emitted, float(counted.expected_cycles[at]), float(counted.cycle_variance[at]), accepted
