@@ -19,11 +19,15 @@ from reference.random_streams import streams
 from reference.sampling import Sampling
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
+from spectheory.otlp import NSS
+from spectheory.planning.replayed_choice import PLANNED_VERIFIERS
+from spectheory.verify import TopDown, Verifier, name_of
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 CONTEXTS = (64, 256, 512)
-SHALLOW, DEEP = Tree.chain(1), Tree.k_ary(2, 4)
-"""The trees with which overheads are measured, of one level and of four."""
+SHALLOW, CHAIN, DEEP = Tree.chain(1), Tree.chain(4), Tree.k_ary(2, 4)
+"""The trees with which overheads are measured: of one level, and of four."""
+SAMPLE_AND_MATCH = TopDown(NSS())
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
@@ -71,6 +75,7 @@ def profile(
         overhead_seconds=cycle,
         level_overhead_seconds=level,
         plain_overhead_seconds=plain,
+        verifier_seconds=verifier_overheads(pair, sampling, rng),
         provenance=Provenance.now(
             "spectheory profile",
             seed=seed,
@@ -117,8 +122,15 @@ def _forwards(
 
 def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
     """A copy of `latency` with overheads that are measured now, at `temperature`."""
-    cycle, level, plain = overheads(pair, Sampling(temperature), np.random.default_rng(seed))
-    return replace(latency, overhead_seconds=cycle, level_overhead_seconds=level, plain_overhead_seconds=plain)
+    sampling, rng = Sampling(temperature), np.random.default_rng(seed)
+    cycle, level, plain = overheads(pair, sampling, rng)
+    return replace(
+        latency,
+        overhead_seconds=cycle,
+        level_overhead_seconds=level,
+        plain_overhead_seconds=plain,
+        verifier_seconds=verifier_overheads(pair, sampling, rng),
+    )
 
 
 def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple[float, float, float]:
@@ -132,9 +144,27 @@ def overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> tuple
     return max(0.0, shallow - level), level, plain
 
 
-def _overhead(pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator) -> float:
+def verifier_overheads(pair: Pair, sampling: Sampling, rng: np.random.Generator) -> dict[str, tuple[float, ...]]:
+    """For each verifier of planned trees its own seconds outside the forwards: per cycle, level and drafted node.
+
+    They are solved from a chain of 1, a chain of 4 and a binary tree of 4 levels, without the last for verifiers of
+    chains. Greedy decoding has none beside `overheads`.
+    """
+    found: dict[str, tuple[float, ...]] = {}
+    for verifier in () if sampling.greedy else PLANNED_VERIFIERS:
+        trees = [SHALLOW, CHAIN] if verifier.takes == "chains" else [SHALLOW, CHAIN, DEEP]
+        one, four, *deep = (_overhead(pair, tree, sampling, rng, verifier) for tree in trees)
+        node = max(0.0, deep[0] - four) / (DEEP.budget - CHAIN.budget) if deep else 0.0
+        level = max(0.0, (four - one) / (CHAIN.budget - 1) - node)
+        found[name_of(verifier)] = max(0.0, one - level - node), level, node
+    return found
+
+
+def _overhead(
+    pair: Pair, tree: Tree, sampling: Sampling, rng: np.random.Generator, verifier: Verifier = SAMPLE_AND_MATCH
+) -> float:
     """Median seconds per cycle outside the forwards, over seven short texts with random prompts."""
-    decoder, shares = Decoder(pair, PlannedTree(tree), sampling), []
+    decoder, shares = Decoder(pair, PlannedTree(tree), sampling, verifier), []
     with Meter(pair) as meter:
         for seed in range(7):
             prompt = rng.integers(0, pair.vocab_size, OVERHEAD_PROMPT).tolist()

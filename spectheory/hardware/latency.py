@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
@@ -39,12 +39,14 @@ class Latency(Record):
         overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, the same for every tree.
         level_overhead_seconds: additional seconds outside the forwards for each drafted level.
         plain_overhead_seconds: seconds of a plain decoding step outside its forward.
+        verifier_seconds: for each verifier by name, its own overheads: per cycle, per drafted level and per drafted
+            node. A verifier that is not listed has the two overheads above.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
     """
 
     kind: ClassVar[str] = "latency"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
 
     tokens: np.ndarray
     contexts: np.ndarray
@@ -55,6 +57,7 @@ class Latency(Record):
     overhead_seconds: float = 0.0
     level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
+    verifier_seconds: dict[str, tuple[float, ...]] = field(default_factory=dict)
     computed: bool = False
     provenance: Provenance = UNKNOWN
 
@@ -81,6 +84,11 @@ class Latency(Record):
         for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds"):
             if not 0 <= getattr(self, name) < np.inf:
                 raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
+        for verifier, seconds in self.verifier_seconds.items():
+            if len(seconds) != 3 or not all(0 <= value < np.inf for value in seconds):
+                raise InputError(
+                    f"verifier_seconds[{verifier!r}] must be three finite numbers of at least 0 seconds, got {seconds}"
+                )
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
@@ -248,15 +256,18 @@ class Latency(Record):
         widths, counts = np.unique(tree.level_widths(), return_counts=True)
         return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
 
-    def overhead(self, tree: Tree) -> float:
+    def overhead(self, tree: Tree, verifier: str | None = None) -> float:
         """Seconds of a cycle outside the forwards. For a tree without drafted nodes, the overhead of a plain step."""
         if tree.budget == 0:
             return self.plain_overhead_seconds
-        return self.overhead_seconds + tree.max_depth * self.level_overhead_seconds
+        default = self.overhead_seconds, self.level_overhead_seconds, 0.0
+        cycle, level, node = self.verifier_seconds.get(verifier or "", default)
+        return cycle + tree.max_depth * level + tree.budget * node
 
-    def cycle(self, tree: Tree, context: int) -> float:
+    def cycle(self, tree: Tree, context: int, verifier: str | None = None) -> float:
         """Seconds of one cycle: the draft forwards that grow `tree`, one target forward, and the overheads."""
-        return self.draft_levels(tree, context) + self.target(tree.budget + 1, context) + self.overhead(tree)
+        forwards = self.draft_levels(tree, context) + self.target(tree.budget + 1, context)
+        return forwards + self.overhead(tree, verifier)
 
     def plain(self, context: int) -> float:
         """Seconds per token of plain autoregressive decoding."""

@@ -55,6 +55,14 @@ class Limits:
             if limit is not None and tree.budget and size > limit:
                 raise InputError(f"limits.{name} must be at least {size}, the size of the tree, got {limit}")
 
+    def allows(self, tree: Tree) -> bool:
+        """Whether a tree is within the limits."""
+        try:
+            self.require(tree)
+        except InputError:
+            return False
+        return True
+
     @property
     def longest_chain(self) -> int:
         """Number of drafted tokens in the longest chain within the limits."""
@@ -131,6 +139,10 @@ class Candidates:
         seconds[0] = latency.plain_overhead_seconds
         seconds += target[self._budget]
         return self.block_efficiency * latency.plain(context) / seconds
+
+    def of_budget(self, budget: int) -> np.ndarray:
+        """The numbers of the candidates with this many drafted nodes."""
+        return np.flatnonzero(self._budget == budget)
 
     def fastest(self, speedups: np.ndarray, among: np.ndarray | None = None) -> int:
         """The index of the fastest candidate, or of the fastest in `among`. Ties go to the smallest tree."""

@@ -82,6 +82,11 @@ class Replays:
         self.first = first
         self._each = [_OneText(text, [seed, number], samples) for number, text in enumerate(self.texts)]
 
+    @property
+    def greedy(self) -> bool:
+        """Whether the texts are greedy decoding's."""
+        return isinstance(self.texts[0], GreedyText)
+
     def kept(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
         """For each text (n, L + 1): the chance that a cycle from each position keeps at least 0..L drafted tokens.
 

@@ -1,6 +1,8 @@
 """Verifiers: which drafted nodes are accepted, and which token is emitted after them."""
 
+from spectheory.core.errors import InputError
 from spectheory.core.plugins import plugins
+from spectheory.otlp import solvers
 from spectheory.verify.block import Block
 from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
@@ -19,6 +21,8 @@ __all__ = [
     "Traversal",
     "TreeMonteCarlo",
     "Verifier",
+    "name_of",
+    "verifier_of",
     "verifiers",
     "walk",
 ]
@@ -26,6 +30,23 @@ __all__ = [
 ALL: tuple[Verifier, ...] = (Block(), TreeMonteCarlo(), Traversal(), GreedyMultiPathBlock())
 """All lossless path and tree verifiers of this package, without the node solvers of `spectheory.otlp.ALL`, which
 `TopDown` applies to trees, and without `Greedy`, which keeps greedy decoding."""
+
+
+def name_of(verifier: Verifier) -> str:
+    """The name of a verifier: its class, or the class of the node solver that `TopDown` lifts to trees."""
+    return type(verifier.solver if type(verifier) is TopDown else verifier).__name__
+
+
+def verifier_of(name: str) -> Verifier:
+    """The verifier of this name, in its default settings, as `name_of` gives it.
+
+    Raises:
+        InputError: no verifier or node solver has this name.
+    """
+    known = {name_of(one): one for one in (Greedy(), *map(TopDown, solvers()), *verifiers())}
+    if name not in known:
+        raise InputError(f"verifier must be one of {', '.join(known)}, got {name!r:.60}")
+    return known[name]
 
 
 def verifiers() -> list[Verifier]:
