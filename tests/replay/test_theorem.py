@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from proofs_check.replay.enumerated import after, ends, random_world, text_of, texts
 from spectheory.core.chance import branches
 from spectheory.core.draft import DrawRule
 from spectheory.core.tree import Tree
@@ -20,7 +21,6 @@ from spectheory.replay.shape import shape_of
 from spectheory.replay.top_down import edges, kept_top_down
 from spectheory.replay.traversal import kept_by_traversal
 from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
-from tests.replay.worlds import after, ends, random_world, text_of, texts
 
 IID, APART, NO_REPLACEMENT = DrawRule.IID, DrawRule.IID_APART, DrawRule.NO_REPLACEMENT
 UNEVEN = Tree([-1, 0, 0, 1])

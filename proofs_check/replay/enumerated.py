@@ -81,3 +81,28 @@ def ends(world: World, tokens: Context, shape: Tree | DrawPolicy, rule: DrawRule
         target *= world.p(tokens[:kept])[token]
         chances[kept] /= target
     return chances
+
+
+def decoded(
+    world: World, length: int, shape: DrawPolicy, verifier: Verifier
+) -> dict[tuple[Context, tuple[int, ...]], Fraction]:
+    """Probability of each text of `length` tokens with the places where cycles start in it, by running the decoder.
+
+    Cycles follow each other until the text is that long; what the last cycle emits beyond is cut off.
+    """
+
+    def program(rng: Any) -> tuple[Context, tuple[int, ...]]:
+        text: Context = ()
+        starts: list[int] = []
+        while len(text) < length:
+            starts.append(len(text))
+            here = after(world, text)
+            draft = shape.grow(here, rng)
+            node, token = verifier._outcome(draft, here.target(draft)).sample(rng)
+            text = (*text, *draft.context(node), token)
+        return text[:length], tuple(starts)
+
+    found: dict[tuple[Context, tuple[int, ...]], Fraction] = {}
+    for run, chance in branches(program):
+        found[run] = found.get(run, Fraction(0)) + chance
+    return found

@@ -1,0 +1,1 @@
+"""Replay: the checks of our own claims, whose texts are in claims.toml."""

@@ -1,0 +1,123 @@
+"""Replay: the boundaries of cycles given the text, and what keeps a drafted token."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from itertools import product
+from math import prod
+
+import numpy as np
+
+from proofs_check.claims import Finding, claim, every
+from proofs_check.replay.enumerated import after, decoded, ends, random_world, text_of, texts
+from spectheory.core.chance import branches
+from spectheory.core.draft import DrawRule
+from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
+from spectheory.otlp import RRS
+from spectheory.replay import CycleChain
+from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
+from spectheory.replay.shape import shape_of
+from spectheory.replay.traversal import kept_by_traversal
+from spectheory.verify import Block, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+
+NO_REPLACEMENT = DrawRule.NO_REPLACEMENT
+
+
+@claim("R-CHAIN")
+def boundaries_given_the_text(effort: int) -> Finding:
+    length = 3
+    cases: list[tuple[DrawPolicy, Verifier]] = [
+        (Levels((1, 1)), Block()),
+        (Levels((2,), NO_REPLACEMENT), TopDown(RRS())),
+        (Levels((2,), NO_REPLACEMENT), Traversal()),
+    ]
+    count = 0
+    for seed in range(effort):
+        for shape, verifier in cases:
+            world = random_world(2, seed)
+            runs = decoded(world, length, shape, verifier)
+            assert {tokens for tokens, _ in runs} == set(texts(2, length))
+            count += every(
+                ((world, tokens, starts, chance, shape, verifier) for (tokens, starts), chance in runs.items()),
+                _is_the_chain,
+            )
+    return Finding("holds", {"cases": count})
+
+
+def _is_the_chain(
+    world: World, tokens: Context, starts: tuple[int, ...], chance: Fraction, shape: DrawPolicy, verifier: Verifier
+) -> bool:
+    """Whether text and boundaries have the probability of the text times the steps of the chain."""
+    target = prod((world.p(tokens[:place])[token] for place, token in enumerate(tokens)), start=Fraction(1))
+    steps = Fraction(1)
+    for start, following in zip(starts, (*starts[1:], None), strict=True):
+        rest, here = tokens[start:], world if start == 0 else after(world, tokens[:start])
+        leaves = ends(here, rest, shape, shape.rule, verifier)
+        steps *= (
+            leaves[following - start - 1] if following is not None else 1 - sum(leaves[: len(rest) - 1], Fraction(0))
+        )
+    return chance == target * steps
+
+
+@claim("R-RATIO")
+def least_ratio(effort: int) -> Finding:
+    chain = Levels((1, 1, 1))
+    verifiers = Block(), TreeMonteCarlo()
+    cases = product((random_world(2, seed) for seed in range(2 * effort)), texts(2, 4), verifiers)
+    count = every(
+        cases,
+        lambda world, tokens, verifier: (
+            _ends(kept_by_ratio(chain_ratios(text_of(world, tokens), 3)))
+            == ends(world, tokens, chain, chain.rule, verifier)
+        ),
+    )
+    return Finding("holds", {"cases": count})
+
+
+@claim("R-PATHS")
+def best_path(_effort: int) -> Finding:
+    shapes = [Paths(2, 2), Paths(3, 1), Paths(2, 1, trunk=1)]
+    world = random_world(2, seed=3)
+    count = every(
+        ((shape, tokens) for shape in shapes for tokens in texts(2, 1 + shape.trunk + shape.length)),
+        lambda shape, tokens: (
+            _ends(kept_by_ratio(best_path_ratios(text_of(world, tokens), shape.paths, shape.length, shape.trunk)))
+            == ends(world, tokens, shape, shape.rule, GreedyMultiPathBlock())
+        ),
+    )
+    return Finding("holds", {"cases": count})
+
+
+@claim("R-TRAVERSAL")
+def traversal_reads_the_text_alone(_effort: int) -> Finding:
+    shapes: list[DrawPolicy] = [
+        Levels((2, 1), NO_REPLACEMENT),
+        Levels((1, 2), NO_REPLACEMENT),
+        Levels((2,), DrawRule.IID_APART),
+        Paths(2, 2),
+    ]
+    count = every(
+        (
+            (random_world(2 + effort // 2, seed=4), shape, tokens)
+            for shape in shapes
+            for tokens in texts(2, 2 if shape.draws(1, 1) == 0 else 3)
+        ),
+        lambda world, shape, tokens: (
+            _mean_ends(world, shape, tokens) == ends(world, tokens, shape, shape.rule, Traversal())
+        ),
+    )
+    return Finding("holds", {"cases": count})
+
+
+def _mean_ends(world: World, shape: DrawPolicy, tokens: Context) -> list[Fraction]:
+    """The chances to end of traversal verification, averaged over the siblings that can be drawn beside the text."""
+    text, total = text_of(world, tokens), [Fraction(0)] * len(tokens)
+    for row, chance in branches(lambda rng: _ends(kept_by_traversal(text, shape_of(shape, None), rng))):
+        for place, value in enumerate(row):
+            total[place] += chance * value
+    return total
+
+
+def _ends(kept: np.ndarray) -> list[Fraction]:
+    """The chances to end at the first position, of a text as long as a whole cycle."""
+    return list(CycleChain(kept).ends[0])
