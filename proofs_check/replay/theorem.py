@@ -96,15 +96,10 @@ def traversal_reads_the_text_alone(_effort: int) -> Finding:
         Levels((2,), DrawRule.IID_APART),
         Paths(2, 2),
     ]
+    world = random_world(2, seed=4)
     count = every(
-        (
-            (random_world(2 + effort // 2, seed=4), shape, tokens)
-            for shape in shapes
-            for tokens in texts(2, 2 if shape.draws(1, 1) == 0 else 3)
-        ),
-        lambda world, shape, tokens: (
-            _mean_ends(world, shape, tokens) == ends(world, tokens, shape, shape.rule, Traversal())
-        ),
+        ((shape, tokens) for shape in shapes for tokens in texts(2, 3 if shape.draws(1, 1) else 2)),
+        lambda shape, tokens: _mean_ends(world, shape, tokens) == ends(world, tokens, shape, shape.rule, Traversal()),
     )
     return Finding("holds", {"cases": count})
 
