@@ -13,17 +13,21 @@ from reference.meter import Meter
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Provenance, Tally, Tree
+from spectheory import Plan, Provenance, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
-from spectheory.verify import Greedy, TopDown, Verifier
+from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
 
 
-def verifier_at(temperature: float) -> Verifier:
+def verifier_at(temperature: float, plan: Plan | None = None) -> Verifier:
     """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
 
     Above temperature 0 it uses the naive solver, because traces record the naive solver's acceptance.
     """
+    if plan is not None and plan.verifier is not None and temperature:
+        chosen = verifier_of(plan.verifier)
+        if not isinstance(chosen, Greedy):
+            return chosen
     return TopDown(Naive()) if temperature else Greedy()
 
 
@@ -48,6 +52,7 @@ def measure(
     *,
     new_tokens: int = 128,
     temperature: float = 0.0,
+    verifier: Verifier | None = None,
     seed: int = 0,
     diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
 ) -> Iterator[Tally]:
@@ -70,10 +75,10 @@ def measure(
         InputError: `new_tokens` is below 2.
     """
     require_cycle(new_tokens)
-    verifier = verifier_at(temperature)
+    verifier, plainly = verifier or verifier_at(temperature), verifier_at(temperature)
     speculative, plain = (
-        Decoder(pair, PlannedTree(drafted), Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
-        for drafted in (tree, Tree.chain(0))
+        Decoder(pair, PlannedTree(drafted), Sampling(temperature), how, stop_tokens=pair.stop_tokens)
+        for drafted, how in ((tree, verifier), (Tree.chain(0), plainly))
     )
     stamp = Provenance.now(
         "spectheory decode",

@@ -180,7 +180,7 @@ def decode(
 ) -> None:
     """Decode prompts with a plan on real models, and compare measured with predicted tokens per target call.
 
-    Above temperature 0 the verifier is TopDown(Naive()), for which `trace` records acceptance rates.
+    Above temperature 0 the verifier is the plan's, or TopDown(Naive()) for a plan that names none.
     """
     from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare
@@ -226,14 +226,15 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
 
     `skip` is the number of the first prompt in its file, counted from 0.
     """
-    from reference.measuring import measure
+    from reference.measuring import measure, verifier_at
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
     total: Tally | None = None
     with progress("decode") as done:
-        for tally in measure(pair, plan.tree, prompts, **settings, diverged=say):
+        verifier = verifier_at(settings["temperature"], plan)
+        for tally in measure(pair, plan.tree, prompts, verifier=verifier, **settings, diverged=say):
             if total is None:
                 stamp = tally.provenance
                 total = replace(tally, provenance=stamp.replace(settings=stamp.settings | {"skip": skip}))
@@ -254,7 +255,7 @@ def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: 
     from reference.sampling import Sampling
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature)
+    drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature, plan)
     decoder = Decoder(pair, drafter, Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
 

@@ -96,12 +96,15 @@ class Candidates:
     The candidates depend only on the acceptance, so one search serves every latency, batch size and context.
 
     Attributes:
+        acceptance: the rates.
+        limits: limits of the search.
         block_efficiency: (M,) block efficiency of each candidate. Candidate 0 is the root alone.
         free: (max_budget + 1,) for each budget, the index of the candidate of highest block efficiency at any depth.
         chains: (max_budget + 1,) for each budget, the index of its chain, cut to the depth limit.
     """
 
     def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = ignore_progress) -> None:
+        self.acceptance, self.limits = acceptance, limits
         max_budget, max_depth, max_fanout = limits.max_budget, limits.max_depth, limits.max_fanout
         free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
         chains = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=1)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.replayed_choice import Option, ReplayedChoice, fastest_verifier
+from spectheory.replay import Replayed, Replays
+from spectheory.verify import name_of, verifier_of
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
 
@@ -46,10 +50,19 @@ class Plan(Record):
         latency: the forward times from which the speed is predicted.
         context: number of tokens in the KV cache for which the speed is predicted.
         limits: the limits of the search that chose the tree.
+        verifier: the name of the verifier that was chosen with the tree; None if tau is predicted from rates, which do
+            not tell verifiers apart, or if nothing is drafted.
+        rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
+        replayed: the cycles of this tree and verifier on recorded texts, from which tau is predicted; None as for
+            `verifier`.
+
+    Raises:
+        InputError: the context was not measured, the tree is not within the limits, only some of `verifier`, `rule` and
+            `replayed` are given, or they contradict each other or the tree.
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",
@@ -69,10 +82,24 @@ class Plan(Record):
     context: int
     limits: Limits
     provenance: Provenance
+    verifier: str | None = None
+    rule: str | None = None
+    replayed: Replayed | None = None
 
     def __post_init__(self) -> None:
         self.latency.context_of(self.context)
         self.limits.require(self.tree)
+        if self.replayed is None and self.verifier is None and self.rule is None:
+            return
+        if self.replayed is None or self.verifier is None or self.rule is None:
+            raise InputError("verifier, rule and replayed must be given together: plan with a trace")
+        rules = [rule.name for rule in verifier_of(self.verifier).rules]
+        if self.rule not in rules:
+            raise InputError(
+                f"rule must be one that {self.verifier} is lossless for, {', '.join(rules)}, got {self.rule!r}"
+            )
+        if (depth := len(self.replayed.accepted) - 1) != self.tree.max_depth:
+            raise InputError(f"replayed must be of the tree, which is {self.tree.max_depth} deep, got {depth}")
 
     @property
     def answer(self) -> str:
@@ -81,12 +108,18 @@ class Plan(Record):
 
     @cached_property
     def block_efficiency(self) -> float:
-        """Predicted tau, tokens per target call."""
+        """Predicted tau, tokens per target call: replayed where there is a trace, otherwise from the rates."""
+        if self.replayed is not None:
+            return self.replayed.tau
         return float(block_efficiency(self.tree, self.acceptance))
 
     @cached_property
     def block_efficiency_interval(self) -> tuple[float, float] | None:
-        """95% interval of the predicted tau, from the counts of the rates; None for rates without counts."""
+        """95% interval of the predicted tau, over the texts of a trace or from the counts of the rates; None for one
+        text, and for rates without counts.
+        """
+        if self.replayed is not None:
+            return self.replayed.tau_interval() if len(self.replayed.cycles) > 1 else None
         if self.acceptance.trials is None:
             return None
         return block_efficiency_interval(self.tree, self.acceptance)
@@ -114,7 +147,7 @@ class Plan(Record):
     @property
     def overhead_seconds(self) -> float:
         """Predicted seconds of a cycle outside the forwards."""
-        return self.latency.overhead(self.tree)
+        return self.latency.overhead(self.tree, self.verifier)
 
     @property
     def cycle_seconds(self) -> float:
@@ -142,6 +175,7 @@ class Plan(Record):
         tree, interval = self.tree, self.block_efficiency_interval
         what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
         limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
+        what += f", with {self.verifier}" if self.verifier else ""
         return (
             f"Verify a {what}: predicted {self.block_efficiency:.3f} tokens per target call{limits} and "
             f"{self.speedup:.2f}x the plain speed, {after}.\nA cycle takes {1e3 * self.cycle_seconds:.3g} ms: draft "
@@ -199,29 +233,52 @@ def plan(
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
+    replays: Replays | None = None,
     progress: Progress = ignore_progress,
 ) -> Plan:
     """The tree, the chain or no speculation, whichever has the highest predicted speedup over plain decoding.
 
     For each budget up to `max_budget`, each depth limit and each width limit, the tree of highest block efficiency is
-    timed. `Candidates` documents how close this is to a search over all trees. `context` defaults to the middle of the
-    measured contexts. The search reports its progress to the callback `progress`.
+    timed. `Candidates` documents how close this is to a search over all trees. With recorded texts, tree and verifier
+    are chosen together: see `ReplayedChoice`.
+
+    Args:
+        acceptance: rates by depth and rank.
+        latency: forward times.
+        max_budget: largest number of drafted nodes.
+        max_depth: depth of the deepest drafted node; None sets no limit.
+        max_fanout: largest number of children of a node; None sets no limit.
+        context: tokens in the KV cache; defaults to the middle of the measured contexts.
+        replays: texts of a trace, on which trees and verifiers are replayed; None predicts tau from the rates.
+        progress: callback to which the search reports its progress.
 
     Raises:
-        InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, or
-            `context` is outside the measured contexts.
+        InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, `context`
+            is outside the measured contexts, or the texts are too short to replay any tree.
     """
     context = latency.context_of(context)
     limits = Limits(max_budget, max_depth, max_fanout)
     candidates = Candidates(acceptance, limits, progress)
     speedups = candidates.speedups(latency, context)
-    tree = candidates.tree(candidates.fastest(speedups))
-    chosen = _plan(tree, acceptance, latency, context, limits, "spectheory.plan")
+    if replays is None:
+        tree, best = candidates.tree(candidates.fastest(speedups)), None
+    else:
+        best = ReplayedChoice(replays, candidates, progress).fastest(latency, context)
+        tree = best.tree if best else Tree.chain(0)
+    chosen = _plan(tree, acceptance, latency, context, limits, "spectheory.plan", best)
     vars(chosen)["by_budget"] = _curves(candidates, speedups)  # the cached property would search again
     return chosen
 
 
-def evaluate(tree: Tree, acceptance: Acceptance, latency: Latency, *, context: int | None = None) -> Plan:
+def evaluate(
+    tree: Tree,
+    acceptance: Acceptance,
+    latency: Latency,
+    *,
+    context: int | None = None,
+    replays: Replays | None = None,
+    verifier: str | None = None,
+) -> Plan:
     """A plan with your own tree, for its predictions. Nothing is searched.
 
     Args:
@@ -229,16 +286,23 @@ def evaluate(tree: Tree, acceptance: Acceptance, latency: Latency, *, context: i
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
+        replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates.
+        verifier: the name of the verifier that is replayed; None takes the fastest one.
 
     Raises:
-        InputError: `context` is outside the measured contexts.
+        InputError: `context` is outside the measured contexts, the tree cannot be replayed on the texts or with this
+            verifier, or a verifier is named without texts.
 
     >>> rates, times = Acceptance.by_rank([0.6, 0.2]), Latency.constant(draft_seconds=0.1)
     >>> round(evaluate(Tree.chain(2), rates, times).speedup, 3)
     1.633
     """
-    limits = Limits(max(1, tree.budget))
-    return _plan(tree, acceptance, latency, latency.context_of(context), limits, "spectheory.evaluate")
+    context, limits, best = latency.context_of(context), Limits(max(1, tree.budget)), None
+    if verifier is not None and replays is None:
+        raise InputError(f"verifier {verifier!r} needs replays: rates alone do not tell verifiers apart")
+    if replays is not None and tree.budget:
+        best = fastest_verifier(replays, tree, latency, context, verifier)
+    return _plan(tree, acceptance, latency, context, limits, "spectheory.evaluate", best)
 
 
 def _curves(candidates: Candidates, speedups: np.ndarray) -> BudgetCurves:
@@ -250,8 +314,19 @@ def _curves(candidates: Candidates, speedups: np.ndarray) -> BudgetCurves:
     )
 
 
-def _plan(tree: Tree, acceptance: Acceptance, latency: Latency, context: int, limits: Limits, source: str) -> Plan:
+def _plan(
+    tree: Tree,
+    acceptance: Acceptance,
+    latency: Latency,
+    context: int,
+    limits: Limits,
+    source: str,
+    option: Option | None,
+) -> Plan:
     times = latency.provenance
     stamp = Provenance.now(source, target=times.target, draft=times.draft, batch=times.batch, **times.placement)
     stamp = stamp.assuming(*assumptions_of(acceptance, [tree], [latency]))
-    return Plan(tree, acceptance, latency, context, limits, stamp)
+    made = Plan(tree, acceptance, latency, context, limits, stamp)
+    if option is None:
+        return made
+    return replace(made, verifier=name_of(option.verifier), rule=option.rule.name, replayed=option.replayed)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import product
+from math import prod
 
 import numpy as np
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.otlp import RRS, Naive
-from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.candidates import Candidates, Progress, ignore_progress
 from spectheory.replay import Replayed, Replays
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of
 
@@ -43,65 +44,49 @@ class Option:
         return self.replayed.tau * latency.plain(context) / cycle
 
 
-@dataclass
 class ReplayedChoice:
-    """Searches trees and verifiers on the same texts. A tree is replayed once for each verifier and then kept.
+    """Searches trees and verifiers on the same texts. A tree is replayed once with each verifier.
 
-    Candidates come from the rates: for each of `BUDGETS` the fastest tree and the chain. The fastest of them is then
-    improved by adding and removing leaves. A change is kept only if its gain is larger than its standard error over
-    texts, so that the search does not fit the noise of the recorded texts.
+    The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
+    chain. The fastest of them is then improved by adding and removing leaves. A change is kept only if its gain is
+    larger than its standard error over texts, so that the search does not fit the noise of the recorded texts.
 
-    Attributes:
+    Args:
         replays: the texts.
-        acceptance: rates by depth and rank, from which candidates and changes are proposed.
-        limits: limits of the search.
-        greedy: whether the texts are greedy decoding's.
+        candidates: the candidates by the rates.
         progress: callback to which the search reports its progress.
     """
 
-    replays: Replays
-    acceptance: Acceptance
-    limits: Limits
-    progress: Progress = ignore_progress
-    _known: dict[tuple[Tree, Verifier], Option] = field(default_factory=dict, init=False)
-
-    def __post_init__(self) -> None:
-        self._candidates = Candidates(self.acceptance, self.limits)
+    def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
+        self.replays, self.candidates, self.progress = replays, candidates, progress
+        self.options: dict[tuple[Tree, Verifier], Option] = {}
+        self._deepest = replays.deepest
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
         """The fastest option; None if none is faster than plain decoding."""
-        trees = self._trees(latency, context)
-        options = []
+        trees, best = self._trees(latency, context), None
         for number, tree in enumerate(trees):
             self.progress(number, len(trees))
-            options += [self._option(tree, verifier, rule) for verifier, rule in self.verifiers(tree)]
-        best = max(options, key=lambda option: option.speedup(latency, context))
-        best = self._improved(best, latency, context)
-        return best if best.speedup(latency, context) > 1 else None
-
-    def verifiers(self, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
-        """The verifiers for a tree, each with the rule by which `PlannedTree` draws it."""
-        if self.replays.greedy:
-            yield Greedy(), DrawRule.TOP_K
-        else:
-            rule = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
-            for verifier in PLANNED_VERIFIERS:
-                if rule in verifier.rules and (tree.is_chain or verifier.takes == "trees"):
-                    yield verifier, rule
+            for verifier, rule in planned_verifiers(self.replays, tree):
+                option = self._option(tree, verifier, rule)
+                best = max(filter(None, (best, option)), key=lambda one: one.speedup(latency, context))
+        best = self._improved(best, latency, context) if best else None
+        return best if best and best.speedup(latency, context) > 1 else None
 
     def _trees(self, latency: Latency, context: int) -> list[Tree]:
         """The candidates at each of `BUDGETS`: the fastest tree by the rates, the best tree, and the chain."""
-        found, speedups = self._candidates, self._candidates.speedups(latency, context)
+        found, speedups = self.candidates, self.candidates.speedups(latency, context)
         numbers: set[int] = set()
-        for budget in (budget for budget in BUDGETS if budget <= self.limits.max_budget):
+        for budget in (budget for budget in BUDGETS if budget <= found.limits.max_budget):
             numbers |= {int(found.free[budget]), int(found.chains[budget])}
             numbers.add(found.fastest(speedups, found.of_budget(budget)))
-        return [found.tree(number) for number in sorted(numbers)]
+        trees = [found.tree(number) for number in sorted(numbers)]
+        return [tree for tree in trees if 0 < tree.max_depth <= self._deepest]
 
     def _option(self, tree: Tree, verifier: Verifier, rule: DrawRule) -> Option:
-        if (tree, verifier) not in self._known:
-            self._known[tree, verifier] = Option(tree, verifier, rule, self.replays.replay(tree, verifier, rule))
-        return self._known[tree, verifier]
+        if (tree, verifier) not in self.options:
+            self.options[tree, verifier] = Option(tree, verifier, rule, self.replays.replay(tree, verifier, rule))
+        return self.options[tree, verifier]
 
     def _improved(self, best: Option, latency: Latency, context: int) -> Option:
         """`best` after changes of single leaves that pay."""
@@ -112,7 +97,7 @@ class ReplayedChoice:
             options = [
                 self._option(tree, best.verifier, rule)
                 for tree in changed
-                for verifier, rule in self.verifiers(tree)
+                for verifier, rule in planned_verifiers(self.replays, tree)
                 if verifier == best.verifier
             ]
             better = [option for option in options if _pays(option, best, latency, context)]
@@ -132,15 +117,44 @@ class ReplayedChoice:
             changed = (paths - {old}) | ({new} if new else set())
             if changed and changed != paths and (new is None or old is None or old not in (new[:-1], _before(new))):
                 tree = Tree.from_paths(changed)
-                if self.limits.allows(tree):
+                if tree.max_depth <= self._deepest and self.candidates.limits.allows(tree):
                     yield tree
 
     def _value(self, path: Sequence[int]) -> float:
         """The product of the rates on a path of ranks."""
-        rates = [
-            self.acceptance.row(depth)[rank] if rank < self.acceptance.ranks else 0 for depth, rank in enumerate(path)
-        ]
-        return float(np.prod(rates))
+        acceptance = self.candidates.acceptance
+        return prod(
+            float(acceptance.row(depth)[rank]) if rank < acceptance.ranks else 0.0 for depth, rank in enumerate(path)
+        )
+
+
+def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
+    """The verifiers for a planned tree on these texts, each with the rule by which the tree is drawn."""
+    if replays.greedy:
+        yield Greedy(), DrawRule.TOP_K
+        return
+    rule = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
+    for verifier in PLANNED_VERIFIERS:
+        if rule in verifier.rules and (tree.is_chain or verifier.takes == "trees"):
+            yield verifier, rule
+
+
+def fastest_verifier(
+    replays: Replays, tree: Tree, latency: Latency, context: int, verifier: str | None = None
+) -> Option:
+    """The fastest verifier of a tree with drafted nodes, or the one that is named.
+
+    Raises:
+        InputError: the tree cannot be replayed on the texts, or the named verifier is not one for this tree.
+    """
+    known = {name_of(each): (each, rule) for each, rule in planned_verifiers(replays, tree)}
+    if verifier is not None and verifier not in known:
+        raise InputError(
+            f"verifier must be one that a plan replays for {tree}, {', '.join(known)}, got {verifier!r:.60}"
+        )
+    chosen = known.values() if verifier is None else [known[verifier]]
+    options = [Option(tree, each, rule, replays.replay(tree, each, rule)) for each, rule in chosen]
+    return max(options, key=lambda option: option.speedup(latency, context))
 
 
 def _before(path: tuple[int, ...]) -> tuple[int, ...]:

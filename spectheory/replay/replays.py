@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
+from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, Solver
@@ -24,22 +25,54 @@ from spectheory.replay.top_down import Edges, edges, kept_top_down
 from spectheory.replay.traversal import kept_by_traversal
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
+ROUNDING = 1e-6
+"""Relative rounding error of sums of expected counts."""
 
-@dataclass(frozen=True, eq=False)
-class Replayed:
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Replayed(Record):
     """The cycles of one tree and verifier on R texts, as the replay theorem counts them.
 
     Attributes:
-        emitted: (R,) expected tokens of the cycles that start in each text.
-        cycles: (R,) expected number of these cycles.
-        variance: (R,) variance of that number, given the text.
-        accepted: (L + 1,) expected number of cycles that keep 0..L drafted tokens.
+        emitted: (R,) float64, expected tokens of the cycles that start in each text.
+        cycles: (R,) float64, expected number of these cycles.
+        variance: (R,) float64, variance of that number, given the text.
+        accepted: (L + 1,) float64, expected number of cycles that keep 0..L drafted tokens.
+
+    Raises:
+        InputError: the shapes disagree, a number is negative or not finite, no cycle is counted, or the tokens and
+            cycles of the texts are not those of `accepted`.
     """
+
+    kind: ClassVar[str] = "replayed"
+    derived: ClassVar[tuple[str, ...]] = ("tau",)
+    repair: ClassVar[str] = "plan again with the trace"
 
     emitted: np.ndarray
     cycles: np.ndarray
     variance: np.ndarray
     accepted: np.ndarray
+
+    def __post_init__(self) -> None:
+        for name in ("emitted", "cycles", "variance", "accepted"):
+            values = np.asarray(getattr(self, name), np.float64)
+            if values.ndim != 1 or not np.isfinite(values).all() or (values < -ROUNDING).any():
+                raise InputError(f"{name} must be a row of finite numbers of at least 0, got {values.tolist()!s:.60}")
+            object.__setattr__(self, name, values)
+        if not len(self.emitted) == len(self.cycles) == len(self.variance) or not self.cycles.sum() > 0:
+            raise InputError(
+                f"emitted, cycles and variance must have one entry for each text and at least one cycle in all, got "
+                f"{len(self.emitted)}, {len(self.cycles)}, {len(self.variance)} entries, {self.cycles.sum():.6g} cycles"
+            )
+        lengths = np.arange(1, len(self.accepted) + 1)
+        for name, counted in (("cycles", self.accepted.sum()), ("emitted", self.accepted @ lengths)):
+            if abs((total := getattr(self, name).sum()) - counted) > ROUNDING * max(1, counted):
+                raise InputError(f"{name} must sum to what accepted gives, {counted:.9g}, got {total:.9g}")
+
+    @property
+    def summary(self) -> str:
+        """Tau and the number of texts."""
+        return f"{len(self.cycles):,} texts, {self.cycles.sum():,.0f} cycles; tau {self.tau:.3f}"
 
     @property
     def tau(self) -> float:
@@ -86,6 +119,11 @@ class Replays:
     def greedy(self) -> bool:
         """Whether the texts are greedy decoding's."""
         return isinstance(self.texts[0], GreedyText)
+
+    @property
+    def deepest(self) -> int:
+        """Depth of the deepest tree that can be replayed: a whole cycle must fit into the longest text."""
+        return max(map(len, self.texts)) - self.first - 1
 
     def kept(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
         """For each text (n, L + 1): the chance that a cycle from each position keeps at least 0..L drafted tokens.
