@@ -22,13 +22,13 @@ from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
 def verifier_at(temperature: float, plan: Plan | None = None) -> Verifier:
     """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
 
-    Above temperature 0 it uses the naive solver, because traces record the naive solver's acceptance.
+    Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive solver,
+    because traces record the naive solver's acceptance.
     """
-    if plan is not None and plan.verifier is not None and temperature:
-        chosen = verifier_of(plan.verifier)
-        if not isinstance(chosen, Greedy):
-            return chosen
-    return TopDown(Naive()) if temperature else Greedy()
+    if not temperature:
+        return Greedy()
+    chosen = verifier_of(plan.verifier) if plan and plan.verifier else Greedy()
+    return TopDown(Naive()) if isinstance(chosen, Greedy) else chosen
 
 
 def require_cycle(new_tokens: int) -> None:
@@ -67,6 +67,7 @@ def measure(
         prompts: prompts as token ids.
         new_tokens: maximum number of tokens of each text, at least 2.
         temperature: temperature of both decoders.
+        verifier: the verifier of the tree; None takes that of `verifier_at`.
         seed: seed of all random streams.
         diverged: callback at temperature 0, called for each request whose two texts differ, with the number of the
             request and the first difference.

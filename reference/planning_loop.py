@@ -9,6 +9,7 @@ from tempfile import TemporaryDirectory
 
 from reference.models import Pair
 from reference.profiling import TOKENS, at_temperature, profile
+from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
 from spectheory import Latency, Plan
 from spectheory.planning.planner import plan
@@ -34,7 +35,8 @@ def measured_plan(
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
     A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
-    because every cycle starts where the previous cycle ended.
+    because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen by
+    replay on the traced texts.
 
     Args:
         pair: target and draft.
@@ -75,4 +77,5 @@ def measured_plan(
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, max_budget=MAX_BUDGET, context=context)
         rates = acceptance(kept / TRACE, policy=first.tree)
         rates.save(kept / RATES)
-        return plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context)
+        texts = replays(kept / TRACE, pair, seed=seed)
+        return plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts)

@@ -27,7 +27,7 @@ from spectheory import DrawRule, Plan, Provenance
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
 from spectheory.results.wall_clock import SAME, WallClock
-from spectheory.verify import TopDown
+from spectheory.verify import TopDown, verifier_of
 
 WARM_UP_TOKENS = 32
 
@@ -103,10 +103,14 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
 
 
 def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Entrant:
-    """The decoder of a drafter; it verifies by sample and match if nothing is drawn, else by the naive solver."""
+    """The decoder of a drafter. It verifies with the verifier that the plan chose for it; without one, by sample and
+    match if nothing is drawn, else by the naive solver.
+    """
     drafter = variant.drafter
     fixed = drafter.rule(sampling) is DrawRule.TOP_K
-    decoder = Decoder(pair, drafter, sampling, TopDown(NSS() if fixed else Naive()))
+    usual = TopDown(NSS() if fixed else Naive())
+    chosen = verifier_of(variant.verifier) if variant.verifier and not sampling.greedy else usual
+    decoder = Decoder(pair, drafter, sampling, chosen)
 
     def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
         return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))

@@ -32,6 +32,7 @@ class Variant:
         drafter: settings of the drafter.
         shape: its tree at given rates, for the positional prediction; None if the rates alone do not decide the tree.
         predicted: speedup that the plan predicts; None if the plan does not.
+        verifier: name of the verifier of sampled text that the plan chose with it; None if the plan does not.
     """
 
     name: str
@@ -39,6 +40,7 @@ class Variant:
     drafter: Drafter
     shape: TreeFromRates | None = None
     predicted: float | None = None
+    verifier: str | None = None
 
 
 @dataclass(frozen=True)

@@ -214,7 +214,7 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
 
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """Plain decoding, the fastest chain of the plan, and its tree if the answer of the plan is a tree."""
+    """Plain decoding, the fastest chain by the rates, and what the plan chose: a tree, or a chain with its verifier."""
     chain = best_chain(plan)
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
     yield Variant(
@@ -223,8 +223,11 @@ def _on_clock(plan: Plan) -> Iterator[Variant]:
         PlannedTree(Tree.chain(chain)),
         predicted=float(plan.by_budget.chain_speedup[chain]),
     )
-    if plan.answer == "tree":
-        yield Variant(f"tree of {plan.tree.budget}", "static tree", PlannedTree(plan.tree), predicted=plan.speedup)
+    chosen = None if plan.verifier == "Greedy" else plan.verifier
+    if plan.answer == "tree" or (plan.answer == "chain" and chosen):
+        name = f"{plan.answer} of {plan.tree.budget}" + (f", {chosen}" if chosen else "")
+        family = "static tree" if plan.answer == "tree" else "chain"
+        yield Variant(name, family, PlannedTree(plan.tree), predicted=plan.speedup, verifier=chosen)
 
 
 KIND = DrafterKind(
