@@ -22,8 +22,8 @@ from spectheory.verify import Greedy, TopDown, Verifier, verifier_of
 def verifier_at(temperature: float, plan: Plan | None = None) -> Verifier:
     """The verifier of `spectheory decode`, lossless for a `PlannedTree`.
 
-    Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive solver,
-    because traces record the naive solver's acceptance.
+    Above temperature 0 it is the plan's. A plan that names none, or was made for greedy decoding, gets the naive
+    solver, because traces record the naive solver's acceptance.
     """
     if not temperature:
         return Greedy()

@@ -35,8 +35,8 @@ def measured_plan(
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
 
     A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
-    because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen by
-    replay on the traced texts.
+    because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen
+    by replay on the traced texts.
 
     Args:
         pair: target and draft.
