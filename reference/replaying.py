@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import cast
 
-from reference.models import Pair
+import torch
+
+from reference.models import Attention, Pair, load_pair
 from reference.part_files import stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
@@ -13,6 +16,24 @@ from reference.tracing import PROMPTS, by_request
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.replay import GreedyText, Replays
+
+
+def traced_replays(folder: Path) -> tuple[Replays, float]:
+    """The texts of a trace, ready to replay, and their temperature.
+
+    Above temperature 0 the pair is loaded from the folders that the trace names, as it was when it was recorded.
+
+    Raises:
+        InputError: as `replays`, or the pair is no longer in these folders.
+    """
+    by_request(folder, "target_token")
+    stamp, pair = stamp_of(folder), None
+    if stamp.temperature:
+        dtype = getattr(torch, (stamp.dtype or "float32").removeprefix("torch."))
+        attention = cast(Attention, stamp.attention or "sdpa")
+        folders = str(stamp.target), str(stamp.draft)
+        pair = load_pair(*folders, device=stamp.device or "cpu", dtype=dtype, attention=attention)
+    return replays(folder, pair), stamp.temperature or 0.0
 
 
 def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: int = 1) -> Replays:

@@ -25,6 +25,7 @@ from spectheory.planning.deployment import Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
+from spectheory.replay import Replays
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
@@ -47,6 +48,20 @@ def plan(
             "--tree",
             help="Predict the speed of this tree and skip the search. Takes a plan file, or a JSON file with a parent "
             "array such as [-1, 0, 0].",
+        ),
+    ] = None,
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
+            "them on its texts; above temperature 0 the traced models are run once over each text.",
+        ),
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option(
+            "--verifier", help="Verifier of the --tree, such as Traversal; needs --trace.", show_default="the fastest"
         ),
     ] = None,
     engine: EngineNames = None,
@@ -89,11 +104,14 @@ def plan(
         rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := differing_models(rates.provenance, seconds.provenance):
         warn(f"the rates are for {said[0]}, while the times are for {said[1]}")
+    if verifier is not None and (tree is None or trace is None):
+        raise InputError("--verifier needs --tree and --trace: without --tree the fastest verifier is chosen")
+    texts = None if trace is None else _replays(trace, rates)
     if tree is None:
         with progress("trees") as tell:
-            chosen = search(rates, seconds, context=context, progress=tell, **bounds)
+            chosen = search(rates, seconds, context=context, replays=texts, progress=tell, **bounds)
     else:
-        chosen = evaluate(_tree(tree), rates, seconds, context=context)
+        chosen = evaluate(_tree(tree), rates, seconds, context=context, replays=texts, verifier=verifier)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
@@ -102,6 +120,19 @@ def plan(
     shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach)
     show(chosen, *shown, as_json=as_json, out=out, force=force)
     exports.write(aside=as_json)
+
+
+def _replays(folder: Path, rates: Acceptance) -> Replays:
+    """The texts of a trace. Raises InputError if the rates are for another temperature."""
+    from reference.replaying import traced_replays
+
+    texts, temperature = traced_replays(folder)
+    if rates.temperature is not None and rates.temperature != temperature:
+        raise InputError(
+            f"--trace {folder} has temperature {temperature:g}, but the rates in --acceptance have "
+            f"{rates.temperature:g}: use the rates of this trace"
+        )
+    return texts
 
 
 def _tree(file: Path) -> Tree:
