@@ -39,8 +39,10 @@ class Replayed(Record):
         variance: (R,) float64, variance of that number, given the text.
         accepted: (L + 1,) float64, expected number of cycles that keep 0..L drafted tokens.
 
+    Where siblings are sampled these are unbiased estimates, of which single ones may be negative.
+
     Raises:
-        InputError: the shapes disagree, a number is negative or not finite, no cycle is counted, or the tokens and
+        InputError: the shapes disagree, a number is not finite, no cycle is counted, or the tokens and
             cycles of the texts are not those of `accepted`.
     """
 
@@ -56,8 +58,8 @@ class Replayed(Record):
     def __post_init__(self) -> None:
         for name in ("emitted", "cycles", "variance", "accepted"):
             values = np.asarray(getattr(self, name), np.float64)
-            if values.ndim != 1 or not np.isfinite(values).all() or (values < -ROUNDING).any():
-                raise InputError(f"{name} must be a row of finite numbers of at least 0, got {values.tolist()!s:.60}")
+            if values.ndim != 1 or not np.isfinite(values).all():
+                raise InputError(f"{name} must be a row of finite numbers, got {values.tolist()!s:.60}")
             object.__setattr__(self, name, values)
         if not len(self.emitted) == len(self.cycles) == len(self.variance) or not self.cycles.sum() > 0:
             raise InputError(
