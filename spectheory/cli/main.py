@@ -23,6 +23,7 @@ from spectheory.cli import (
     importing,
     measuring,
     planning,
+    replaying,
     simulating,
 )
 from spectheory.cli.options import with_groups
@@ -105,6 +106,7 @@ for command in (
     planning.plan,
     planning.schedule,
     simulating.simulate,
+    replaying.replay,
     measuring.decode,
     measuring.generate,
     comparing.compare,

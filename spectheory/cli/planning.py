@@ -111,7 +111,7 @@ def plan(
         with progress("trees") as tell:
             chosen = search(rates, seconds, context=context, replays=texts, progress=tell, **bounds)
     else:
-        chosen = evaluate(_tree(tree), rates, seconds, context=context, replays=texts, verifier=verifier)
+        chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts, verifier=verifier)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
@@ -135,7 +135,7 @@ def _replays(folder: Path, rates: Acceptance) -> Replays:
     return texts
 
 
-def _tree(file: Path) -> Tree:
+def tree_in(file: Path) -> Tree:
     """The tree in a file: a plan, or a JSON file with a parent array such as [-1, 0, 0]."""
     held = parse(read_text(file), str(file))
     parent: Any = held.get("tree") if isinstance(held, dict) else held

@@ -1,4 +1,4 @@
-"""Replay of greedy decoding: the longest match of a tree with the text."""
+"""Replay of texts on which nothing is left to chance: greedy decoding, and recorded accepted lengths of a chain."""
 
 from __future__ import annotations
 
@@ -34,29 +34,52 @@ class GreedyText:
             raise InputError(f"ranks must be whole numbers >= -1 of shape (n,) or (depths, n), got {ranks!r:.80}")
         object.__setattr__(self, "ranks", ranks if ranks.ndim == 2 else ranks[None])
 
-    @classmethod
-    def of_accepted(cls, lengths: np.ndarray) -> GreedyText:
-        """A text of which only the accepted length of a long chain is known, (n,) at each position.
-
-        Other people's policy-free records hold this. Only chains can be replayed on it.
-
-        Raises:
-            InputError: a length is shorter than the length before it allows.
-        """
-        lengths = np.asarray(lengths)
-        hit = lengths > 0
-        short = np.flatnonzero(lengths[1:] < lengths[:-1] - 1)
-        if len(short):
-            at = int(short[0])
-            raise InputError(
-                f"lengths[{at}] is {lengths[at]} and lengths[{at + 1}] is {lengths[at + 1]}: a chain that is accepted "
-                "for so many tokens is accepted for one less from the next position on; give the lengths of one chain "
-                "that is longer than all of them"
-            )
-        return cls(np.where(hit, 0, -1), candidates=1)
-
     def __len__(self) -> int:
         return self.ranks.shape[1]
+
+
+@dataclass(frozen=True, eq=False)
+class ChainText:
+    """A text of n tokens of which only the accepted length of a long chain at each position is known.
+
+    Other people's policy-free records hold this, such as those of SpecDecode-Bench. Chains up to the recorded length
+    are replayed exactly, whatever the draft and the verifier were: a shorter chain keeps the beginning of a longer one.
+
+    Attributes:
+        accepted: (n,) number of drafted tokens that a cycle from each position keeps.
+        longest: number of drafted tokens of the recorded chain.
+
+    Raises:
+        InputError: the lengths are not whole numbers between 0 and `longest`.
+    """
+
+    accepted: np.ndarray
+    longest: int
+
+    def __post_init__(self) -> None:
+        accepted = np.asarray(self.accepted)
+        if accepted.ndim != 1 or accepted.dtype.kind not in "iu" or not len(accepted):
+            raise InputError(f"accepted must be a row of whole numbers, one for each position, got {accepted!r:.80}")
+        if accepted.min() < 0 or accepted.max() > self.longest:
+            raise InputError(
+                f"accepted must be between 0 and longest={self.longest}, the length of the recorded chain, got "
+                f"{accepted.min()} to {accepted.max()}"
+            )
+        object.__setattr__(self, "accepted", accepted)
+
+    def __len__(self) -> int:
+        return len(self.accepted)
+
+
+def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
+    """(n, L + 1) 1 where a cycle with a chain keeps at least 0..L tokens, 0 where not.
+
+    Raises:
+        InputError: the tree is no chain, or is longer than the recorded chain.
+    """
+    if not tree.is_chain or tree.budget > text.longest:
+        raise InputError(f"tree must be a chain of at most {text.longest}, the recorded length, got {tree}")
+    return (text.accepted[:, None] >= np.arange(tree.budget + 1)).astype(np.float64)
 
 
 def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:

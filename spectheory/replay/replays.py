@@ -18,13 +18,15 @@ from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, Solver
 from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
 from spectheory.replay.cycles import CycleChain
-from spectheory.replay.greedy import GreedyText, kept_greedily
+from spectheory.replay.greedy import ChainText, GreedyText, kept_greedily, kept_of_chain
 from spectheory.replay.shape import Shape, shape_of
 from spectheory.replay.text import TargetText
 from spectheory.replay.top_down import Edges, edges, kept_top_down
 from spectheory.replay.traversal import kept_by_traversal
 from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
 
+Text = TargetText | GreedyText | ChainText
+"""What can be replayed."""
 ROUNDING = 1e-6
 """Relative rounding error of sums of expected counts."""
 
@@ -95,23 +97,22 @@ class Replays:
     """Texts of the target, ready to replay any tree and verifier on them. What several have in common is computed once.
 
     Args:
-        texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text.
+        texts: the texts: `GreedyText` for greedy decoding, `TargetText` for sampled text, `ChainText` where only the
+            accepted lengths of a chain are known.
         seed: of the drafts that are drawn beside the tokens of a text. All trees and verifiers share these draws.
         samples: number of such draws over which a chance is averaged. One is unbiased.
         first: the position in each text where the first cycle starts.
 
     Raises:
-        InputError: there is no text, the texts are of both kinds, or a setting is out of range.
+        InputError: there is no text, the texts are of several kinds, or a setting is out of range.
     """
 
-    def __init__(
-        self, texts: Iterable[TargetText | GreedyText], *, seed: int = 0, samples: int = 1, first: int = 1
-    ) -> None:
+    def __init__(self, texts: Iterable[Text], *, seed: int = 0, samples: int = 1, first: int = 1) -> None:
         self.texts = list(texts)
         if not self.texts:
             raise InputError("texts must hold at least one text, got none")
         if len({type(text) for text in self.texts}) > 1:
-            raise InputError("texts must be all GreedyText or all TargetText, got both: replay them apart")
+            raise InputError("texts must be of one kind, such as GreedyText, got several: replay each kind on its own")
         if samples < 1 or first < 0:
             raise InputError(f"samples must be at least 1 and first at least 0, got {samples} and {first}")
         self.first = first
@@ -119,8 +120,13 @@ class Replays:
 
     @property
     def greedy(self) -> bool:
-        """Whether the texts are greedy decoding's."""
-        return isinstance(self.texts[0], GreedyText)
+        """Whether nothing is left to chance on these texts, as in greedy decoding."""
+        return not isinstance(self.texts[0], TargetText)
+
+    @property
+    def recorded(self) -> bool:
+        """Whether the verifier is that of the record, as in texts of which only accepted lengths are known."""
+        return isinstance(self.texts[0], ChainText)
 
     @property
     def deepest(self) -> int:
@@ -143,7 +149,8 @@ class Replays:
 
         Args:
             shape: a static tree, or a draw policy.
-            verifier: a verifier of this package, or `TopDown` of any solver.
+            verifier: a verifier of this package, or `TopDown` of any solver. `Greedy` stands for the recorded verifier
+                of a `ChainText`.
             rule: how children of a tree are drawn; a policy has its own, and greedy decoding draws nothing.
 
         Raises:
@@ -177,7 +184,7 @@ def _counted(chain: CycleChain, deepest: int) -> tuple[float, float, float, np.n
 class _OneText:
     """A text, its draws, and the edges that were computed on it."""
 
-    def __init__(self, text: TargetText | GreedyText, seed: list[int], samples: int) -> None:
+    def __init__(self, text: Text, seed: list[int], samples: int) -> None:
         self.text: Any = text
         self.seed, self.samples = seed, samples
         self.edges = cache(self._edges)
@@ -207,21 +214,21 @@ class _OneText:
 Kernel = Callable[[_OneText], np.ndarray]
 
 
-def _kernel(
-    text: TargetText | GreedyText, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None
-) -> Kernel:
+def _kernel(text: Text, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None) -> Kernel:
     """What computes `kept` of one text.
 
     Raises:
         InputError: see `Replays.replay`.
     """
-    if isinstance(verifier, Greedy) != isinstance(text, GreedyText):
-        wanted = "GreedyText" if isinstance(verifier, Greedy) else "TargetText"
+    if isinstance(verifier, Greedy) == isinstance(text, TargetText):
+        wanted = "GreedyText or ChainText" if isinstance(verifier, Greedy) else "TargetText"
         raise InputError(f"texts for {verifier} must be {wanted}, got {type(text).__name__}")
     if isinstance(verifier, Greedy):
         if not isinstance(shape, Tree):
             raise InputError(f"greedy decoding draws nothing, got {shape.name}: give a Tree")
-        return lambda one: kept_greedily(one.text, shape)
+        return lambda one: (
+            kept_of_chain(one.text, shape) if isinstance(text, ChainText) else kept_greedily(one.text, shape)
+        )
     states = shape_of(shape, rule)
     if states.rule not in verifier.rules:
         named = ", ".join(rule.name for rule in verifier.rules)

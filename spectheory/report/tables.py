@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.planner import Plan
+from spectheory.replay import Replayed
 from spectheory.results.comparison import Account, Comparison
 
 if TYPE_CHECKING:
@@ -52,6 +54,39 @@ class TextTable:
             halves = (text.partition("\n") for text in row)
             drawn.add_row(*(Text(first).append(line + second, style="dim") for first, line, second in halves))
         return Group(Text(self.title, style="italic"), drawn, *([Text(self.note)] if self.note else []))
+
+
+def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8) -> TextTable:
+    """Tau of each tree and verifier with its 95% interval, and the shares of cycles that keep 1, 2, ... tokens."""
+    deepest = min(most, max(tree.max_depth for tree, _, _ in replayed))
+    rows, sections = [], set()
+    for number, (tree, verifier, one) in enumerate(replayed):
+        name = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget}, {tree.max_depth} deep"
+        if number and tree != replayed[number - 1][0]:
+            sections.add(number)
+        half = MISSING
+        if len(one.cycles) > 1:
+            low, high = one.tau_interval()
+            half = f"{low:.3f} to {high:.3f}"
+        kept = one.accepted[::-1].cumsum()[::-1][1:] / one.accepted.sum()
+        shares = [f"{100 * share:.0f}%" for share in kept[:deepest]]
+        rows.append(
+            (
+                f"{name}, {verifier}" if verifier else name,
+                f"{one.tau:.3f}",
+                half,
+                *shares,
+                *[""] * (deepest - len(shares)),
+            )
+        )
+    texts = replayed[0][2].cycles
+    return TextTable(
+        title=f"Tokens per target call, replayed on {len(texts):,} texts",
+        header=("drafted, verified by", "tau", "95% interval", *map(str, range(1, deepest + 1))),
+        rows=tuple(rows),
+        sections=frozenset(sections) if len(sections) + 1 < len(rows) else frozenset(),
+        note="1, 2, ...: % of cycles that keep at least that many drafted tokens",
+    )
 
 
 def acceptance_rows(acceptance: Acceptance, max_depth: int = 6, max_rank: int = 8) -> TextTable:

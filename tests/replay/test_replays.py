@@ -17,7 +17,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, SpecInfer
-from spectheory.replay import CycleChain, GreedyText, Replays, TargetText, forced_draws, top_down, traversal
+from spectheory.replay import ChainText, CycleChain, GreedyText, Replays, TargetText, forced_draws, top_down, traversal
 from spectheory.replay.shape import shape_of
 from spectheory.replay.siblings import Siblings
 from spectheory.replay.top_down import kept_top_down
@@ -132,9 +132,22 @@ def test_accepted_lengths_of_a_long_chain_replay_every_shorter_one(hits: list[bo
     accepted = np.zeros(len(hits) + 1, int)
     for position in reversed(range(len(hits))):
         accepted[position] = accepted[position + 1] + 1 if hits[position] else 0
-    by_length = Replays([GreedyText.of_accepted(accepted[:-1])]).kept(Tree.chain(length), Greedy())
-    by_rank = Replays([GreedyText(np.where(hits, 0, -1))]).kept(Tree.chain(length), Greedy())
-    assert (by_length[0] == by_rank[0]).all()
+    by_length = CycleChain(Replays([ChainText(accepted[:-1], 40)]).kept(Tree.chain(length), Greedy())[0])
+    by_rank = CycleChain(Replays([GreedyText(np.where(hits, 0, -1))]).kept(Tree.chain(length), Greedy())[0])
+    assert (by_length.starts == by_rank.starts).all()
+    assert by_length.cycles == by_rank.cycles
+
+
+def test_lengths_that_depend_on_the_start_are_read_where_a_cycle_starts() -> None:
+    """A head that feeds on its own features drafts otherwise from the next position on."""
+    text = ChainText(np.array([0, 2, 0, 0, 1, 0, 0, 0, 0]), longest=5)
+    assert np.flatnonzero(CycleChain(Replays([text]).kept(Tree.chain(3), Greedy())[0]).starts).tolist() == [
+        1,
+        4,
+        6,
+        7,
+        8,
+    ]
 
 
 def test_tau_is_tokens_over_cycles_of_the_cycles_that_fit() -> None:
@@ -158,9 +171,13 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: TargetText(np.array([0]), np.array([[0.5, 0.4]]), np.array([[0.5, 0.5]])), ("p[0]", "0.9")),
     (lambda: TargetText(np.array([0]), np.array([[0.5, 0.5]]), np.array([[np.nan, 0.5]])), ("q[0]", "nan")),
     (lambda: GreedyText(np.array([-2])), ("ranks", "-2")),
-    (lambda: GreedyText.of_accepted(np.array([3, 1])), ("lengths[0] is 3", "lengths[1] is 1")),
+    (lambda: ChainText(np.array([3, 6]), 5), ("accepted", "longest=5", "3 to 6")),
+    (lambda: ChainText(np.array([0.5]), 5), ("accepted", "whole numbers")),
+    (lambda: Replays([ChainText(np.arange(9), 9)]).replay(Tree.k_ary(2, 1), Greedy()), ("chain of at most 9", "Tree")),
+    (lambda: Replays([ChainText(np.arange(9) % 3, 3)]).replay(Tree.chain(4), Greedy()), ("at most 3", "chain(4)")),
+    (lambda: Replays([GreedyText(np.arange(40) % 3, 3)]).replay(Tree.k_ary(4, 1), Greedy()), ("4 children", "only 3")),
     (lambda: Replays([]), ("texts", "none")),
-    (lambda: Replays([TEXT, RANKED]), ("texts", "both")),
+    (lambda: Replays([TEXT, RANKED]), ("texts", "several")),
     (lambda: Replays([TEXT], samples=0), ("samples", "0")),
     (lambda: Replays([TEXT]).replay(Tree.chain(2), Greedy()), ("Greedy", "TargetText")),
     (lambda: Replays([RANKED]).replay(Tree.chain(2), Block(), DrawRule.IID), ("Block()", "GreedyText")),
