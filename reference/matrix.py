@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cache, cached_property
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -23,15 +24,18 @@ from reference import tracing
 from reference.combinations import LEFT_OUT, Combination, best, lossless_combinations
 from reference.decode import Cycle, Decoder
 from reference.divergence import first_divergence
-from reference.drafters import PlannedTree, SuffixArray, Variant
+from reference.drafters import Drafter, Drawn, PlannedTree, SuffixArray, Variant
 from reference.measuring import count_fourgrams
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.random_streams import streams
+from reference.replaying import replays
 from reference.sampling import Sampling
-from spectheory import DrawRule, Tally, Tree
+from reference.teacher_forcing import forced_texts
+from spectheory import DrawPolicy, DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
+from spectheory.replay import Replays
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Greedy
 
@@ -51,6 +55,8 @@ COLUMNS = pa.schema(
 a greedy text with plain decoding."""
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
+SAMPLES = 8
+"""Draws of the siblings over which the cycles expected on a combination's own texts are averaged."""
 MATRIX = "matrix.parquet"
 PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
@@ -100,6 +106,7 @@ class Matrix:
         inputs = {"dataset": settings.dataset, "new_tokens": settings.new_tokens, "weights": pair.fingerprint}
         self.stamp = claim(folder, "matrix", seed=settings.seed, **pair.stamp, settings={**inputs, "prompts": prompts})
         self.positional = cache(self._traced)
+        self.replays = cache(self._replays)
 
     @property
     def temperatures(self) -> list[float]:
@@ -157,7 +164,7 @@ class Matrix:
 
     def _traced(self, sampling: Sampling) -> Positional:
         """Trace the prompts with `sampling`, for the positional prediction."""
-        folder = self.folder / f"trace-{sampling.temperature:g}"
+        folder = self._trace_folder(sampling)
         settings = tracing.TraceSettings(
             dataset=self.settings.dataset,
             temperature=sampling.temperature,
@@ -166,6 +173,14 @@ class Matrix:
         )
         tracing.record_trace(self.pair, self.texts.traced, settings, folder)
         return Positional(folder)
+
+    def _replays(self, sampling: Sampling) -> Replays:
+        """The traced texts, ready to replay."""
+        self.positional(sampling)
+        return replays(self._trace_folder(sampling), self.pair, seed=self.settings.seed)
+
+    def _trace_folder(self, sampling: Sampling) -> Path:
+        return self.folder / f"trace-{sampling.temperature:g}"
 
     def _decoded(self, combination: Combination, request: int) -> dict[str, Any]:
         """Decode one request and return its row."""
@@ -203,6 +218,7 @@ class Matrix:
         if policy.shape is not None:
             rule = policy.drafter.rule(combination.sampling)
             positional = self.positional(combination.sampling).tau(policy.shape, rule)
+        replayed = self._replayed(combination, rows)
         margins = [row["margin"] for row in rows if row["margin"] is not None]
         return Calibrated(
             policy=policy.name,
@@ -220,11 +236,38 @@ class Matrix:
             positional=positional[0],
             positional_low=positional[1],
             positional_high=positional[2],
+            replayed=replayed[0],
+            replayed_low=replayed[1],
+            replayed_high=replayed[2],
+            replay_z=replayed[3],
             repeated_share=repeated_share([row["tokens"] for row in rows]),
             compared=len(rows) if greedy else 0,
             identical=sum(row["identical"] is True for row in rows),
             largest_margin=max(margins, default=None),
         )
+
+    def _replayed(
+        self, combination: Combination, rows: list[dict[str, Any]]
+    ) -> tuple[float | None, float | None, float | None, float | None]:
+        """Tau replayed on the traced texts with its 95% limits, and the z of the measured cycles on their own texts."""
+        shape, sampling, verifier = shape_of(combination.policy.drafter), combination.sampling, combination.verifier
+        if shape is None or depth_of(shape) >= self.settings.new_tokens - 1 or combination is PLAIN:
+            return None, None, None, None
+        rule = None if sampling.greedy else combination.policy.drafter.rule(sampling)
+        predicted = self.replays(sampling).replay(shape, verifier, rule)
+        low, high = predicted.tau_interval() if len(predicted.cycles) > 1 else (None, None)
+        if sampling.greedy:
+            return predicted.tau, low, high, None
+        texts = [row["tokens"] for row in rows]
+        own = Replays(forced_texts(self.pair, self.texts.measured, texts, sampling), samples=SAMPLES)
+        if own.deepest < depth_of(shape):
+            return predicted.tau, low, high, None
+        expected, counted = own.replay(shape, verifier, rule), []
+        for row in rows:
+            starts = 1 + np.concatenate([[0], np.cumsum(row["tau"])[:-1]])
+            counted.append((starts < len(row["tokens"]) - depth_of(shape)).sum())
+        spread = math.sqrt(max(0.0, expected.variance.sum()))
+        return predicted.tau, low, high, float(np.sum(counted) - expected.cycles.sum()) / spread if spread else None
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:
@@ -239,3 +282,17 @@ def repeated_share(texts: list[list[int]]) -> float | None:
     """Share of four-token runs that occurred earlier in the same text; None if no text has four tokens."""
     total, repeated = np.sum([count_fourgrams(text) for text in texts], axis=0).tolist()
     return repeated / total if total else None
+
+
+def shape_of(drafter: Drafter) -> Tree | DrawPolicy | None:
+    """The shape that a drafter drafts in every cycle; None if it depends on the text."""
+    if isinstance(drafter, PlannedTree):
+        return drafter.tree
+    return drafter.policy if isinstance(drafter, Drawn) else None
+
+
+def depth_of(shape: Tree | DrawPolicy) -> int:
+    """Depth of the deepest node that a shape can have."""
+    if isinstance(shape, Tree):
+        return shape.max_depth
+    return next(depth for depth in count() if not shape.draws(depth, 1))

@@ -173,28 +173,42 @@ ROW = Calibrated(
     positional=2.5,
     positional_low=2.4,
     positional_high=2.6,
+    replayed=2.05,
+    replayed_low=1.95,
+    replayed_high=2.15,
+    replay_z=0.5,
     repeated_share=0.25,
     compared=0,
     identical=0,
     largest_margin=None,
 )
-GREEDY = replace(ROW, verifier="Greedy", temperature=0.0, exact=2.0, z=None, compared=3, identical=2)
-UNMODELLED = replace(GREEDY, policy="lookup", family="model-free", positional=None, positional_low=None)
+GREEDY = replace(ROW, verifier="Greedy", temperature=0.0, exact=2.0, z=None, replay_z=None, compared=3, identical=2)
+UNMODELLED = replace(
+    GREEDY, policy="lookup", family="model-free", positional=None, positional_low=None, replayed=None, replayed_low=None
+)
+REPLAY = "2.050", "0.10", "+2.5%"
 
 
 def test_what_the_tables_say() -> None:
     rows = (ROW, replace(GREEDY, positional=2.02, largest_margin=3e-6), UNMODELLED)
     found = Calibration(rows, {"Slow": "takes a year"})
     greedy, sampled = calibration_rows(found)
-    assert sampled.rows == (("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "0.10", "+25.0%"),)
-    assert greedy.rows[0][4:] == ("2/3", "2.020", "0.10", "+1.0%")
-    assert greedy.rows[1][:1] + greedy.rows[1][4:] == ("lookup", "2/3", "-", "-", "-")
+    assert sampled.rows == (
+        ("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "0.10", "+25.0%", *REPLAY, "+0.50"),
+    )
+    assert greedy.rows[0][4:] == ("2/3", "2.020", "0.10", "+1.0%", *REPLAY, "-")
+    assert greedy.rows[1][:1] + greedy.rows[1][4:] == ("lookup", "2/3", *["-"] * 7)
     assert greedy.title == "Temperature 0: 3 requests, ± half a 95% interval, 25% of 4-grams repeat"
     tried = calibration_rows(Calibration((ROW, replace(ROW, verifier="Block")), {}))[0]
     assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
-    law, text, model, *_, left = calibration_words(found)
+    law, text, replayed, own, model, *_, left = calibration_words(found)
     assert law.startswith("Exact prediction holds: the largest z of 1 is -1.25.")
     assert "would have a probability of at most 0.006%." in law
+    assert replayed.endswith(
+        "median error 2.5%, within 5% for 2 of 2 combinations, within the joint 95% interval for 2. Largest error: "
+        "chain, NSS at 1: +2.5%."
+    )
+    assert own.startswith("Replay on the measured texts themselves: the largest z of 1 is +0.50")
     assert text.startswith(
         "Greedy text equals the text of plain decoding for 4 of 6 requests; where texts diverge, the two logits"
     )

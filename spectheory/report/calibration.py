@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import groupby
+from math import hypot
 from statistics import median
 from typing import Literal
 
@@ -48,6 +49,7 @@ def calibration_words(calibration: Calibration) -> list[str]:
         widest = max((row.largest_margin or 0.0 for row in calibration.rows), default=0.0)
         tie = "" if identical == compared else f"; where texts diverge, the two logits differ by at most {widest:.1e}"
         words.append(f"Greedy text equals the text of plain decoding for {identical:,} of {compared:,} requests{tie}.")
+    words += _replay_words([row for row in calibration.rows if row.replayed is not None])
     words += _positional_words([row for row in calibration.rows if row.error_percent is not None])
     return words + [f"Left out: {name} {why}." for name, why in calibration.left_out.items()]
 
@@ -100,7 +102,8 @@ def calibration_page(title: str, calibration: Calibration) -> str:
 
 def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
     greedy = temperature == 0
-    header = ("policy", "nodes", "tau", "±", *(("equal",) if greedy else ("exact", "z")), "model", "±", "error")
+    certain = ("equal",) if greedy else ("exact", "z")
+    header = ("policy", "nodes", "tau", "±", *certain, *("model", "±", "error"), *("replay", "±", "error", "z"))
     cells: list[tuple[str, ...]] = []
     sections = set()
     for policy, several in groupby(rows, lambda row: row.policy):
@@ -127,17 +130,54 @@ def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
 def _numbers(row: Calibrated) -> tuple[str, ...]:
     z = MISSING if row.z is None else f"{row.z:+.2f}"
     exact = (f"{row.identical}/{row.compared}",) if row.temperature == 0 else (f"{row.exact:.3f}", z)
-    return f"{row.nodes:.1f}", f"{row.tau:.3f}", _half(row.tau_low, row.tau_high), *exact, *_positional(row)
+    measured = f"{row.nodes:.1f}", f"{row.tau:.3f}", _half(row.tau_low, row.tau_high)
+    own = MISSING if row.replay_z is None else f"{row.replay_z:+.2f}"
+    positional = row.positional, row.positional_low, row.positional_high, row.error_percent
+    replayed = row.replayed, row.replayed_low, row.replayed_high, row.replay_error_percent
+    return *measured, *exact, *_predicted(*positional), *_predicted(*replayed), own
 
 
-def _positional(row: Calibrated) -> tuple[str, str, str]:
-    if row.positional is None:
+def _predicted(tau: float | None, low: float | None, high: float | None, error: float | None) -> tuple[str, str, str]:
+    """A prediction, half its interval, and its error."""
+    if tau is None or error is None:
         return MISSING, MISSING, MISSING
-    return f"{row.positional:.3f}", _half(row.positional_low, row.positional_high), f"{row.error_percent:+.1f}%"
+    return f"{tau:.3f}", _half(low, high), f"{error:+.1f}%"
 
 
 def _half(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"{(high - low) / 2:.2f}"
+
+
+def _replay_words(rows: list[Calibrated]) -> list[str]:
+    """How far replay is off on other prompts, and whether it holds on the measured texts."""
+    if not rows:
+        return []
+    errors = [row.replay_error_percent or 0.0 for row in rows]
+    far, worst = max(zip(errors, rows, strict=True), key=lambda one: abs(one[0]))
+    close = sum(abs(error) <= CLOSE_PERCENT for error in errors)
+    words = [
+        f"Replay on the texts of other prompts: median error {median(map(abs, errors)):.1f}%, within {CLOSE_PERCENT}% "
+        f"for {close} of {len(rows)} combinations, within the joint 95% interval for {sum(map(_joint, rows))}. Largest "
+        f"error: {worst.policy}, {worst.verifier} at {worst.temperature:g}: {far:+.1f}%."
+    ]
+    if own := [row.replay_z for row in rows if row.replay_z is not None]:
+        words.append(
+            f"Replay on the measured texts themselves: the largest z of {len(own)} is {max(own, key=abs):+.2f}, cycles "
+            "counted against cycles expected given the text."
+        )
+    return words
+
+
+def _joint(row: Calibrated) -> bool:
+    """Whether replay and measurement differ by no more than their intervals together allow."""
+    return abs((row.replayed or 0.0) - row.tau) <= hypot(
+        _reach(row.tau_low, row.tau_high), _reach(row.replayed_low, row.replayed_high)
+    )
+
+
+def _reach(low: float | None, high: float | None) -> float:
+    """Half the width of an interval; 0 where there is none."""
+    return 0.0 if low is None or high is None else (high - low) / 2
 
 
 def _positional_words(rows: list[Calibrated]) -> list[str]:

@@ -12,7 +12,8 @@ from spectheory.core.record import Record
 
 BOUND = 4.0
 """If all predictions are correct, some |z| exceeds this bound with probability at most `Calibration.level`."""
-TAUS = ("tau", "tau_low", "tau_high", "exact", "positional", "positional_low", "positional_high")
+INTERVALS = ("tau", "positional", "replayed")
+TAUS = ("exact", *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")))
 COUNTS = ("requests", "cycles", "compared", "identical")
 LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes", "repeated_share", "largest_margin"), 0)
 """The smallest allowed value of each field."""
@@ -20,10 +21,11 @@ LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes",
 
 @dataclass(frozen=True)
 class Calibrated:
-    """One combination of policy, verifier and temperature, with its measured tau and two predictions of it.
+    """One combination of policy, verifier and temperature, with its measured tau and three predictions of it.
 
     The first prediction, `exact`, uses the verifier's exact distribution at every cycle of the measured run. The
-    second, `positional`, uses only acceptance rates by depth and rank. A field is None if it does not apply.
+    second, `positional`, uses only acceptance rates by depth and rank. The third, `replayed`, replays the policy and
+    the verifier on texts of the target. The last two know only other prompts. A field is None if it does not apply.
 
     Attributes:
         family: the kind of policy.
@@ -37,6 +39,10 @@ class Calibrated:
             None if nothing is random, as in greedy decoding.
         positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.
         positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
+        replayed: tau replayed on the texts that the target generated after other prompts.
+        replayed_low, replayed_high: limits of the 95% interval of `replayed`, with texts as clusters.
+        replay_z: number of measured cycles minus the number that replay expects on the same texts, divided by the
+            square root of its variance given the texts.
         repeated_share: share of four-token runs that occurred earlier in the same text.
         compared, identical: number of texts that were compared with the text of plain greedy decoding, and number of
             these texts that are equal to it.
@@ -59,6 +65,10 @@ class Calibrated:
     positional: float | None
     positional_low: float | None
     positional_high: float | None
+    replayed: float | None
+    replayed_low: float | None
+    replayed_high: float | None
+    replay_z: float | None
     repeated_share: float | None
     compared: int
     identical: int
@@ -69,7 +79,8 @@ class Calibrated:
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise InputError(f"{name} must be finite and at least {least}, got {value}")
-        for low, high in ((self.tau_low, self.tau_high), (self.positional_low, self.positional_high)):
+        for name in INTERVALS:
+            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
             if low is not None and high is not None and low > high:
                 raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
         if self.repeated_share is not None and self.repeated_share > 1:
@@ -85,13 +96,18 @@ class Calibrated:
         """How far `positional` is above the measured tau, in percent of the measured tau."""
         return None if self.positional is None else 100 * (self.positional / self.tau - 1)
 
+    @property
+    def replay_error_percent(self) -> float | None:
+        """How far `replayed` is above the measured tau, in percent of the measured tau."""
+        return None if self.replayed is None else 100 * (self.replayed / self.tau - 1)
+
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Record):
     """All measured combinations. `left_out` gives, for each verifier that was not measured, the reason."""
 
     kind: ClassVar[str] = "calibration"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
     derived: ClassVar[tuple[str, ...]] = ("widest_z", "level")
 
     rows: tuple[Calibrated, ...]

@@ -22,7 +22,9 @@ STAMP = st.Provenance.now("test", seed=3, temperature=0.5, batch=2, settings={"r
 LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
 ONE = np.ones((1, 1))
-CALIBRATED = Calibrated("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4, 0.1, 3, 3, None)
+CALIBRATED = Calibrated(
+    *("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4), *(2.1, 1.9, 2.3, 0.2), 0.1, 3, 3, None
+)
 RECORDS: list[Record] = [
     RATES,
     LATENCY,
