@@ -9,6 +9,7 @@ from spectheory import (
     hardware,
     otlp,
     planning,
+    replay,
     report,
     results,
     search,
@@ -32,6 +33,7 @@ from spectheory.otlp import Solver, optimal_acceptance
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import Plan, evaluate, plan
 from spectheory.planning.scheduler import Schedule, schedule
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.tally import Tally
@@ -63,6 +65,7 @@ __all__ = [
     "Acceptance",
     "Calibration",
     "Certificate",
+    "ChainText",
     "Comparison",
     "Deployment",
     "Draft",
@@ -74,6 +77,7 @@ __all__ = [
     "Engine",
     "Estimate",
     "Gpu",
+    "GreedyText",
     "InputError",
     "Latency",
     "Levels",
@@ -88,6 +92,8 @@ __all__ = [
     "RatesDraft",
     "Record",
     "RecordError",
+    "Replayed",
+    "Replays",
     "Salf",
     "Schedule",
     "Solver",
@@ -95,6 +101,7 @@ __all__ = [
     "StaticTree",
     "StepCertificate",
     "Tally",
+    "TargetText",
     "Tree",
     "Verdict",
     "Verifier",
@@ -131,6 +138,7 @@ __all__ = [
     "planning",
     "reach",
     "read_report",
+    "replay",
     "report",
     "results",
     "schedule",

@@ -16,7 +16,7 @@ import spectheory
 from spectheory.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/certify.md", "docs/choosing.md", "docs/decoder.md", "docs/drafter.md"]
+PAGES = ["README.md", "docs/certify.md", "docs/choosing.md", "docs/decoder.md", "docs/drafter.md", "docs/replay.md"]
 
 
 def blocks(page: str, language: str) -> list[str]:
