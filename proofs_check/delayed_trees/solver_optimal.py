@@ -70,7 +70,9 @@ def optimal_rate(effort: int) -> Finding:
 
 @second("D-OT-OPT")
 def every_set_of_tokens(case: Case) -> dict[str, Any]:
-    """Second check: every set as a dual bound, the stored coupling, and a tree where the node optimum is not best."""
+    """Second check: the stored coupling reaches the least of the dual bounds, one for each set. On a tree of two
+    levels the optimum at each node does not give the most tokens.
+    """
     p, q, k = EXAMPLE
     sets = [tokens for size in range(len(p) + 1) for tokens in combinations(range(len(p)), size)]
     inside = [sum((c for x, c in printed.drafted(q, k) if set(x) <= set(h)), ZERO) for h in sets]

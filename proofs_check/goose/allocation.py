@@ -139,7 +139,9 @@ def linear(effort: int) -> Finding:
 
 @second("G-P2-LIN")
 def linear_again(case: Case) -> None:
-    """Second check: the library's two lines, and by sympy the derivative at the edge of the allowed widths."""
+    """Second check: the library gives the same linear and clipped widths. By sympy, the derivative at the edge of the
+    allowed widths is positive.
+    """
     s, t, (first, last) = case["p_s"], case["p_t"], case["clipped"]
     found = goose.allocate(s, t, case["spine_length"], case["branches"])
     assert all(abs(x - float(y)) < 1e-12 for x, y in zip(found.linear, case["eq_2"], strict=True))
@@ -185,7 +187,7 @@ def integral(effort: int) -> Finding:
 
 @second("G-P2-INT")
 def integral_again(case: Case) -> None:
-    """Second check: the library's greedy allocation in Fractions."""
+    """Second check: the library's greedy allocation, in Fractions, reaches the optimum."""
     for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
         found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
         assert found.synergy(found.widths) == found.synergy(optimum)

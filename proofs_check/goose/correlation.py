@@ -135,7 +135,7 @@ def correlation(effort: int) -> Finding:
 
 @second("G-P1-CORR")
 def correlation_again(case: Case) -> None:
-    """Second check: the repaired statement against a symbolic sum over where the spine breaks."""
+    """Second check: compare the repaired statement with a symbolic sum over the places where the spine breaks."""
     for length in (1, 2, 3, 4):
         s, c = sympy.symbols("s c")
         a = [sympy.Integer(1), *sympy.symbols(f"a1:{length + 1}")]

@@ -51,7 +51,7 @@ def ratio(effort: int) -> Finding:
 
 @second("G-P1-RATIO")
 def ratio_again(case: Case) -> None:
-    """Second check: the library's bound without a spine, and its best tree."""
+    """Second check: without a spine the library's bound is 1, and its best tree exceeds it."""
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
     found = TwoSourceTree.best(0, t, n)
@@ -92,7 +92,9 @@ def against_chain(effort: int) -> Finding:
 
 @second("G-P4-PLD")
 def against_chain_again(case: Case) -> None:
-    """Second check: all trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
+    """Second check: add up the outcomes of all trees with so short a spine. The tree that the library builds by
+    Algorithm 1 is also worse than the chain.
+    """
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     chain = TwoSourceTree(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
     short = [shape for shape in shapes(n) if spine_of(shape) <= n // 2]
@@ -136,7 +138,7 @@ def against_transitions(effort: int) -> Finding:
 
 @second("G-P4-TR")
 def against_transitions_again(case: Case) -> None:
-    """Second check: all trees outcome by outcome, and the library's trees at the paper's budget."""
+    """Second check: add up the outcomes of all trees. At the paper's budget, compare the library's trees."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     assert committed(TwoSourceTree(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
     best = max(committed(shape, s, t) for shape in shapes(n) if spine_of(shape) == 0)

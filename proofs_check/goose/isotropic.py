@@ -61,7 +61,7 @@ def sequoia(effort: int) -> Finding:
 
 @second("G-SEQ-BAL")
 def sequoia_again(case: Case) -> None:
-    """Second check: the library's best tree, and every outcome of it."""
+    """Second check: add up every outcome of the library's best tree, and of all balanced trees."""
     n, t = case["n"], case["p_t"]
     tree = TwoSourceTree.best(0, t, n)
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]

@@ -112,7 +112,7 @@ def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
 
 @second("G-P3-STEP1")
 def step_1_again(case: Case) -> None:
-    """Second check: products over children for (1), outcomes for the exchange, the library for a full binary tree."""
+    """Second check: products over children for (1), all outcomes for the exchange, the library for a full tree."""
     t, other = case["p_t"], case["exchange"]
     shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
@@ -166,7 +166,7 @@ def step_2(effort: int) -> Finding:
 
 @second("G-P3-STEP2")
 def step_2_again(case: Case) -> None:
-    """Second check: outcome by outcome, and the library's best tree of one source."""
+    """Second check: add up the outcomes of the trees before and after, and of the library's best tree of one source."""
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
     after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
     best = TwoSourceTree.best(0, t, size - 1)
