@@ -88,7 +88,11 @@ def kept_given(world: ContextTable, judged: Judged, text: Path) -> list[Fraction
 
 
 def given_the_text(pairs: Pairs, last: int) -> bool:
-    """Naive keeps a token with a coin of its own, min(1, q / p); block verification keeps each depth no less often."""
+    """Whether block verification reaches each depth at least as often as Naive, for every text of the target.
+
+    Given the text, Naive must keep each token independently, with probability min(1, q / p). Whether block
+    verification keeps the first token must not depend on the second one.
+    """
     world = seen_from(pairs, last)
     judged = naive(world, LENGTH), published(world, LENGTH)
     for text in world.texts(LENGTH):

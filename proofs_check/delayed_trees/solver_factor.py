@@ -44,7 +44,10 @@ def valid(effort: int) -> Iterator[tuple[Setting, Fraction]]:
 
 
 def derivative_is_as_said() -> bool:
-    """The derivative of the gap where a = sum of p over p <= rho q, and s = sum of q over the other tokens."""
+    """Whether the gap has the derivative that the claim states.
+
+    a is the sum of p over the tokens with p <= rho q, and s the sum of q over the other tokens.
+    """
     rho, a, s, k, b = sp.symbols("rho a s k b", positive=True)
     at_b = 1 - (1 - b) ** k - rho * b
     beta = s + a / rho

@@ -113,7 +113,7 @@ def linear(effort: int) -> Finding:
     bad = smallest(cases(6, 5), lambda case: min(case.line()) < 0)
 
     def certified(case: SpineBudget) -> bool:
-        """Equal marginals where there are branches, no larger ones where there are none: with concavity, optimal."""
+        """Whether marginals are equal at tokens with branches and no larger at the others: then widths are optimal."""
         widths = case.clipped()
         # (j (k-1) + q b_k) is the logarithm of the marginal to the base root < 1: the smaller, the larger the marginal
         power = [case.j * k + case.q * width for k, width in enumerate(widths)]
@@ -121,7 +121,7 @@ def linear(effort: int) -> Finding:
         return sum(widths) == case.branches and len(inside) == 1 and min(power) == min(inside)
 
     def unbeaten(case: SpineBudget) -> bool:
-        """No allocation in steps of 1/q does better."""
+        """Whether no allocation in steps of 1/q does better."""
         best = case.synergy(case.clipped())
         grid = spread(case.length, case.branches * case.q)
         return all(case.synergy([Fraction(part, case.q) for part in parts]) <= best for parts in grid)

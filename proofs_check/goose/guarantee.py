@@ -60,7 +60,7 @@ def ratio_again(case: Case) -> None:
 
 
 def _spine_first(shape: TwoSourceTree) -> bool:
-    """In every outcome the walk takes the spine's right tokens first."""
+    """Whether the walk takes the spine's right tokens first, in every outcome."""
     chain, node = [], 0
     while below := [child for child in shape.children[node] if shape.spine[child]]:
         node = below[0]

@@ -43,7 +43,7 @@ def sequoia(effort: int) -> Finding:
         return best == 1 + best_first(t, t, n).accepted == 1 + one_source(t, n)[n]
 
     def full(n: int, k: int, t: Fraction) -> bool:
-        """Layers filled one after the other are best where siblings, at most k of them, are worth the same."""
+        """Whether it is best to fill layer after layer if all of at most k siblings have the rate t."""
         fits = [shape for shape in trees(n) if max(map(len, shape.children)) <= k]
         value = {shape: sum(t**depth for depth in depths(shape)) for shape in fits}
         filled = [shape for shape in fits if sum(depths(shape)) == min(sum(depths(one)) for one in fits)]
