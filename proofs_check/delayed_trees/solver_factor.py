@@ -68,7 +68,7 @@ def root(effort: int) -> Finding:
         return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap else not any(gaps))
 
     if not derivative_is_as_said():
-        raise ArithmeticError("the derivative of the gap is another one")
+        raise ArithmeticError("the derivative of the gap differs from the claim's")
     p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
     return Finding(
         "corrected",

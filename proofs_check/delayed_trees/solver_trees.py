@@ -104,7 +104,7 @@ def without_truncation() -> dict[str, Any]:
             raise ArithmeticError("other tournaments are optimal")
         found[beta] = value(rule, 2)
     if cut(p, q, 2, (0,)) != Fraction(15, 16):
-        raise ArithmeticError("the optimum is another")
+        raise ArithmeticError("the optimum is not 15/16")
     one = value(printed.naive, 1)
     del found[Fraction(1, 2)]  # not optimal
     return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}

@@ -39,13 +39,13 @@ class SpineBudget:
         return 1 - self.root**self.q
 
     def line(self) -> list[Fraction]:
-        """Eq. (2), b_1 from the budget."""
+        """The linear widths of Eq. (2); b_1 is such that they sum to the budget."""
         slope = Fraction(self.j, self.q)
         first = Fraction(self.branches, self.length) + slope * (self.length - 1) / 2
         return [first - k * slope for k in range(self.length)]
 
     def clipped(self) -> list[Fraction]:
-        """max(0, level - (k - 1) slope) with the level that uses the budget."""
+        """The widths max(0, level - (k - 1) slope), with the level at which they sum to the budget."""
         for used in range(self.length, 0, -1):
             line = SpineBudget(self.root, self.j, self.q, used, self.branches).line()
             if line[-1] >= 0:
@@ -53,7 +53,7 @@ class SpineBudget:
         raise ArithmeticError("no level uses the budget")
 
     def synergy(self, widths: Sequence[int | Fraction]) -> Fraction:
-        """Exact for widths that are multiples of 1/q."""
+        """The synergy term as an exact Fraction, for widths that are multiples of 1/q."""
         powers = [Fraction(width) * self.q for width in widths]
         assert all(power.denominator == 1 for power in powers)
         found = (1 - self.root ** int(power) for power in powers)
@@ -83,7 +83,7 @@ def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Spine
 
 
 def rounded(case: SpineBudget) -> list[int]:
-    """The clipped line rounded by largest remainders; among equal remainders the shallower node first."""
+    """`clipped`, rounded by largest remainder; among equal remainders the shallower token comes first."""
     line = case.clipped()
     widths = [floor(width) for width in line]
     order = sorted(range(case.length), key=lambda k: (widths[k] - line[k], k))
@@ -104,7 +104,7 @@ def marginal(effort: int) -> Finding:
     slope = sympy.diff(1 - (1 - t) ** b, b) + sympy.log(1 - t) * (1 - t) ** b
     exponent = (k - 1) * sympy.log(s) + (level - (k - 1) * sympy.log(s) / sympy.log(1 - t)) * sympy.log(1 - t)
     if any(sympy.simplify(one) != 0 for one in (step, slope, sympy.diff(exponent, k))):
-        raise ArithmeticError("the marginal is another")
+        raise ArithmeticError("the marginal differs from the claim's")
     return Finding("holds")
 
 

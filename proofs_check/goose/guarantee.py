@@ -187,7 +187,7 @@ def walk(effort: int) -> Finding:
     size = len(smallest(broken, lambda *one: int.__lt__(*_lengths(*one)))[1])
     walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
     if not walked_to < longest or size != len(BROKEN[1]):
-        raise ArithmeticError("the example with duplicates is none, or not the smallest")
+        raise ArithmeticError("the example with duplicates is no counterexample, or not the smallest")
     return Finding(
         "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
     )

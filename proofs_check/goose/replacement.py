@@ -45,7 +45,7 @@ def gain(effort: int) -> Finding:
     s, t, others_miss = sympy.symbols("s t others_miss")  # others_miss is (1 - p_t)^(n - 1)
     change = (1 - others_miss * (1 - s)) - (1 - others_miss * (1 - t))
     if sympy.expand(change - others_miss * (s - t)) != 0:
-        raise ArithmeticError("the gain is another")
+        raise ArithmeticError("the gain differs from the claim's")
     return Finding("holds")
 
 
