@@ -41,7 +41,7 @@ class GreedyText:
         Other people's policy-free records hold this. Only chains can be replayed on it.
 
         Raises:
-            InputError: a length is shorter than the length before it allows.
+            InputError: a length is less than the length before it, minus 1.
         """
         lengths = np.asarray(lengths)
         hit = lengths > 0
@@ -49,9 +49,9 @@ class GreedyText:
         if len(short):
             at = int(short[0])
             raise InputError(
-                f"lengths[{at}] is {lengths[at]} and lengths[{at + 1}] is {lengths[at + 1]}: a chain that is accepted "
-                "for so many tokens is accepted for one less from the next position on; give the lengths of one chain "
-                "that is longer than all of them"
+                f"lengths[{at + 1}] must be at least lengths[{at}] - 1 = {lengths[at] - 1}, got {lengths[at + 1]}; "
+                "the rest of an accepted chain is accepted at the next position: record with a chain that is longer "
+                "than all accepted lengths"
             )
         return cls(np.where(hit, 0, -1), candidates=1)
 

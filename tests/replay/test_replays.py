@@ -158,7 +158,7 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: TargetText(np.array([0]), np.array([[0.5, 0.4]]), np.array([[0.5, 0.5]])), ("p[0]", "0.9")),
     (lambda: TargetText(np.array([0]), np.array([[0.5, 0.5]]), np.array([[np.nan, 0.5]])), ("q[0]", "nan")),
     (lambda: GreedyText(np.array([-2])), ("ranks", "-2")),
-    (lambda: GreedyText.of_accepted(np.array([3, 1])), ("lengths[0] is 3", "lengths[1] is 1")),
+    (lambda: GreedyText.of_accepted(np.array([3, 1])), ("lengths[1] must be at least lengths[0] - 1 = 2", "got 1")),
     (lambda: Replays([]), ("texts", "none")),
     (lambda: Replays([TEXT, RANKED]), ("texts", "both")),
     (lambda: Replays([TEXT], samples=0), ("samples", "0")),
