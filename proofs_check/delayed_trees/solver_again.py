@@ -178,7 +178,7 @@ def trees_of_more_paths(case: Case) -> dict[str, Any]:
 
 @second("D-REGIMES")
 def ordered_trees(case: Case) -> None:
-    """Second check: spectheory sums over all trees of some worlds."""
+    """Second check: spectheory's sums over all trees give the same order, and each rule falls behind another once."""
     for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in SOLVERS.values()]
         assert values == sorted(values)
