@@ -45,7 +45,7 @@ def _run(
 
 
 def gathered(parts: Iterable[tuple[Result, Fraction]]) -> dict[Result, Fraction]:
-    """The distribution with these parts: probabilities of equal results are added, those of 0 left out."""
+    """The sum of the probabilities of each result; parts with probability 0 are left out."""
     found: dict[Result, Fraction] = {}
     for result, chance in parts:
         if chance:

@@ -79,7 +79,7 @@ def is_ratio(new: Fraction, old: Fraction, printed: Fraction, unit: Fraction = H
 
 
 def are_ratios(new: Sequence[Fraction], old: Sequence[Fraction], printed: Sequence[Fraction]) -> bool:
-    """`is_ratio`, column by column."""
+    """Whether `is_ratio` holds in every column."""
     return all(is_ratio(*case) for case in zip(new, old, printed, strict=True))
 
 

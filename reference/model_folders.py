@@ -121,7 +121,7 @@ def _runs_code(folder: Path) -> str | None:
 
 
 def _redirected(config: dict[str, Any]) -> str | None:
-    """Why a configuration that names other files or kernels is refused, and the repair."""
+    """Why a configuration that names other files or kernels is refused, and the repair; None if it names none."""
     if "configuration_files" in config:
         return "names other configurations (configuration_files), which are not read: keep a single config.json"
     kernel = str(config.get("_attn_implementation", ""))

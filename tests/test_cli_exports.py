@@ -281,7 +281,7 @@ def test_tensorrt_llm_gets_no_tree_for_attention_that_it_cannot_grow_one_for(
     notes = [line for line in result.stdout.splitlines() if line.startswith("  note: ")]
     lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
     assert notes[0].endswith(f"longest at batch size 1: predicted {lost:.1%} slower at batch size 64 than the plan")
-    assert notes[1] == "  note: batch sizes below 64 take the chain of 64"
+    assert notes[1] == "  note: batch sizes below 64 use the chain for batch size 64"
     assert (
         f"  note: only chains, because TensorRT-LLM drafts no trees for targets with {kind}, such as {target}" in notes
     )
@@ -316,8 +316,8 @@ def test_batch_sizes_that_were_not_planned_take_the_plan_of_the_next_smaller(pla
     result = plan(*chain_plan()[:6], "--max-fanout", 1, "--batch", "4,48,64", "--engine", "vllm,llama.cpp")
     notes = [line[8:] for line in result.stdout.splitlines() if line.startswith("  note: ")]
     assert notes[1:3] == [
-        "batch sizes below 4 take the chain of 4",
-        "batch sizes between planned ones take the chain of the smaller",
+        "batch sizes below 4 use the chain for batch size 4",
+        "batch sizes between planned ones use the chain for the smaller one",
     ]
     assert "Speculation pays at each of the planned batch sizes." in " ".join(result.stdout.split())
 

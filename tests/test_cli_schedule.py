@@ -154,7 +154,7 @@ def test_measured_records_that_do_not_fit_the_deployment_are_not_used(rates_file
     for arguments, message in [
         (
             ("--batch", "1,4"),
-            "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4, it has "
+            "has no record for gpu h100_sxm, target llama-3.1-8b, draft llama-3.2-1b at batch 1 to 4. It has "
             "h100_sxm, llama-3.1-8b with llama-3.2-1b at batch 2: give no folder of measured records, so that",
         ),
         (("--batch", "2", "--context", 4096), "context 4,096 is outside the measured contexts in"),

@@ -80,7 +80,7 @@ def test_the_loss_is_stated_by_mean_and_worst_and_not_where_there_is_none() -> N
     assert (found.runs[0].last_batch, found.runs[1:]) == (3, [ChainRange(4, 9, LONGEST)])
     assert fitting.notes(found) == (
         "for batch sizes 1 to 9, the fastest chains that X takes: predicted no slower than the plan",
-        "batch sizes between planned ones take the chain of the smaller",
+        "batch sizes between planned ones use the chain for the smaller one",
     )
 
 

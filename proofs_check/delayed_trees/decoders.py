@@ -36,7 +36,7 @@ class TimedPairs:
     draft: Fraction
 
     def tokens(self, last: int, length: int) -> Fraction:
-        """E[tau + 1] after a last token."""
+        """Mean number of tokens that a cycle emits after the last token `last`."""
         return tokens_of(cycle(self.pairs, last, naive, length))
 
     def seconds(self, length: int) -> Fraction:
@@ -44,11 +44,14 @@ class TimedPairs:
         return 1 + self.draft * length
 
     def roots(self, policy: DraftedAfter) -> Law | None:
-        """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
+        """Long-run shares of the cycles whose root is each token; None where they depend on the first token."""
         return roots([cycle(self.pairs, last, naive, length) for last, length in enumerate(policy)])
 
     def long_run(self, policy: DraftedAfter) -> tuple[Fraction, Fraction, Fraction] | None:
-        """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run."""
+        """(tokens per cycle, tokens per second, mean over cycles of tokens per second) in the long run.
+
+        None where they depend on the first token, as for `roots`.
+        """
         shares = self.roots(policy)
         if shares is None:
             return None

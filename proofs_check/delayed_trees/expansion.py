@@ -89,7 +89,7 @@ def texts(world: ContextTable, shape: DelayedShape, solver: Branching, trunk: in
 
 
 def tokens_emitted(world: ContextTable, shape: DelayedShape, solver: Branching) -> Fraction:
-    """E[tau + 1], by the walk."""
+    """Mean number of tokens of a cycle, by the walk."""
     return 1 + sum((tau * chance for (tau, _), chance in walk_law(world, shape, solver).items()), ZERO)
 
 

@@ -45,19 +45,19 @@ def cycle(pairs: Pairs, last: int, rule: Rule, length: int = LENGTH) -> Cycle:
 
 
 def roots(cycles: list[Cycle]) -> Law | None:
-    """How often each last token is the root of a cycle in the long run; None where it depends on the start."""
+    """How often each last token is the root of a cycle in the long run; None where it depends on the first token."""
     away = [sum((x for (_, to), x in cycles[last].items() if to != last), ZERO) for last in (0, 1)]
     total = sum(away, ZERO)
     return (away[1] / total, away[0] / total) if total else None
 
 
 def tokens_of(cycle: Cycle) -> Fraction:
-    """E[tau + 1]."""
+    """Mean number of tokens that a cycle emits."""
     return sum((n * chance for (n, _), chance in cycle.items()), ZERO)
 
 
 def per_cycle(cycles: list[Cycle]) -> Fraction | None:
-    """Tokens per cycle in the long run; None where it depends on the start."""
+    """Tokens per cycle in the long run; None where it depends on the first token."""
     shares = roots(cycles)
     return sum((x * tokens_of(one) for x, one in zip(shares, cycles, strict=True)), ZERO) if shares else None
 
@@ -88,7 +88,11 @@ def kept_given(world: ContextTable, judged: Judged, text: Path) -> list[Fraction
 
 
 def given_the_text(pairs: Pairs, last: int) -> bool:
-    """Naive keeps a token with a coin of its own, min(1, q / p); block verification keeps each depth no less often."""
+    """Whether block verification reaches each depth at least as often as Naive, for every text of the target.
+
+    Given the text, Naive must keep each token independently, with probability min(1, q / p). Whether block
+    verification keeps the first token must not depend on the second one.
+    """
     world = seen_from(pairs, last)
     judged = naive(world, LENGTH), published(world, LENGTH)
     for text in world.texts(LENGTH):

@@ -22,7 +22,7 @@ from spectheory.otlp import NSS, Khisti, Naive, SpecInfer, SpecTr
 
 @second("D-RHO")
 def gap_by_tries(case: Case) -> None:
-    """Second check: p_acc and beta from tries that are played alone, and the gap of another setting, which overlaps."""
+    """Second check: p_acc and beta computed from the tries alone. For other laws the gap falls with rho."""
 
     def gap(p: Law, q: Law, k: int, rho: Fraction) -> Fraction:
         def tries(rng: Any) -> list[bool]:
@@ -41,7 +41,7 @@ def gap_by_tries(case: Case) -> None:
 
 @second("D-RHO-BIN")
 def refused_factor(case: Case) -> None:
-    """Second check: a closed form of the emitted distribution; spectheory refuses this factor, its own is lossless."""
+    """Second check: a closed form of the emitted distribution. Spectheory refuses this factor; its own is lossless."""
     p, q, k, rho = case["p"], case["q"], case["k"], case["rho"]
     one = [min(a / rho, b) for a, b in zip(p, q, strict=True)]
     gamma = sum(((1 - sum(one)) ** i for i in range(k)), Fraction(0))
@@ -81,7 +81,7 @@ def root_isolated(case: Case) -> None:
 
 @second("D-KHISTI-EXACT")
 def khisti_for_two(case: Case) -> None:
-    """Second check: spectheory's closed form for two drafts, its bound, and its distributions over all drafts."""
+    """Second check: spectheory's closed form, its bound, and its distributions summed over all drafts agree."""
     solver = Khisti(truncation=1)
     p, q, k = array(case["p"]), array(case["q"]), case["k"]
     assert solver.acceptance(p, q, k) == acceptance(solver, case["p"], case["q"], k) == case["acceptance"]
@@ -107,7 +107,7 @@ def khisti_for_two(case: Case) -> None:
 
 @second("D-L1-ALL")
 def nearer_and_less(case: Case) -> None:
-    """Second check: spectheory's formulas, and total variation for the distance."""
+    """Second check: spectheory's formulas give the acceptances, and twice the total variation is the distance."""
     solvers = SOLVERS | SPECTR
     near, far = case["nearer"], case["farther"]
     for case in (near, far):
@@ -124,7 +124,7 @@ def nearer_and_less(case: Case) -> None:
 
 @second("D-BR14")
 def spec_infer_law(case: Case) -> None:
-    """Second check: spectheory's distribution, which is lossless on average."""
+    """Second check: spectheory's solver emits the same distribution, and the mean over drafts is p."""
     found = emission(SpecInfer(), case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
     assert output(SpecInfer(), case["p"], case["q"], len(case["drafts"])) == case["p"]
@@ -132,7 +132,7 @@ def spec_infer_law(case: Case) -> None:
 
 @second("D-BR15")
 def khisti_law(case: Case) -> None:
-    """Second check: spectheory's distribution, which is lossless on average."""
+    """Second check: spectheory's solver emits the same distribution, and the mean over drafts is p."""
     solver = Khisti(truncation=1)
     found = emission(solver, case["p"], case["q"], tuple(case["drafts"]))
     assert {t: found[t] for t in case["drafts"]} == case["branching"] != case["printed"]
@@ -148,7 +148,9 @@ def some_worlds() -> list[st.World]:
 
 @second("D-KMONO")
 def trees_of_more_paths(case: Case) -> dict[str, Any]:
-    """Second check, over all trees: the counterexample, a tree without truncation, the three rules that cannot fall."""
+    """Second check: sum over all trees. Khisti emits fewer tokens with more paths in two worlds, with and without
+    truncation; the other rules never do in some worlds.
+    """
     world = layered([(case["p"], case["q"])])
     found = [tokens_per_call(Khisti(truncation=1), world, paths, 0, case["L"]) for paths in case["K"]]
     assert found == case["block_efficiency"]
@@ -176,7 +178,7 @@ def trees_of_more_paths(case: Case) -> dict[str, Any]:
 
 @second("D-REGIMES")
 def ordered_trees(case: Case) -> None:
-    """Second check: spectheory over all trees of some worlds, and each rule's loss."""
+    """Second check: spectheory's sums over all trees give the same order, and each rule falls behind another once."""
     for world, paths, trunk in product(some_worlds()[2:], (1, 2, 3), (0, 1)):
         values = [tokens_per_call(solver, world, paths, trunk, 2 - trunk) for solver in SOLVERS.values()]
         assert values == sorted(values)

@@ -44,7 +44,10 @@ def valid(effort: int) -> Iterator[tuple[Setting, Fraction]]:
 
 
 def derivative_is_as_said() -> bool:
-    """The derivative of the gap where a = sum of p over p <= rho q, and s = sum of q over the other tokens."""
+    """Whether the gap has the derivative that the claim states.
+
+    a is the sum of p over the tokens with p <= rho q, and s the sum of q over the other tokens.
+    """
     rho, a, s, k, b = sp.symbols("rho a s k b", positive=True)
     at_b = 1 - (1 - b) ** k - rho * b
     beta = s + a / rho
@@ -65,7 +68,7 @@ def root(effort: int) -> Finding:
         return gaps[0] >= 0 >= gaps[-1] and (all(falls(p, q, k)) if overlap else not any(gaps))
 
     if not derivative_is_as_said():
-        raise ArithmeticError("the derivative of the gap is another one")
+        raise ArithmeticError("the derivative of the gap differs from the claim's")
     p, q, k = smallest(settings(effort), lambda *case: not all(falls(*case)))
     return Finding(
         "corrected",

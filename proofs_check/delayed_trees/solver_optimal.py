@@ -64,13 +64,15 @@ def optimal_rate(effort: int) -> Finding:
     p, q, k = EXAMPLE
     rates = [least(p, q, k), *(printed.acceptance(rule, p, q, k) for rule in reversed(printed.RULES.values()))]
     if rates[0] != attained(p, q, k, STORED) or rates[0] <= max(rates[1:]):
-        raise ArithmeticError("the example is none")
+        raise ArithmeticError("the example shows no gap between the optimum and the rules")
     return Finding("holds", {"rates": rates} | printed.counted(effort, certified))
 
 
 @second("D-OT-OPT")
 def every_set_of_tokens(case: Case) -> dict[str, Any]:
-    """Second check: every set as a dual bound, the stored coupling, and a tree where the node optimum is not best."""
+    """Second check: the stored coupling reaches the least of the dual bounds, one for each set. On a tree of two
+    levels the optimum at each node does not give the most tokens.
+    """
     p, q, k = EXAMPLE
     sets = [tokens for size in range(len(p) + 1) for tokens in combinations(range(len(p)), size)]
     inside = [sum((c for x, c in printed.drafted(q, k) if set(x) <= set(h)), ZERO) for h in sets]

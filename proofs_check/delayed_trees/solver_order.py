@@ -76,8 +76,8 @@ def ahead_at_a_node() -> dict[str, Fraction]:
 
 
 def ahead_in_a_tree() -> dict[str, Fraction]:
-    """E[tau + 1] where SpecTr emits fewer tokens than NaiveTree; its factor is rho* = 3/2 at both levels."""
+    """Mean tokens of a cycle in a world where SpecTr, with rho* = 3/2 at both levels, emits fewer than NaiveTree."""
     if any(bracket(p, q, 2, 20)[1] != Fraction(3, 2) for p, q in printed.TWO_LEVELS):
-        raise ArithmeticError("rho* is another")
+        raise ArithmeticError("rho* is not 3/2 at both levels")
     rules = printed.RULES | {"SpecTr": printed.KSeq(Fraction(3, 2))}
     return {name: efficiency(rule, Layers(printed.TWO_LEVELS), (2, 0, 2)) for name, rule in rules.items()}

@@ -32,7 +32,7 @@ class Layers:
 def efficiency(
     rule: printed.Procedure, world: Layers, shape: tuple[int, int, int], depth: int = 0, hits: int = 1
 ) -> Fraction:
-    """E[tau + 1] on random (K, L1, L2)-delayed trees: the sum over drafts, emitted tokens, and what follows below."""
+    """Mean number of tokens of a cycle on random (K, L1, L2)-delayed trees, by recursion over the levels."""
     paths, trunk, length = shape
     if depth == trunk + length:
         return ONE
@@ -85,10 +85,11 @@ def more_nodes(effort: int) -> Finding:
 
 
 def without_truncation() -> dict[str, Any]:
-    """A world where the optimal tournaments of two drafts are worth different amounts, by beta.
+    """A world in which several tournaments have the optimal acceptance, but emit different numbers of tokens.
 
-    Five levels: after token 2 the draft is always right, elsewhere always wrong. All of E[tau + 1] is 1, the
-    acceptance at the root, and four more tokens where token 2 is drafted and emitted.
+    They differ in `beta`, the probability that token 1 beats token 2. There are five levels: after token 2 the draft
+    is always right, after the other tokens always wrong. The mean number of tokens of a cycle is 1, plus the
+    acceptance at the root, plus 4 times the probability that token 2 is drafted and emitted.
     """
     p, q = (tuple(Fraction(part, 4) for part in parts) for parts in ((0, 3, 1), (1, 2, 1)))
 
@@ -103,7 +104,7 @@ def without_truncation() -> dict[str, Any]:
             raise ArithmeticError("other tournaments are optimal")
         found[beta] = value(rule, 2)
     if cut(p, q, 2, (0,)) != Fraction(15, 16):
-        raise ArithmeticError("the optimum is another")
+        raise ArithmeticError("the optimum is not 15/16")
     one = value(printed.naive, 1)
     del found[Fraction(1, 2)]  # not optimal
     return {"p": p, "q": q, "levels": 5, "right_below": 2, "one_path": one, "two_paths_by_beta": found}

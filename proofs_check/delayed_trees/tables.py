@@ -149,7 +149,7 @@ def traversal_best(effort: int) -> Finding:
 
     count = every(product(MEASURES, range(8)), leads)
     if not beaten or any("14" not in name and "15" not in name for name in beaten):
-        raise ArithmeticError("Traversal is beaten elsewhere")
+        raise ArithmeticError("Traversal should be beaten in Tables 14 and 15 only")
     return Finding(
         "corrected",
         {"count": count, "lost_14": len(lost[14]), "lost_15": len(lost[15]), "closest": closest},

@@ -45,7 +45,7 @@ class ContextTable:
         return self.table[place if place < len(self.table) else -1]
 
     def after(self, context: Path) -> ContextTable:
-        """The world with the pair after a context everywhere."""
+        """The world in which every context has the pair that `context` has here."""
         return ContextTable((self.pair(context),))
 
     def chance(self, path: Path, side: int, context: Path = ()) -> Fraction:

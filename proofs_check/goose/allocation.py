@@ -39,13 +39,13 @@ class SpineBudget:
         return 1 - self.root**self.q
 
     def line(self) -> list[Fraction]:
-        """Eq. (2), b_1 from the budget."""
+        """The linear widths of Eq. (2); b_1 is such that they sum to the budget."""
         slope = Fraction(self.j, self.q)
         first = Fraction(self.branches, self.length) + slope * (self.length - 1) / 2
         return [first - k * slope for k in range(self.length)]
 
     def clipped(self) -> list[Fraction]:
-        """max(0, level - (k - 1) slope) with the level that uses the budget."""
+        """The widths max(0, level - (k - 1) slope), with the level at which they sum to the budget."""
         for used in range(self.length, 0, -1):
             line = SpineBudget(self.root, self.j, self.q, used, self.branches).line()
             if line[-1] >= 0:
@@ -53,7 +53,7 @@ class SpineBudget:
         raise ArithmeticError("no level uses the budget")
 
     def synergy(self, widths: Sequence[int | Fraction]) -> Fraction:
-        """Exact for widths that are multiples of 1/q."""
+        """The synergy term as an exact Fraction, for widths that are multiples of 1/q."""
         powers = [Fraction(width) * self.q for width in widths]
         assert all(power.denominator == 1 for power in powers)
         found = (1 - self.root ** int(power) for power in powers)
@@ -83,7 +83,7 @@ def cases(size: int, roots: int, *, spine_better: bool = True) -> Iterator[Spine
 
 
 def rounded(case: SpineBudget) -> list[int]:
-    """The clipped line rounded by largest remainders; among equal remainders the shallower node first."""
+    """`clipped`, rounded by largest remainder; among equal remainders the shallower token comes first."""
     line = case.clipped()
     widths = [floor(width) for width in line]
     order = sorted(range(case.length), key=lambda k: (widths[k] - line[k], k))
@@ -104,7 +104,7 @@ def marginal(effort: int) -> Finding:
     slope = sympy.diff(1 - (1 - t) ** b, b) + sympy.log(1 - t) * (1 - t) ** b
     exponent = (k - 1) * sympy.log(s) + (level - (k - 1) * sympy.log(s) / sympy.log(1 - t)) * sympy.log(1 - t)
     if any(sympy.simplify(one) != 0 for one in (step, slope, sympy.diff(exponent, k))):
-        raise ArithmeticError("the marginal is another")
+        raise ArithmeticError("the marginal differs from the claim's")
     return Finding("holds")
 
 
@@ -113,7 +113,7 @@ def linear(effort: int) -> Finding:
     bad = smallest(cases(6, 5), lambda case: min(case.line()) < 0)
 
     def certified(case: SpineBudget) -> bool:
-        """Equal marginals where there are branches, no larger ones where there are none: with concavity, optimal."""
+        """Whether marginals are equal at tokens with branches and no larger at the others: then widths are optimal."""
         widths = case.clipped()
         # (j (k-1) + q b_k) is the logarithm of the marginal to the base root < 1: the smaller, the larger the marginal
         power = [case.j * k + case.q * width for k, width in enumerate(widths)]
@@ -121,7 +121,7 @@ def linear(effort: int) -> Finding:
         return sum(widths) == case.branches and len(inside) == 1 and min(power) == min(inside)
 
     def unbeaten(case: SpineBudget) -> bool:
-        """No allocation in steps of 1/q does better."""
+        """Whether no allocation in steps of 1/q does better."""
         best = case.synergy(case.clipped())
         grid = spread(case.length, case.branches * case.q)
         return all(case.synergy([Fraction(part, case.q) for part in parts]) <= best for parts in grid)
@@ -139,7 +139,9 @@ def linear(effort: int) -> Finding:
 
 @second("G-P2-LIN")
 def linear_again(case: Case) -> None:
-    """Second check: the library's two lines, and by sympy the derivative at the edge of the allowed widths."""
+    """Second check: the library gives the same linear and clipped widths. By sympy, the derivative at the edge of the
+    allowed widths is positive.
+    """
     s, t, (first, last) = case["p_s"], case["p_t"], case["clipped"]
     found = goose.allocate(s, t, case["spine_length"], case["branches"])
     assert all(abs(x - float(y)) < 1e-12 for x, y in zip(found.linear, case["eq_2"], strict=True))
@@ -185,7 +187,7 @@ def integral(effort: int) -> Finding:
 
 @second("G-P2-INT")
 def integral_again(case: Case) -> None:
-    """Second check: the library's greedy allocation in Fractions."""
+    """Second check: the library's greedy allocation, in Fractions, reaches the optimum."""
     for one, optimum in ((case, case["integer_optimum"]), (case["nearest"], case["nearest"]["optimum"])):
         found = goose.allocate(one["p_s"], one["p_t"], one["spine_length"], one["branches"])
         assert found.synergy(found.widths) == found.synergy(optimum)

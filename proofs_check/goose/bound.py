@@ -102,7 +102,7 @@ def lower_bound(effort: int) -> Finding:
 
 @second("G-P1-LB")
 def lower_bound_again(case: Case) -> dict[str, Any]:
-    """Second check: the library's bound and tree, and the recursion over budgets instead of all trees."""
+    """Second check: compute the bound with the library, and the best tree by recursion over budgets."""
     s, t, widths, depth = case["p_s"], case["p_t"], case["widths"], case["branch_depth"]
     printed = goose.spine_bound(s, t, len(widths), widths, depth)
     charged = goose.budget_of_bound(len(widths), widths, depth)
@@ -140,7 +140,7 @@ def tight(effort: int) -> Finding:
 
 @second("G-P1-TIGHT")
 def tight_again(case: Case) -> None:
-    """Second check: the distribution of the tree's height by products over children."""
+    """Second check: compute the mean height of the tree by products over children."""
     tree = walks.TwoSourceTree.of_case(case)
     s, t = case["p_s"], case["p_t"]
     bound = goose.spine_bound(s, t, len(case["widths"]), case["widths"], case["branch_depth"])
@@ -169,7 +169,7 @@ def siblings(effort: int) -> Finding:
 
 @second("G-P1-EXCL")
 def siblings_again(case: Case) -> None:
-    """Second check: the library's greedy verifier over every target that emits one token."""
+    """Second check: run the library's greedy verifier on every target that emits one token."""
     b, t = case["siblings"], case["p_t"]
     draft_law = np.array([[Fraction(1, b + 1)] * (b + 1)] * (b + 1))
     draft = st.Draft.in_order(st.Tree([-1] + [0] * b), [0, *range(b)], draft_law, st.DrawRule.TOP_K)

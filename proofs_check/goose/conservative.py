@@ -107,7 +107,7 @@ def remark(effort: int) -> Finding:
 
 @second("G-P2-CORR")
 def remark_again(case: Case) -> None:
-    """Second check: every allocation, evaluated by the walk over every outcome of a distribution of such tokens."""
+    """Second check: walk through every outcome of a distribution of such tokens, for every allocation."""
     t, branches = case["p_t"], case["branches"]
     for chances, widths in (
         (case["chance_given_all_before"], case["best_widths"]),

@@ -63,9 +63,9 @@ def pairs_only() -> dict[str, Any]:
     for name, joint in (("independent_pairs", XOR), ("positive_pairs", mixed)):
         pair = {together(joint, two) for two in combinations(range(3), 2)}
         if {together(joint, (one,)) for one in range(3)} != {half} or min(pair) < half**2 or len(pair) > 1:
-            raise ArithmeticError("the tokens are others than said")
+            raise ArithmeticError("the tokens are not as correlated as stated")
         if not together(joint, range(3)) < half**3:
-            raise ArithmeticError("all three are right often enough")
+            raise ArithmeticError("all three tokens are right with probability 1/8 or more")
         law = {"".join("01"[one] for one in right): weight for right, weight in joint.items()}
         shown[name] = {"law": law, "pair": pair.pop(), "all": together(joint, range(3)), "p_s^3": half**3}
     return shown
@@ -77,7 +77,7 @@ def wide() -> dict[str, Any]:
     found = {"p_s": s, "p_t": t, "both_spine_tokens_right": both, "widths": setting[0], "branch_depth": setting[1]}
     worth = {"eq_1": eq_1(s, t, *setting), "yield": simulated(pair_law(s, both), t, setting)}
     if not worth["yield"] < worth["eq_1"]:
-        raise ArithmeticError("the yield is not below")
+        raise ArithmeticError("the yield is not below Eq. 1")
     return found | worth
 
 
@@ -135,7 +135,7 @@ def correlation(effort: int) -> Finding:
 
 @second("G-P1-CORR")
 def correlation_again(case: Case) -> None:
-    """Second check: the repaired statement against a symbolic sum over where the spine breaks."""
+    """Second check: compare the repaired statement with a symbolic sum over the places where the spine breaks."""
     for length in (1, 2, 3, 4):
         s, c = sympy.symbols("s c")
         a = [sympy.Integer(1), *sympy.symbols(f"a1:{length + 1}")]

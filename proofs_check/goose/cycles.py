@@ -94,7 +94,9 @@ def fewer_cycles(effort: int) -> Finding:
 
 @second("G-P4-CYCLES")
 def fewer_cycles_again(case: Case) -> None:
-    """Second check: positions as a graph with cycles as edges; the drawn case by the chance of a second cycle."""
+    """Second check: count the cycles backwards from the end. In the drawn case a second cycle is needed with the
+    probability that no child of the root is right.
+    """
     for tokens, count in (
         (case["tokens_at_each_position"], case["cycles"]),
         (case["of_the_other"], case["cycles_of_the_other"]),

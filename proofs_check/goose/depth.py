@@ -70,7 +70,9 @@ def deep_spine(effort: int) -> Finding:
 
 @second("G-SPINE-N")
 def deep_spine_again(case: Case) -> None:
-    """Second check: the library's best trees at all settings shown, and the recursion over budgets at the first."""
+    """Second check: the library's best trees have the same spines at all settings of the case. At its p_s and p_t the
+    recursion over budgets gives the same number of tokens.
+    """
     for ratio in RATIOS:
         for s, tokens in case[f"spine_by_p_s_at_ratio_{ratio}"].items():
             assert sum(TwoSourceTree.best(s, s / ratio, BUDGET).spine) - 1 == tokens
@@ -105,7 +107,7 @@ def ceiling(effort: int) -> Finding:
 
 @second("G-DEPTH")
 def ceiling_again(case: Case) -> dict[str, Any]:
-    """Second check: all trees, outcome by outcome."""
+    """Second check: add up the outcomes of every tree, and compare the depths of the best ones."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     deepest = []
     for rate in (s, t):

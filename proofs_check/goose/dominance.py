@@ -92,7 +92,7 @@ def special_cases(effort: int) -> Finding:
 
 @second("G-P1-SPECIAL")
 def special_cases_again(case: Case) -> dict[str, Any]:
-    """Second check: every tree of the family, one by one."""
+    """Second check: build every tree of the family and compute its value."""
     return {"count": again_by_trees(case)}
 
 
@@ -128,7 +128,7 @@ def dominance(effort: int) -> Finding:
 
 @second("G-P3-DOM")
 def dominance_again(case: Case) -> dict[str, Any]:
-    """Second check: every spine with chains one by one; the library's search at the paper's budget."""
+    """Second check: build every spine with chains. At the paper's budget, use the library's search."""
     count = again_by_trees(case)
     n, s, t = case["paper_budget"]["budget"], case["paper_budget"]["p_s"], case["paper_budget"]["p_t"]
     both, one = TwoSourceTree.best(s, t, n), TwoSourceTree.best(0, t, n)
@@ -161,7 +161,7 @@ def step_3(effort: int) -> Finding:
 
 @second("G-P3-STEP3")
 def step_3_again(case: Case) -> dict[str, Any]:
-    """Second check: every reallocation, one by one, and the library's best tree."""
+    """Second check: build every reallocation, and the library's best tree."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     tree = TwoSourceTree.of_case(case)
     best, count = best_by_trees(n, s, t)

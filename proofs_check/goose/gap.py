@@ -62,7 +62,7 @@ def monotone(effort: int) -> Finding:
 
 @second("G-P3-GAP")
 def monotone_again(case: Case) -> None:
-    """Second check: all trees outcome by outcome, and the library's best trees where there are too many."""
+    """Second check: add up the outcomes of all trees; where there are too many trees, use the library's best ones."""
 
     def by_trees(n: int, s: Fraction, t: Fraction) -> Fraction:
         both, one = (max(committed(shape, rate, t) for shape in shapes(n)) for rate in (s, t))
@@ -99,7 +99,7 @@ def vanishing(effort: int) -> Finding:
 
 @second("G-P3-VANISH")
 def vanishing_again(case: Case) -> dict[str, Any]:
-    """Second check: every spine with chains, one by one, at the limit."""
+    """Second check: build every spine with chains at the limit."""
     count = again_by_trees(case)
     assert case["best_spine_with_chains"] - case["best_one_source"] == case["limit_of_the_gap"] < 0
     t, n = case["p_t"], case["budget"]

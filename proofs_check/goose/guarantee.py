@@ -51,7 +51,7 @@ def ratio(effort: int) -> Finding:
 
 @second("G-P1-RATIO")
 def ratio_again(case: Case) -> None:
-    """Second check: the library's bound without a spine, and its best tree."""
+    """Second check: without a spine the library's bound is 1, and its best tree exceeds it."""
     t, n = case["p_t"], case["budget"]
     assert goose.spine_bound(t, t, 0, [], 6) == case["eq_1"] == 1
     found = TwoSourceTree.best(0, t, n)
@@ -60,7 +60,7 @@ def ratio_again(case: Case) -> None:
 
 
 def _spine_first(shape: TwoSourceTree) -> bool:
-    """In every outcome the walk takes the spine's right tokens first."""
+    """Whether the walk takes the spine's right tokens first, in every outcome."""
     chain, node = [], 0
     while below := [child for child in shape.children[node] if shape.spine[child]]:
         node = below[0]
@@ -92,7 +92,9 @@ def against_chain(effort: int) -> Finding:
 
 @second("G-P4-PLD")
 def against_chain_again(case: Case) -> None:
-    """Second check: all trees with so short a spine, outcome by outcome, and Algorithm 1 as the library builds it."""
+    """Second check: add up the outcomes of all trees with so short a spine. The tree that the library builds by
+    Algorithm 1 is also worse than the chain.
+    """
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     chain = TwoSourceTree(tuple(range(-1, min(case["match"], n))), (True,) * (min(case["match"], n) + 1))
     short = [shape for shape in shapes(n) if spine_of(shape) <= n // 2]
@@ -136,7 +138,7 @@ def against_transitions(effort: int) -> Finding:
 
 @second("G-P4-TR")
 def against_transitions_again(case: Case) -> None:
-    """Second check: all trees outcome by outcome, and the library's trees at the paper's budget."""
+    """Second check: add up the outcomes of all trees. At the paper's budget, compare the library's trees."""
     n, s, t = case["budget"], case["p_s"], case["p_t"]
     assert committed(TwoSourceTree(tuple(case["parent"]), (True,) * (n + 1)), s, t) == case["chain"]
     best = max(committed(shape, s, t) for shape in shapes(n) if spine_of(shape) == 0)
@@ -185,7 +187,7 @@ def walk(effort: int) -> Finding:
     size = len(smallest(broken, lambda *one: int.__lt__(*_lengths(*one)))[1])
     walked_to, longest = _lengths(BROKEN[0], BROKEN[1], (*BROKEN[2], 0))
     if not walked_to < longest or size != len(BROKEN[1]):
-        raise ArithmeticError("the example with duplicates is none, or not the smallest")
+        raise ArithmeticError("the example with duplicates is no counterexample, or not the smallest")
     return Finding(
         "holds", {"count": count, "walked_to": walked_to, "longest": longest, "size": size, "nodes": 2 + effort}
     )

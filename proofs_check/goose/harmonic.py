@@ -44,7 +44,7 @@ def harmonic(effort: int) -> Finding:
 
 @second("G-P2-HARM")
 def harmonic_again(case: Case) -> None:
-    """Second check: the tree with these widths, node by node, against the tree with the optimal widths."""
+    """Second check: add up the nodes of the tree with these widths, and of the tree with the optimal widths."""
     s, t, length = case["p_s"], case["p_t"], case["spine_length"]
     spine = reached(chains((0,) * length, 1), s, t)
     rule, best = (reached(chains(widths, 1), s, t) - spine for widths in (case["harmonic"], case["optimal"]))

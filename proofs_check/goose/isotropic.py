@@ -43,7 +43,7 @@ def sequoia(effort: int) -> Finding:
         return best == 1 + best_first(t, t, n).accepted == 1 + one_source(t, n)[n]
 
     def full(n: int, k: int, t: Fraction) -> bool:
-        """Layers filled one after the other are best where siblings, at most k of them, are worth the same."""
+        """Whether it is best to fill layer after layer if all of at most k siblings have the rate t."""
         fits = [shape for shape in trees(n) if max(map(len, shape.children)) <= k]
         value = {shape: sum(t**depth for depth in depths(shape)) for shape in fits}
         filled = [shape for shape in fits if sum(depths(shape)) == min(sum(depths(one)) for one in fits)]
@@ -61,7 +61,7 @@ def sequoia(effort: int) -> Finding:
 
 @second("G-SEQ-BAL")
 def sequoia_again(case: Case) -> None:
-    """Second check: the library's best tree, and every outcome of it."""
+    """Second check: add up every outcome of the library's best tree, and of all balanced trees."""
     n, t = case["n"], case["p_t"]
     tree = TwoSourceTree.best(0, t, n)
     assert committed(tree, t, t) == case["best"] > case["best_balanced"]

@@ -45,7 +45,7 @@ def gain(effort: int) -> Finding:
     s, t, others_miss = sympy.symbols("s t others_miss")  # others_miss is (1 - p_t)^(n - 1)
     change = (1 - others_miss * (1 - s)) - (1 - others_miss * (1 - t))
     if sympy.expand(change - others_miss * (s - t)) != 0:
-        raise ArithmeticError("the gain is another")
+        raise ArithmeticError("the gain differs from the claim's")
     return Finding("holds")
 
 
@@ -112,7 +112,7 @@ def sorted_by_worth(shape: TwoSourceTree, t: Fraction) -> bool:
 
 @second("G-P3-STEP1")
 def step_1_again(case: Case) -> None:
-    """Second check: products over children for (1), outcomes for the exchange, the library for a full binary tree."""
+    """Second check: products over children for (1), all outcomes for the exchange, the library for a full tree."""
     t, other = case["p_t"], case["exchange"]
     shape = TwoSourceTree.of_case(case, spine=False)
     values = [case[f"yield under meaning ({number})"] for number in (1, 2, 3)]
@@ -166,7 +166,7 @@ def step_2(effort: int) -> Finding:
 
 @second("G-P3-STEP2")
 def step_2_again(case: Case) -> None:
-    """Second check: outcome by outcome, and the library's best tree of one source."""
+    """Second check: add up the outcomes of the trees before and after, and of the library's best tree of one source."""
     s, t, size = case["p_s"], case["p_t"], len(case["parent"])
     after, before = (TwoSourceTree.of_case(case, spine=spine) for spine in (True, False))
     best = TwoSourceTree.best(0, t, size - 1)

@@ -77,9 +77,9 @@ def tables(effort: int) -> Finding:
     without = over_models("GSM8K", ["Llama-3-8B"])
     follows = [is_cv(gsm, "58.5"), is_cv(without, "11.7"), rounds_to(found[0], Fraction("4.82"), slack=ROUNDED)]
     if any(follows) or not rounds_to(-control, printed[4], Fraction(1, 1000)):
-        raise ArithmeticError("the tables are as told")
+        raise ArithmeticError("the stated figures should not follow from the tables, but do")
     if not all({"HumanEval", "MT-Bench", "GSM8K"} <= set(names) for names in above.values()):
-        raise ArithmeticError("the others are below 14%")
+        raise ArithmeticError("HumanEval, MT-Bench and GSM8K are not all above 14%")
     percent = [f"{100 * float(cv_squared(v, sample=s)) ** 0.5:.1f}" for v in (gsm, without) for s in (True, False)]
     return Finding(
         "corrected",

@@ -95,7 +95,7 @@ def shapes(n: int) -> list[TwoSourceTree]:
 
 
 def flat(forest: Forest, spine_length: int = 0) -> TwoSourceTree:
-    """The tree with this forest below its root; the spine goes down first children."""
+    """The tree whose root has this forest below it; the spine follows first children for `spine_length` tokens."""
     parent, spine = [-1], [True]
 
     def hang(above: int, below: Forest, left: int) -> None:

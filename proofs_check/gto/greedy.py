@@ -25,7 +25,7 @@ FEWER = (
 
 
 def greedy_trees(tokens: int, depth: int, most: int) -> list[tuple[Nodes, Hat]]:
-    """Trees of up to `most` nodes under the greedy target that always emits token A, small trees first."""
+    """(tree, target) for every tree of up to `most` nodes, small ones first; the target always emits token A."""
     target = same_law((Fraction(1), *[Fraction(0)] * (tokens - 1)), depth)
     found = {tree for size in range(1, most + 1) for tree in trees(frozenset(target), size)}
     return [(tree, target) for tree in sorted(found, key=lambda tree: (len(tree), sorted(tree)))]

@@ -64,7 +64,7 @@ def speed(effort: int) -> Finding:
 
 @second("T-SPEED")
 def counted(case: Case) -> dict[str, Any]:
-    """Second check: counts cycles over a long text, from every start."""
+    """Second check: count the cycles over a long text, from every start."""
     more, less = case["accepted_at_each_place"], case["of_the_other"]
     assert all(a >= b for a, b in zip(more, less, strict=True))
     assert sum(more) > sum(less)

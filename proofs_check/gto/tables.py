@@ -44,7 +44,7 @@ def beaten() -> list[tuple[str, str, str]]:
 def tables(effort: int) -> Finding:
     lost = beaten()
     if len(lost) != 1 or lost[0][1:] != ("GRIFFIN", "HumanEval speedup at T = 1"):
-        raise ArithmeticError("GTO is beaten elsewhere")
+        raise ArithmeticError("GTO is not beaten exactly by GRIFFIN in HumanEval speedup at T = 1")
     ((model, rival, column),) = lost
     settings = list(product(MODELS, (0, 1)))
     averages = {(m, t): numbers(m, "GTO", "length", t)[3] for m, t in settings}
@@ -59,7 +59,7 @@ def tables(effort: int) -> Finding:
     )
     last = [numbers(MODELS[3], "GTO", of, 0) for of in ("speedup", "length")]
     if any(is_mean(row[:3], row[3]) for row in last):
-        raise ArithmeticError("the averages are right")
+        raise ArithmeticError("an average that should be wrong is right")
     own, printed = [decimals(mean(row[:3])) for row in last], [decimals(row[3]) for row in last]
     cells = sum(len(TABLE_1.entries(*name)) for name in TABLE_1.text if name[1] != "GTO")
     return Finding(

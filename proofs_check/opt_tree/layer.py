@@ -20,7 +20,7 @@ def layer(effort: int) -> Finding:
 
 @second("O-LAYER")
 def layer_again(case: Case) -> None:
-    """Second check: the names of the nodes."""
+    """Second check: two nodes of one layer end with the same token, and no other node has a larger p-hat."""
     names = case["node"][1:]
     last = [(len(name), name[-1]) for name in names]
     assert len(set(names)) == len(names)

@@ -34,7 +34,7 @@ def tables(effort: int) -> Finding:
     lengths, speedups = higher("length"), higher("speedup")
     odd = [pair for pair in PAIRS if not is_speedup("1", *pair)]
     if len(odd) != 1 or not lengths:
-        raise ArithmeticError("the tables are others")
+        raise ArithmeticError("the tables should have one wrong speedup, and a length that is higher at temperature 1")
     taus = [[TABLE.row(t, *pair)[0] for pair in PAIRS] for t in "01"]
     fell = max(1 - one / zero for zero, one in zip(*taus, strict=True))
     averages = [mean(each) for each in taus]

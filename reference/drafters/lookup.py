@@ -33,7 +33,8 @@ class PromptLookup(Drafter):
     Raises:
         InputError: there are no lengths, or one of them or `max_tokens` is below 1.
 
-    Source: prompt-lookup-decoding (Saxena, 2023), whose defaults these are; ContextMatch of Goose, Appendix B.2.
+    Source: prompt-lookup-decoding (Saxena, 2023), whose defaults `lengths` and `max_tokens` have; ContextMatch of
+    Goose, Appendix B.2.
     """
 
     lengths: tuple[int, ...] = (3, 2, 1)

@@ -145,7 +145,7 @@ def _shrunk(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
 
 
 def _ratio(distribution: np.ndarray, counts: np.ndarray) -> np.ndarray:
-    """The ratio counts / distribution; where the distribution is 0, the number of runs."""
+    """The ratio counts / distribution, at most `HIGHEST_RATIO`; where the distribution is 0, the sum of the counts."""
     with np.errstate(over="ignore"):
         found = np.divide(counts, distribution, out=np.full(len(distribution), counts.sum()), where=distribution > 0)
     return found.clip(max=HIGHEST_RATIO)

@@ -92,8 +92,8 @@ def certify_verifier(
             )
         if _most_drafts(policy, min(sizes)) > MOST_DRAFTS_ASKED:
             raise InputError(
-                f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts on {min(sizes)} tokens, more than the "
-                f"{MOST_DRAFTS_ASKED:,} that can be enumerated for each world: certify a smaller tree"
+                f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts with a vocabulary of {min(sizes)} "
+                f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
             )
     hunt = _Hunt(subject, fractions, cases, progress)
     refused = hunt.prepare(wanted, min(sizes))

@@ -146,12 +146,15 @@ class _Course:
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
     def worst(self) -> Cell | None:
-        """The cell with the strongest evidence against the step, over all contexts."""
+        """The cell with the strongest evidence against the step, over all contexts; None before the first run."""
         found = [trial.worst() for trial in self.trials if trial.runs]
         return max(found, key=lambda pair: pair[0])[1] if found else None
 
     def needed(self) -> int | None:
-        """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth."""
+        """Estimated number of runs that bring the bound, which falls as 1 / sqrt(runs), below `tv`; plus a tenth.
+
+        None if the test has a verdict or failed, or if the bound is not below 1 yet.
+        """
         if self.verdict is not Verdict.UNDECIDED or self.failure or self.bound >= 1:
             return None
         needed = 1.1 * self.path[-1][0] * (self.bound / self.tv) ** 2

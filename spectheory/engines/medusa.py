@@ -33,7 +33,7 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
         InputError: `tree` is not a Tree, is deeper than `heads`, or has a node with more children than a head drafts.
     """
     if not isinstance(tree, Tree):
-        raise InputError(f"tree must be a Tree for Medusa, got {type(tree).__name__}: it takes static choices only")
+        raise InputError(f"tree must be a Tree, got {type(tree).__name__}: Medusa runs static trees only")
     key, _ = release("Medusa", version, VERSIONS)
     if heads is not None and tree.max_depth > heads:
         raise InputError(f"tree must be at most heads={heads} deep for Medusa, got depth {tree.max_depth}")

@@ -204,7 +204,10 @@ def from_rounded(
     for d, rate in enumerate(rates):
         if not 0 <= rate <= (rates[d - 1] if d else 1):
             limit = f"the rate of position {d - 1}, {rates[d - 1]:g}" if d else "1"
-            raise InputError(f"the rate of position {d} is {rate:g}, but must be at most {limit}: they are cumulative")
+            raise InputError(
+                f"the rate of position {d} must be between 0 and {limit}, got {rate:g}: a position is accepted only if "
+                "all positions before it are"
+            )
     slack = ROUNDED_TAU + ROUNDED_RATE * len(rates)
     agree("mean acceptance length", tau, 1 + sum(rates), "1 + the sum of the rates", slack)
     if percent is not None:

@@ -186,7 +186,10 @@ def _request(data: Mapping[str, Any]) -> tuple[Counted, int, int | None]:
 
 
 def _drafted(inner: Mapping[str, Any], by_length: Mapping[int, list[int]], most: int, accepted: int) -> int | None:
-    """`num_draft_tokens`, after a check against the histograms by length, or else against its maximum `most`."""
+    """`num_draft_tokens`, after a check against the histograms by length, or else against its maximum `most`.
+
+    None if the response does not have it.
+    """
     if inner.get("num_draft_tokens") is None:
         return None
     drafted = count("num_draft_tokens", inner["num_draft_tokens"])

@@ -63,8 +63,8 @@ def optimal_tree(
         p_branch: the rate of a branch, see `SpineTree`.
         budget: maximum number of drafted nodes, at least 0.
         siblings: "sequential", where the rate of a branch is conditional on the rejection of earlier siblings; or
-            "exclusive", where every branch has rate `p_branch`, and a node has as many as sum to at most 1. These are
-            models (2) and (3) of `spectheory.goose`.
+            "exclusive", where every branch has rate `p_branch`, and a node has at most 1 / `p_branch` branches. These
+            are models (2) and (3) of `spectheory.goose`.
         branch_depth: maximum number of branches on a path; None sets no limit, 0 gives the spine alone.
 
     Raises:

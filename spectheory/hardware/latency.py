@@ -257,7 +257,10 @@ class Latency(Record):
         return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
 
     def overhead(self, tree: Tree, verifier: str | None = None) -> float:
-        """Seconds of a cycle outside the forwards. For a tree without drafted nodes, the overhead of a plain step."""
+        """Seconds of a cycle outside the forwards. For a tree without drafted nodes, the overhead of a plain step.
+
+        `verifier` selects its own overhead, if the record has one.
+        """
         if tree.budget == 0:
             return self.plain_overhead_seconds
         default = self.overhead_seconds, self.level_overhead_seconds, 0.0

@@ -9,9 +9,9 @@ from spectheory.core.arrays import Vector
 
 
 def distribution_of_tries(tries: Iterable[tuple[int, Any]], after: Vector) -> Vector:
-    """Distribution of the token if each (token, probability to accept it) is tried in order, and `after` is drawn last.
+    """Distribution of the emitted token: each of `tries`, (token, probability to accept it), is tried in order.
 
-    `after` is changed in place and returned.
+    If none is accepted, the token is drawn from `after`, which is changed in place and returned.
     """
     missed, hits = 1, []
     for token, accept in tries:

@@ -53,7 +53,7 @@ class Limits:
         for name, size in sizes.items():
             limit = getattr(self, name)
             if limit is not None and tree.budget and size > limit:
-                raise InputError(f"limits.{name} must be at least {size}, the size of the tree, got {limit}")
+                raise InputError(f"limits.{name} must be at least {size} for this tree, got {limit}")
 
     def allows(self, tree: Tree) -> bool:
         """Whether a tree is within the limits."""

@@ -125,7 +125,7 @@ class Deployment:
         if not there:
             raise InputError(
                 f"{self.measured} has no record for gpu {self.gpu}, target {self._names[0]}, draft {self._names[1]} at "
-                f"batch {span(batches[0], batches[-1])}, it has {known_in(self.measured)}: give no "
+                f"batch {span(batches[0], batches[-1])}. It has {known_in(self.measured)}: give no "
                 f"folder of measured records, so that times are computed, or {MEASURE}"
             )
         used = [batch for batch in there if not self.latency(batch).computed]

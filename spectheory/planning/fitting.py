@@ -112,7 +112,7 @@ class Fitting:
     def chains(self, rule: LengthRule, allowed: str) -> Fitted[list[ChainRange]]:
         """The chains that an engine can run, for every batch size from 1 to the largest planned one.
 
-        A batch size between two planned ones takes the chain of the smaller one.
+        A batch size between two planned ones uses the chain for the smaller one.
 
         Args:
             rule: function that chooses the length at each planned batch size.
@@ -199,14 +199,16 @@ class Fitting:
         return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
-        """Notes for people: the batch sizes that `fitted` is for, its speed, and what unplanned batch sizes take."""
+        """Notes for people: the batch sizes that `fitted` is for, how much slower than the plan it is, and which chain
+        runs at batch sizes that were not planned.
+        """
         first, last = self.schedule.batches[[0, -1]]
         sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
         notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
         if isinstance(fitted.runs, list) and first > 1:
-            notes.append(f"batch sizes below {first} take the chain of {first}")
+            notes.append(f"batch sizes below {first} use the chain for batch size {first}")
         if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
-            notes.append("batch sizes between planned ones take the chain of the smaller")
+            notes.append("batch sizes between planned ones use the chain for the smaller one")
         return tuple(notes)
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:

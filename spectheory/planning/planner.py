@@ -126,12 +126,12 @@ class Plan(Record):
 
     @property
     def block_efficiency_low(self) -> float | None:
-        """Lower end of `block_efficiency_interval`."""
+        """Lower end of `block_efficiency_interval`, None if that is None."""
         return None if self.block_efficiency_interval is None else float(self.block_efficiency_interval[0])
 
     @property
     def block_efficiency_high(self) -> float | None:
-        """Upper end of `block_efficiency_interval`."""
+        """Upper end of `block_efficiency_interval`, None if that is None."""
         return None if self.block_efficiency_interval is None else float(self.block_efficiency_interval[1])
 
     @property

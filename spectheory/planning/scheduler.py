@@ -131,12 +131,12 @@ class Schedule(Record):
 
     @property
     def block_efficiency_low(self) -> np.ndarray | None:
-        """(T,) lower ends of `block_efficiency_interval`."""
+        """(T,) lower ends of `block_efficiency_interval`, None if that is None."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 0]
 
     @property
     def block_efficiency_high(self) -> np.ndarray | None:
-        """(T,) upper ends of `block_efficiency_interval`."""
+        """(T,) upper ends of `block_efficiency_interval`, None if that is None."""
         return None if self.block_efficiency_interval is None else self.block_efficiency_interval[:, 1]
 
     @property

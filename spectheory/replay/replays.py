@@ -71,7 +71,7 @@ class Replayed(Record):
         lengths = np.arange(1, len(self.accepted) + 1)
         for name, counted in (("cycles", self.accepted.sum()), ("emitted", self.accepted @ lengths)):
             if abs((total := getattr(self, name).sum()) - counted) > ROUNDING * max(1, counted):
-                raise InputError(f"{name} must sum to what accepted gives, {counted:.9g}, got {total:.9g}")
+                raise InputError(f"the sum of {name} must be {counted:.9g}, computed from accepted, got {total:.9g}")
 
     @property
     def summary(self) -> str:

@@ -93,7 +93,7 @@ class Calibrated:
 
     @property
     def error_percent(self) -> float | None:
-        """How far `positional` is above the measured tau, in percent of the measured tau."""
+        """How far `positional` is above the measured tau, in percent of the measured tau; None without `positional`."""
         return None if self.positional is None else 100 * (self.positional / self.tau - 1)
 
     @property

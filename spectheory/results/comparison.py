@@ -51,7 +51,7 @@ class Account:
 
     @property
     def overhead_share(self) -> float | None:
-        """Share of a cycle's time outside the forwards of both models."""
+        """Share of a cycle's time outside the forwards of both models; None without `cycle_seconds`."""
         seconds = self.cycle_seconds
         return None if seconds is None else seconds["overhead"] / sum(seconds.values())
 

@@ -78,7 +78,7 @@ def test_llama_cpp_log_before_positions() -> None:
     for text, message in [
         (OLD_SERVER.replace("#acc drafts = 10", "#acc drafts = 11"), "#gen drafts=10, #acc drafts=11, .* contradict"),
         (SLOT.replace("0.64479", "0.7"), "draft acceptance is 0.7, but accepted / generated makes it 0.644788"),
-        (SLOT.replace("0.632", "0.9"), "rate of position 1 is 0.9, but must be at most the rate of position 0, 0.805"),
+        (SLOT.replace("0.632", "0.9"), "position 1 must be between 0 and the rate of position 0, 0.805, got 0.9"),
         (SLOT.replace("2.92", "3.92"), "mean acceptance length is 3.92, but"),
         (NEWER.replace("2.92", "1.2"), "mean acceptance length is 1.2, but 167 of 259 makes it 1.64479 to 168"),
         (NEWER.replace("2.92", "1690"), "mean acceptance length is 1690, but"),

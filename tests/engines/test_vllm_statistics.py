@@ -157,7 +157,7 @@ def test_log_lines_give_back_their_counts(rates: list[float], drafts: int) -> No
     [
         ("Mean acceptance length", "Mean accepted length", "the line has none of Mean acceptance length"),
         ("3.49", "4.49", "mean acceptance length is 4.49, but 1 . the sum of the rates makes it 3.486"),
-        ("0.622", "0.822", "rate of position 1 is 0.822, but must be at most the rate of position 0, 0.757"),
+        ("0.622", "0.822", "rate of position 1 must be between 0 and the rate of position 0, 0.757, got 0.822"),
         ("35.5%", "45.5%", "in % is 45.5, but Accepted=92 / Drafted=259 makes it 35.52"),
         ("35.5%", "35.6%", "in % is 35.6, but Accepted=92 / Drafted=259 makes it 35.52"),
         ("Accepted: 92", "Accepted: 592", "in % is 35.5"),

@@ -37,7 +37,7 @@ class Specimen:
 
 @dataclass(frozen=True)
 class StepSpecimen:
-    """A whole decoding step on which `certify_step` is tested. A test of its verifier alone cannot find its fault."""
+    """A whole decoding step on which `certify_step` is tested. Its fault does not show in the verifier alone."""
 
     name: str
     about: str
