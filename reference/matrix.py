@@ -30,12 +30,12 @@ from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
 from reference.predictions import Positional, conditional
 from reference.random_streams import streams
-from reference.replaying import replays
+from reference.replaying import OffTextError, replay_drafter, replays
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from spectheory import DrawPolicy, DrawRule, Tally, Tree
 from spectheory.core.errors import InputError
-from spectheory.replay import Replays
+from spectheory.replay import Replayed, Replays
 from spectheory.results.calibration import Calibrated, Calibration
 from spectheory.verify import Greedy
 
@@ -250,12 +250,16 @@ class Matrix:
         self, combination: Combination, rows: list[dict[str, Any]]
     ) -> tuple[float | None, float | None, float | None, float | None]:
         """Tau replayed on the traced texts with its 95% limits, and the z of the measured cycles on their own texts."""
-        shape, sampling, verifier = shape_of(combination.policy.drafter), combination.sampling, combination.verifier
-        if shape is None or depth_of(shape) >= self.settings.new_tokens - 1 or combination is PLAIN:
+        drafter, sampling, verifier = combination.policy.drafter, combination.sampling, combination.verifier
+        shape = shape_of(drafter)
+        if shape is None:
+            predicted = self._followed(drafter, sampling)
+            return (None, None, None, None) if predicted is None else (predicted.tau, *_limits(predicted), None)
+        if depth_of(shape) >= self.settings.new_tokens - 1 or combination is PLAIN:
             return None, None, None, None
-        rule = None if sampling.greedy else combination.policy.drafter.rule(sampling)
+        rule = None if sampling.greedy else drafter.rule(sampling)
         predicted = self.replays(sampling).replay(shape, verifier, rule)
-        low, high = predicted.tau_interval() if len(predicted.cycles) > 1 else (None, None)
+        low, high = _limits(predicted)
         if sampling.greedy:
             return predicted.tau, low, high, None
         texts = [row["tokens"] for row in rows]
@@ -268,6 +272,20 @@ class Matrix:
             counted.append((starts < len(row["tokens"]) - depth_of(shape)).sum())
         spread = math.sqrt(max(0.0, expected.variance.sum()))
         return predicted.tau, low, high, float(np.sum(counted) - expected.cycles.sum()) / spread if spread else None
+
+    def _followed(self, drafter: Drafter, sampling: Sampling) -> Replayed | None:
+        """The cycles of a drafter whose shape depends on the text, on the traced texts; None if it reads the target."""
+        self.positional(sampling)
+        traced = [text.tolist() for text in tracing.by_request(self._trace_folder(sampling), "target_token")]
+        try:
+            return replay_drafter(self.pair, drafter, self.texts.traced, traced, sampling)
+        except OffTextError:
+            return None
+
+
+def _limits(predicted: Replayed) -> tuple[float | None, float | None]:
+    """The 95% interval of a replayed tau; None for one text."""
+    return predicted.tau_interval() if len(predicted.cycles) > 1 else (None, None)
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:

@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import cast
+from typing import Any, cast
 
+import numpy as np
 import torch
 
+from reference.cached_model import CachedModel
+from reference.drafters import Drafter
+from reference.logits import settle
 from reference.models import Attention, Pair, load_pair
 from reference.part_files import stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.tracing import PROMPTS, by_request
+from spectheory import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
-from spectheory.replay import GreedyText, Replays
+from spectheory.replay import GreedyText, Replayed, Replays
+from spectheory.verify import walk
 
 
 def traced_replays(folder: Path) -> tuple[Replays, float]:
@@ -67,3 +74,88 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     prompts = json.loads(read_text(folder / PROMPTS))
     sampling = Sampling(stamp.temperature)
     return Replays(forced_texts(pair, prompts, [text.tolist() for text in texts], sampling), seed=seed, samples=samples)
+
+
+class OffTextError(InputError):
+    """The drafter reads what the target says off the text, which replay does not compute."""
+
+
+class _OffText:
+    """In place of the target's logits at drafted nodes: any use of them raises OffTextError."""
+
+    def __getattribute__(self, name: str) -> Any:
+        raise OffTextError(
+            "drafter reads the target's logits at drafted nodes, which replay does not compute: decode with it instead"
+        )
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.rows[index]
+
+
+@torch.inference_mode()
+def replay_drafter(
+    pair: Pair, drafter: Drafter, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling
+) -> Replayed:
+    """The cycles of a drafter that draws nothing, with greedy decoding or sample and match, on texts of the target.
+
+    Dynamic trees, whose shape depends on the draft, are replayed in this way: the draft alone runs where cycles start,
+    and each cycle keeps the longest match of its tree with the text. The target reads the prompts only.
+
+    Args:
+        pair: target and draft.
+        drafter: settings of a drafter whose rule is `TOP_K`.
+        prompts: the tokens before each text.
+        texts: tokens that the target generated under `sampling`.
+        sampling: temperature, top-k and top-p of the texts.
+
+    Raises:
+        InputError: the drafter draws its children, or the texts are too short for a whole cycle.
+        OffTextError: the drafter reads the target's logits at drafted nodes.
+    """
+    if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
+        raise InputError(
+            f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"
+        )
+    found = [_followed(pair, drafter, *one, sampling) for one in zip(prompts, texts, strict=True)]
+    deepest = max((depth for one in found for _, _, depth in one), default=0)
+    kept = [
+        [accepted for start, accepted, _ in one if start + deepest < len(text)]
+        for one, text in zip(found, texts, strict=True)
+    ]
+    cycles = np.array([len(one) for one in kept])
+    if not cycles.any():
+        longest = max(map(len, texts), default=0)
+        raise InputError(f"texts must be longer than a cycle of depth {deepest}, the longest has {longest} tokens")
+    return Replayed(
+        emitted=cycles + [sum(one) for one in kept],
+        cycles=cycles,
+        variance=0 * cycles,
+        accepted=np.bincount([accepted for one in kept for accepted in one], minlength=deepest + 1),
+    )
+
+
+def _followed(
+    pair: Pair, drafter: Drafter, prompt: list[int], text: list[int], sampling: Sampling
+) -> list[tuple[int, int, int]]:
+    """(Start, accepted tokens, depth of the draft) of each cycle on one text."""
+    drafting, room = drafter.start(pair, sampling), pair.context - len(prompt) - 1
+    target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
+    drafting.read(prompt, target.forward(torch.tensor([prompt], device=pair.device)))
+    settle(target.peaks, *drafting.peaks())
+    drafting.commit([], text[:1])
+    position, found, off_text = 1, [], cast(torch.Tensor, _OffText())
+    while position < len(text):
+        draft = drafting.grow(room, None)
+        tokens = torch.as_tensor(draft.tokens).tolist()
+        following = iter(text[position:])
+        path, last = walk(draft.draws, tokens, lambda node: next(following, -1))  # noqa: B023
+        found.append((position, len(path), draft.tree.max_depth))
+        if last < 0:
+            break
+        emitted = text[position : position + len(path) + 1]
+        drafting.commit(path, emitted, off_text)
+        position, room = position + len(emitted), room - len(emitted)
+    return found

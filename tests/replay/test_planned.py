@@ -12,10 +12,10 @@ import pytest
 
 import spectheory as st
 from reference.decode import Decoder
-from reference.drafters import PlannedTree
+from reference.drafters import Drafter, Goose, Lookahead, PlannedTree, SuffixArray, TokenRecycling, drafters
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.replaying import replays, traced_replays
+from reference.replaying import OffTextError, replay_drafter, replays, traced_replays
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace
@@ -160,8 +160,8 @@ OWN = evaluate(TREE, RATES, LATENCY, replays=Replays(TEXTS))
 REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: replayed(emitted=[3.0]), ("one entry for each text", "1, 2, 2")),
     (lambda: replayed(cycles=[np.nan, 1]), ("cycles", "finite")),
-    (lambda: replayed(accepted=[2.0, 2.0]), ("cycles must sum to what accepted gives", "4", "3")),
-    (lambda: replayed(emitted=[3.0, 4.0]), ("emitted must sum", "5", "7")),
+    (lambda: replayed(accepted=[2.0, 2.0]), ("the sum of cycles must be 4", "got 3")),
+    (lambda: replayed(emitted=[3.0, 4.0]), ("the sum of emitted must be 5", "got 7")),
     (lambda: replayed(emitted=[0.0], cycles=[0.0], variance=[0.0], accepted=[0.0]), ("at least one cycle",)),
     (lambda: replace(OWN, verifier=None), ("verifier, rule and replayed", "together")),
     (lambda: replace(OWN, verifier="Block", rule="TOP_K"), ("rule", "Block", "TOP_K")),
@@ -204,3 +204,41 @@ def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
     assert texts.replay(TREE, verifier, RULES[False] if temperature else None).tau == pytest.approx(
         replays(trace, tiny).replay(TREE, verifier, RULES[False] if temperature else None).tau, rel=1e-6
     )
+
+
+DYNAMIC = [
+    variant.drafter
+    for kind in drafters()
+    for variant in kind.matrix(Sampling(), TREE, SuffixArray.build([[*range(60), *range(30)]]))
+    if variant.drafter.rule(Sampling()) is st.DrawRule.TOP_K
+]
+
+
+@pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=["greedy", "sampled"])
+@pytest.mark.parametrize("drafter", DYNAMIC, ids=lambda drafter: type(drafter).__name__)
+def test_a_drafter_that_draws_nothing_makes_the_cycles_of_the_decoder(
+    tiny: Pair, drafter: Drafter, sampling: Sampling
+) -> None:
+    """Equal, whatever the temperature: sample and match keeps the longest match of the tree with the text."""
+    if drafter.rule(sampling) is not st.DrawRule.TOP_K:
+        return
+    prompt = prompts(1, 12)[0]
+    text = Decoder(tiny, drafter, sampling).generate(prompt, 40, *streams(tiny, 1))
+    starts = 1 + np.concatenate([[0], np.cumsum(np.array(text.accepted) + 1)[:-1]])
+    try:
+        replayed = replay_drafter(tiny, drafter, [prompt], [text.tokens], sampling)
+    except OffTextError:
+        assert isinstance(drafter, TokenRecycling | Lookahead | Goose)
+        return
+    whole = starts + len(replayed.accepted) - 1 < len(text.tokens)
+    assert (
+        replayed.accepted.tolist()
+        == np.bincount(np.array(text.accepted)[whole], minlength=len(replayed.accepted)).tolist()
+    )
+
+
+def test_a_drafter_that_draws_is_replayed_by_its_shape(tiny: Pair) -> None:
+    with pytest.raises(InputError, match="draws by NO_REPLACEMENT: replay its shape with Replays"):
+        replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling(1.0))
+    with pytest.raises(InputError, match="must be longer than a cycle of depth 2, the longest has 2 tokens"):
+        replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling())
