@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from spectheory.replay.text import TargetText
-from spectheory.verify.greedy_multi_path import _order, _quotient
+from spectheory.verify.greedy_multi_path import _quotient
 
 
 def kept_by_ratio(ratios: np.ndarray) -> np.ndarray:
@@ -36,10 +36,10 @@ def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) 
     token, and the mass of q on the tokens before it in the order of p / q.
     """
     below, ratios = text.at_tokens(text.p) * 0, []
+    masses = [(text.at_tokens(q), _mass_before(text, q)) for q in text.q]
     for depth in range(trunk + length):
         count = 1 if depth < trunk else paths
-        q = text.draft_rows(depth)
-        chance, before = _from(text.at_tokens(q), depth), _from(_mass_before(text, q), depth)
+        chance, before = (_from(mass, depth) for mass in masses[min(depth, len(masses) - 1)])
         low, high = (below + (1 - below) * mass for mass in (before, before + chance))
         best = chance * _quotient(high, low, count) / _quotient(below * 0 + 1, below, count)
         target = _from(text.at_tokens(text.p), depth)
@@ -50,13 +50,11 @@ def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) 
 
 
 def _mass_before(text: TargetText, q: np.ndarray) -> np.ndarray:
-    """(n,) mass of q on the tokens that come before the text's in the order of p / q."""
-    mass = text.at_tokens(q) * 0
-    for position, token in enumerate(text.tokens.tolist()):
-        row = q[position]
-        order = _order(text.p[position] / (row + (row == 0)))
-        mass[position] = row[order[: int((order == token).argmax())]].sum()
-    return mass
+    """(n,) mass of q on the tokens that come before the text's in the order of p / q, ties by token."""
+    ratio = text.p / (q + (q == 0))
+    own, tokens = text.at_tokens(ratio)[:, None], text.tokens[:, None]
+    before = (ratio < own) | ((ratio == own) & (np.arange(q.shape[1]) < tokens))
+    return (q * before).sum(1)
 
 
 def _from(column: np.ndarray, depth: int) -> np.ndarray:
