@@ -11,9 +11,9 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.core.tree import Tree
 from spectheory.planning.planner import Plan
 from spectheory.results.tally import Tally
+from spectheory.verify import verifier_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -153,10 +153,12 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
 
 
 def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
-    """One clause for each known difference between `plan` and the decoding: temperature, models, placement."""
+    """One clause for each known difference of a plan from a decoding: temperature, verifier, models, placement."""
     found, planned, temperature = [], plan.acceptance.temperature, decoding.temperature
     if planned is not None and temperature is not None and planned != temperature:
         found.append(f"the plan's rates were measured at temperature {planned:g}, while decoding is at {temperature:g}")
+    if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
+        found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
     if said := differing_models(plan.acceptance.provenance, decoding):
         found.append(f"the plan's rates were measured with {said[0]}, while decoding uses {said[1]}")
     timed, here = plan.latency.provenance.placement, decoding.placement
@@ -192,11 +194,13 @@ def accepted_distribution(tree: Tree, reach: np.ndarray) -> np.ndarray:
 
 def _predicted(plan: Plan) -> Account:
     low, high = plan.block_efficiency_low, plan.block_efficiency_high
+    counted = None if plan.replayed is None else plan.replayed.accepted
+    accepted = accepted_distribution(plan.tree, plan.reach) if counted is None else counted / counted.sum()
     return Account(
         name="theory",
         tau=plan.block_efficiency,
         tau_interval=None if low is None or high is None else (low, high),
-        accepted=accepted_distribution(plan.tree, plan.reach),
+        accepted=accepted,
         speedup=plan.speedup,
         cycle_seconds={"draft": plan.draft_seconds, "verify": plan.target_seconds, "overhead": plan.overhead_seconds},
         plain_seconds=plan.plain_seconds,

@@ -24,6 +24,7 @@ from spectheory.otlp import RRS, Naive
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.replay import GreedyText, Replayed, Replays
+from spectheory.results.comparison import mismatches
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
 from tests.command_line import Run
 from tests.replay.test_replays import random_text
@@ -242,3 +243,16 @@ def test_a_drafter_that_draws_is_replayed_by_its_shape(tiny: Pair) -> None:
         replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling(1.0))
     with pytest.raises(InputError, match="must be longer than a cycle of depth 2, the longest has 2 tokens"):
         replay_drafter(tiny, PlannedTree(TREE), prompts(1), [[1, 2]], Sampling())
+
+
+def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -> None:
+    theory = st.compare(OWN, None, None).theory
+    assert OWN.replayed is not None
+    assert theory.tau == OWN.replayed.tau
+    assert theory.accepted @ np.arange(1, TREE.max_depth + 2) == pytest.approx(theory.tau)
+    assert OWN.verifier is not None
+    same, other = str(verifier_of(OWN.verifier)), "TopDown(solver=NSS())"
+    assert mismatches(OWN, st.Provenance("decoding", verifier=same)) == []
+    assert mismatches(OWN, st.Provenance("decoding", verifier=other)) == [
+        f"the plan was made for the verifier {same}, while decoding uses {other}"
+    ]
