@@ -103,7 +103,7 @@ def test_the_smallest_counterexample_is_printed_whole() -> None:
     assert again.lines() == certificate.lines()
 
 
-def test_code_that_needs_floats_is_replayed_in_floats() -> None:
+def test_code_that_needs_floats_is_enumerated_in_floats() -> None:
     with np.errstate(divide="ignore"):
         certificate = st.certify_verifier(naive, policies=[st.Levels((1,))], cases=60)
     assert certificate.verdict is Verdict.LOSSLESS
@@ -207,7 +207,7 @@ def test_the_strategies_give_drafts_that_verifiers_take(case: tuple[st.Draft, li
         (["spectheory.certify.zoo.nodes:corrects_nothing"], 2, ""),
         (["tests.certified:invents_a_token", "--shape", "1"], 1, "LOSSY"),
         (["tests.certified:raises", "--shape", "1"], 2, "UNDECIDED"),
-        (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be replayed"),
+        (["tests.certified:noisy", "--shape", "1", "--exact"], 2, "cannot be enumerated"),
         (["tests.certified:noisy", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "WITHIN"),
         (["spectheory.certify.zoo.steps:SHARED_SEED"], 1, "LOSSY"),
         (["tests.certified:torch_draws", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"], 0, "Levels((1,)) by IID"),

@@ -12,7 +12,7 @@ import pytest
 import torch
 
 import spectheory as st
-from spectheory.core.chance import ReplayError, branches, draw
+from spectheory.core.chance import BranchError, branches, draw
 from tests.enumeration import random_pairs, sequences
 
 
@@ -85,7 +85,7 @@ def test_numbers_of_numpy_may_stand_before_a_uniform_number() -> None:
 
 
 def test_the_same_distribution_as_the_generator() -> None:
-    """A Generator and the Replay agree: 4,000 draws within 5 standard errors, level 6e-7 for each of three numbers."""
+    """A Generator and the Branch agree: 4,000 draws within 5 standard errors, level 6e-7 for each of three numbers."""
 
     def program(rng: Any) -> int:
         return rng.choice(3, p=[0.2, 0.3, 0.5]) if rng.random() < 0.4 else rng.integers(3)
@@ -114,15 +114,15 @@ def test_the_same_distribution_as_the_generator() -> None:
     ],
 )
 def test_what_cannot_be_enumerated_is_said(program: Any, message: str) -> None:
-    with pytest.raises(ReplayError, match=message):
+    with pytest.raises(BranchError, match=message):
         list(branches(program))
 
 
 def test_hidden_randomness_is_noticed() -> None:
     outcomes = iter([3, 3, 3, 3, 3, 1])
-    with pytest.raises(ReplayError, match="random source of its own"):
+    with pytest.raises(BranchError, match="random source of its own"):
         list(branches(lambda rng: [rng.integers(next(outcomes)) for _ in range(2)]))
-    with pytest.raises(ReplayError, match="more than 10 branches"):
+    with pytest.raises(BranchError, match="more than 10 branches"):
         list(branches(lambda rng: [rng.integers(4) for _ in range(2)], most=10))
     for probabilities in ([0, 0], [0.5, 0.6]):
         with pytest.raises(ValueError, match="probabilities do not sum to 1"):

@@ -88,7 +88,7 @@ class Certificate:
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
         counterexample: the smallest counterexample if LOSSY, else None.
-        failure: why the verifier could not be run, with the case: it raised, hung or could not be replayed.
+        failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
     """
 

@@ -19,7 +19,7 @@ from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.output_distribution import Difference, NotADistributionError, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
-from spectheory.core.chance import ReplayError, branches
+from spectheory.core.chance import BranchError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.world import DrawPolicy
@@ -159,7 +159,7 @@ class _Hunt:
         difference = self._compare(case, self.arithmetic)
         for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, self.arithmetic).output != difference.output:
-                raise ReplayError(
+                raise BranchError(
                     "it returned different results for the same draws: it has a random source or a state of its own"
                 )
         return difference
@@ -239,13 +239,13 @@ class _Hunt:
         if found:
             try:
                 self._steady(found)
-            except ReplayError as error:
+            except BranchError as error:
                 self._fail(found, error)
                 found, verdict = None, Verdict.UNDECIDED
         if found or self.is_not_a_distribution:
             verdict = Verdict.LOSSY
         numbers = "exact fractions" if self.arithmetic is fractions else "floating point, to 1e-6"
-        found_by = "its distribution" if self.subject.states_distribution else "its draws, replayed over every branch"
+        found_by = "its distribution" if self.subject.states_distribution else "its draws, enumerated over every branch"
         return Certificate(
             subject=self.subject.name,
             verdict=verdict,
@@ -265,9 +265,9 @@ class _Hunt:
 
     def _fail(self, case: Case, error: Exception) -> None:
         if self.failure is None:
-            self.cannot_replay = isinstance(error, ReplayError)
+            self.cannot_replay = isinstance(error, BranchError)
             kind = (
-                "its draws cannot be replayed"
+                "its draws cannot be enumerated"
                 if self.cannot_replay
                 else f"raised {type(error).__name__}{_place(error)}"
             )

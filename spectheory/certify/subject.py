@@ -14,7 +14,7 @@ import numpy as np
 
 from spectheory.certify.guard import within
 from spectheory.certify.output_distribution import DistributionOf
-from spectheory.core.chance import ReplayError, branches
+from spectheory.core.chance import BranchError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Solver
@@ -29,7 +29,7 @@ class Subject:
         name: name in reports.
         rules: draw rules for which it shall be lossless.
         distribution_of: computes the distribution, see `DistributionOf`.
-        states_distribution: True if it computes its distribution itself; False if its draws are replayed.
+        states_distribution: True if it computes its distribution itself; False if its draws are enumerated.
     """
 
     name: str
@@ -87,11 +87,11 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         for branch in branches(program):
             found.append(branch)
             if time.process_time() - start > seconds:
-                raise ReplayError(
+                raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"
                 )
         if _shared_generators() != before:
-            raise ReplayError("it draws from the global generator of random, numpy.random or torch, not from rng")
+            raise BranchError("it draws from the global generator of random, numpy.random or torch, not from rng")
         return [(node, token, chance) for (node, token), chance in found]
 
     return distribution_of

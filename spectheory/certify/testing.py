@@ -13,7 +13,7 @@ def assert_lossless(given: Any, **options: Any) -> None:
     `options` are passed to `certify_verifier`.
 
     Raises:
-        AssertionError: `given` is lossy, or undecided because it raised, hung or could not be replayed.
+        AssertionError: `given` is lossy, or undecided because it raised, hung or could not be enumerated.
     """
     certificate = certify_verifier(given, **options)
     if certificate.verdict is not Verdict.LOSSLESS:

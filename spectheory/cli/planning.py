@@ -38,6 +38,15 @@ EngineNames = Annotated[
     ),
 ]
 
+TraceFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--trace",
+        help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
+        "them on its texts. Above temperature 0 the traced models are run once over each text.",
+    ),
+]
+
 
 def plan(
     acceptance: RatesFile,
@@ -50,14 +59,7 @@ def plan(
             "array such as [-1, 0, 0].",
         ),
     ] = None,
-    trace: Annotated[
-        Path | None,
-        typer.Option(
-            "--trace",
-            help="Folder of a trace, from `spectheory trace`. Tree and verifier are then chosen together, by replaying "
-            "them on its texts; above temperature 0 the traced models are run once over each text.",
-        ),
-    ] = None,
+    trace: TraceFolder = None,
     verifier: Annotated[
         str | None,
         typer.Option(
@@ -178,6 +180,7 @@ def schedule(
             help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
         ),
     ] = "1",
+    trace: TraceFolder = None,
     engine: EngineNames = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
@@ -204,10 +207,11 @@ def schedule(
     files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
     rates = loaded(Acceptance, acceptance)
+    texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
     with progress("trees") as tell:
-        planned = place.schedule(rates, batches, progress=tell, **bounds)
+        planned = place.schedule(rates, batches, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:

@@ -1,7 +1,7 @@
 """Random choices of a program: drawn from a generator, or enumerated over all branches with exact probabilities.
 
 `branches(program)` calls `program(rng)` once for each sequence of outcomes that its draws can have. This `rng` is a
-`Replay`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform numbers have no
+`Branch`. It has those methods of `numpy.random.Generator` whose outcomes can be enumerated. Its uniform numbers have no
 value: a comparison with a threshold is a draw with two outcomes, and narrows the interval that contains the number.
 """
 
@@ -34,7 +34,7 @@ Fork = tuple[int, tuple[Any, ...]]
 """The index of the outcome that was taken, and the weights of all possible outcomes."""
 
 
-class ReplayError(Exception):
+class BranchError(Exception):
     """The program draws, or uses what it drew, in a way that cannot be enumerated."""
 
 
@@ -43,7 +43,7 @@ def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwis
 
     Args:
         distribution: (V,) weights of the tokens.
-        rng: a `numpy.random.Generator` or a `Replay`.
+        rng: a `numpy.random.Generator` or a `Branch`.
         less: (V,) weights to subtract; None subtracts nothing.
         otherwise: (V,) weights to draw from if all weights are 0 after the subtraction.
 
@@ -53,9 +53,9 @@ def draw(distribution: Vector, rng: Any, *, less: Vector | None = None, otherwis
     A uniform number is at most 1 - 2**-53, so its product with the sum of the weights rounds to less than this sum,
     unless the sum is subnormal.
     """
-    if less is not None and (isinstance(rng, Replay) or not _compilable(distribution, less)):
+    if less is not None and (isinstance(rng, Branch) or not _compilable(distribution, less)):
         distribution, less = excess(distribution, less), None
-    if isinstance(rng, Replay):
+    if isinstance(rng, Branch):
         possible = [token for token, weight in enumerate(distribution) if weight > 0]
         token = possible[rng.fork([distribution[token] for token in possible])] if possible else -1
     else:
@@ -111,7 +111,7 @@ def compiled() -> Callable[[np.ndarray, np.ndarray, float], int]:
     return njit(cache=True)(invert)
 
 
-def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:
+def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:
     """Yield the result of `program` in each branch, with the exact probability of the branch. These sum to 1.
 
     Branches in which a uniform number is exactly 0 have probability 0 and are included, because a generator of
@@ -122,24 +122,24 @@ def branches(program: Callable[[Replay], Result], *, most: int = 1_000_000) -> I
         most: maximum number of branches.
 
     Raises:
-        ReplayError: the program has more than `most` branches, returns different results for the same draws, or uses a
-            draw that `Replay` does not have.
+        BranchError: the program has more than `most` branches, returns different results for the same draws, or uses a
+            draw that `Branch` does not have.
     """
     script: list[Fork] = []
     for _ in range(most):
-        replay = Replay(script)
-        yield program(replay), replay.chance
-        script = replay.trail
+        branch = Branch(script)
+        yield program(branch), branch.chance
+        script = branch.trail
         while script and script[-1][0] == len(script[-1][1]) - 1:
             script.pop()
         if not script:
             return
         chosen, weights = script.pop()
         script.append((chosen + 1, weights))
-    raise ReplayError(f"the program has more than {most:,} branches")
+    raise BranchError(f"the program has more than {most:,} branches")
 
 
-class Replay:
+class Branch:
     """A random source that returns the outcomes of a script, then the first outcome of each further draw.
 
     Attributes:
@@ -156,10 +156,10 @@ class Replay:
         """Draw among outcomes with these weights, all above 0, and return the index of the outcome."""
         at, possible = len(self.trail), tuple(weights)
         if at == MOST_DRAWS:
-            raise ReplayError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
+            raise BranchError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
         if before != possible:
-            raise ReplayError(
+            raise BranchError(
                 "the program returned another result on the same draws: it has a random source of its own; use only "
                 "the rng that it is given"
             )
@@ -184,7 +184,7 @@ class Replay:
         _refuse("integers", size=size, **unsupported)
         span = range(low) if high is None else range(low, high)
         if span.stop - span.start > MOST_OUTCOMES:
-            raise ReplayError(f"integers over {span} cannot be enumerated: it has more than {MOST_OUTCOMES:,} outcomes")
+            raise BranchError(f"integers over {span} cannot be enumerated: it has more than {MOST_OUTCOMES:,} outcomes")
         return self.choice(span)
 
     def permutation(self, x: Any, **unsupported: Any) -> np.ndarray:
@@ -199,33 +199,33 @@ class Replay:
         if size is None:
             return Uniform(_Coin(self))
         if not isinstance(size, int | np.integer):
-            raise ReplayError(f"random(size={size}) cannot be enumerated: draw a row, or one after another")
+            raise BranchError(f"random(size={size}) cannot be enumerated: draw a row, or one after another")
         return np.array([self.random() for _ in range(size)] + [None], dtype=object)[:-1]
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__"):
             raise AttributeError(name)
-        raise ReplayError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
+        raise BranchError(f"rng.{name} cannot be enumerated: use random, choice, integers or permutation")
 
 
 def _refuse(method: str, **given: Any) -> None:
     named = ", ".join(f"{name}={value}" for name, value in given.items() if value is not None)
     if named:
-        raise ReplayError(f"{method}({named}) cannot be enumerated: draw one after another, with no options")
+        raise BranchError(f"{method}({named}) cannot be enumerated: draw one after another, with no options")
 
 
 class _Coin:
     """A uniform number, of which it is known only that it is 0 or that it is in the open interval (low, high)."""
 
-    def __init__(self, replay: Replay) -> None:
-        self.replay = replay
+    def __init__(self, branch: Branch) -> None:
+        self.branch = branch
         self.low, self.high = Fraction(0), Fraction(1)
         self.is_zero: bool | None = None
 
     def settled_zero(self) -> bool:
         """Whether the number is exactly 0. The first call draws this."""
         if self.is_zero is None:
-            self.is_zero = self.replay.fork([1, 0]) == 1
+            self.is_zero = self.branch.fork([1, 0]) == 1
         return self.is_zero
 
     def below(self, threshold: Fraction, or_equal: bool) -> bool:
@@ -234,7 +234,7 @@ class _Coin:
             return threshold > 0 or (or_equal and threshold == 0)
         if threshold <= self.low or threshold >= self.high:
             return threshold >= self.high
-        is_below = self.replay.fork([threshold - self.low, self.high - threshold]) == 0
+        is_below = self.branch.fork([threshold - self.low, self.high - threshold]) == 0
         if is_below:
             self.high = threshold
         else:
@@ -282,7 +282,7 @@ class Uniform:
     def __array_ufunc__(self, ufunc: np.ufunc, method: str, *inputs: Any, **_: Any) -> Any:
         names = OPERATORS.get(ufunc.__name__)
         if names is None or method != "__call__":
-            raise ReplayError(
+            raise BranchError(
                 f"np.{ufunc.__name__} of a uniform number cannot be enumerated: compare it with a threshold"
             )
         first, second = inputs
@@ -312,7 +312,7 @@ class Uniform:
         if isinstance(other, np.ndarray) and other.ndim:
             return np.array([self * entry for entry in other] + [None], dtype=object)[:-1]
         if isinstance(other, Uniform):
-            raise ReplayError("a product of two uniform numbers cannot be enumerated: compare them one by one")
+            raise BranchError("a product of two uniform numbers cannot be enumerated: compare them one by one")
         return Uniform(self.coin, self.scale * _exact(other), self.shift * _exact(other))
 
     def __truediv__(self, other: Any) -> Uniform:
@@ -321,7 +321,7 @@ class Uniform:
     def __add__(self, other: Any) -> Uniform:
         if isinstance(other, Uniform):
             if other.coin is not self.coin:
-                raise ReplayError("two uniform numbers are combined: compare each with a threshold")
+                raise BranchError("two uniform numbers are combined: compare each with a threshold")
             return Uniform(self.coin, self.scale + other.scale, self.shift + other.shift)
         return Uniform(self.coin, self.scale, self.shift + _exact(other))
 
@@ -338,7 +338,7 @@ class Uniform:
     __radd__ = __add__
 
     def _no_number(self, *_: Any) -> Any:
-        raise ReplayError("a uniform number is used as a number: only comparisons with thresholds can be enumerated")
+        raise BranchError("a uniform number is used as a number: only comparisons with thresholds can be enumerated")
 
     __float__ = __int__ = __round__ = __index__ = _no_number
 

@@ -36,7 +36,7 @@ class DrawRule(Enum):
         """Draw the tokens of up to k children from q, in draw order, with repeats.
 
         The result has fewer than k tokens if q has no further token of positive probability. Of equal probabilities the
-        lower token comes first. `rng` is a `numpy.random.Generator` or a `Replay`.
+        lower token comes first. `rng` is a `numpy.random.Generator` or a `Branch`.
 
         Raises:
             InputError: k is below 1, or above 2 for HUB, where k = 1 is a plain draw.

@@ -71,7 +71,7 @@ class DrawPolicy(ABC):
         """Number of draws below a node at `depth` that was drawn `multiplicity` times."""
 
     def grow(self, world: World, rng: Any) -> Draft:
-        """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Replay` to enumerate all drafts."""
+        """Draw one draft. `rng` is a `numpy.random.Generator`, or a `Branch` to enumerate all drafts."""
         growth = Growth(self.rule)
         for node, _ in enumerate(growth.tokens):  # the list grows during the loop
             distribution = world.q(growth.contexts[node])

@@ -67,7 +67,7 @@ class Solver(ABC):
 
     @final
     def sample(self, p: Vector, q: Vector, drafts: Sequence[int], rng: Any) -> int:
-        """Draw the emitted token given the drafts; `rng` is a `numpy.random.Generator` or a `Replay`.
+        """Draw the emitted token given the drafts; `rng` is a `numpy.random.Generator` or a `Branch`.
 
         Raises:
             InputError: as for `distribution`.

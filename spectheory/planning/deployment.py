@@ -14,6 +14,7 @@ from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
+from spectheory.replay import Replays
 
 
 @dataclass(frozen=True)
@@ -66,6 +67,7 @@ class Deployment:
         max_budget: int = 64,
         max_depth: int | None = None,
         max_fanout: int | None = None,
+        replays: Replays | None = None,
         progress: Progress = ignore_progress,
     ) -> Schedule:
         """The fastest choice at each batch size. Arguments are the same as for `spectheory.schedule`.
@@ -84,6 +86,7 @@ class Deployment:
             max_budget=max_budget,
             max_depth=max_depth,
             max_fanout=max_fanout,
+            replays=replays,
             progress=progress,
         )
 

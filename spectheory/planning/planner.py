@@ -89,17 +89,7 @@ class Plan(Record):
     def __post_init__(self) -> None:
         self.latency.context_of(self.context)
         self.limits.require(self.tree)
-        if self.replayed is None and self.verifier is None and self.rule is None:
-            return
-        if self.replayed is None or self.verifier is None or self.rule is None:
-            raise InputError("verifier, rule and replayed must be given together: plan with a trace")
-        rules = [rule.name for rule in verifier_of(self.verifier).rules]
-        if self.rule not in rules:
-            raise InputError(
-                f"rule must be one that {self.verifier} is lossless for, {', '.join(rules)}, got {self.rule!r}"
-            )
-        if (depth := len(self.replayed.accepted) - 1) != self.tree.max_depth:
-            raise InputError(f"replayed must be of the tree, which is {self.tree.max_depth} deep, got {depth}")
+        require_verified(self.tree, self.verifier, self.rule, self.replayed)
 
     @property
     def answer(self) -> str:
@@ -193,6 +183,23 @@ class Plan(Record):
         """The best predictions for every budget within the limits. A loaded plan searches again to compute them."""
         candidates = Candidates(self.acceptance, self.limits)
         return _curves(candidates, candidates.speedups(self.latency, self.context))
+
+
+def require_verified(tree: Tree, verifier: str | None, rule: str | None, replayed: Replayed | None) -> None:
+    """Check the verifier, the draw rule and the replayed cycles of a tree; all are None if tau is not replayed.
+
+    Raises:
+        InputError: only some are given, or they contradict each other or the tree.
+    """
+    if verifier is None and rule is None and replayed is None:
+        return
+    if verifier is None or rule is None or replayed is None:
+        raise InputError("verifier, rule and replayed must be given together: plan with a trace")
+    rules = [known.name for known in verifier_of(verifier).rules]
+    if rule not in rules:
+        raise InputError(f"rule must be one of {verifier}, {', '.join(rules)}, got {rule!r:.60}")
+    if (depth := len(replayed.accepted) - 1) != tree.max_depth:
+        raise InputError(f"replayed must be of the tree, which is {tree.max_depth} deep, got {depth}")
 
 
 def assumptions_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:

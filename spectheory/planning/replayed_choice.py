@@ -29,7 +29,7 @@ PROPOSED = 3
 """Nodes that are proposed for adding, and for removing, in each round of the local search."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Option:
     """A tree, its verifier and its draw rule, with its cycles on the recorded texts."""
 
@@ -63,15 +63,26 @@ class ReplayedChoice:
         self._deepest = replays.deepest
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
-        """The fastest option; None if none is faster than plain decoding."""
-        trees, best = self._trees(latency, context), None
-        for number, tree in enumerate(trees):
-            self.progress(number, len(trees))
-            for verifier, rule in planned_verifiers(self.replays, tree):
-                option = self._option(tree, verifier, rule)
-                best = max(filter(None, (best, option)), key=lambda one: one.speedup(latency, context))
+        """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
+        best = self._fastest(self._trees(latency, context), latency, context)
         best = self._improved(best, latency, context) if best else None
         return best if best and best.speedup(latency, context) > 1 else None
+
+    def fastest_candidates(self, latency: Latency, context: int) -> tuple[Option | None, Option | None]:
+        """The fastest candidate and the fastest chain; None where plain decoding is faster."""
+        trees = self._trees(latency, context)
+        groups = trees, [tree for tree in trees if tree.is_chain]
+        best, chain = (self._fastest(group, latency, context) for group in groups)
+        fast = [one if one and one.speedup(latency, context) > 1 else None for one in (best, chain)]
+        return fast[0], fast[1]
+
+    def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option | None:
+        """The fastest option for these trees; None if there is no tree."""
+        options = []
+        for number, tree in enumerate(trees):
+            self.progress(number, len(trees))
+            options += [self._option(tree, *verified) for verified in planned_verifiers(self.replays, tree)]
+        return max(options, key=lambda option: option.speedup(latency, context), default=None)
 
     def _trees(self, latency: Latency, context: int) -> list[Tree]:
         """The candidates at each of `BUDGETS`: the fastest tree by the rates, the best tree, and the chain."""

@@ -19,7 +19,10 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
-from spectheory.planning.planner import Plan, answer_of, assumptions_of
+from spectheory.planning.planner import Plan, answer_of, assumptions_of, require_verified
+from spectheory.planning.replayed_choice import ReplayedChoice
+from spectheory.replay import Replayed, Replays
+from spectheory.verify import name_of
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
@@ -42,10 +45,14 @@ class Schedule(Record):
         choice: (B,) index into `trees` of the fastest tree at each batch size.
         chain_choice: (B,) index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
         limits: the limits of the search.
+        verifiers: for each tree the name of its verifier, as in `Plan`; empty if tau is predicted from rates.
+        rules: for each tree the name of its draw rule; empty as `verifiers`.
+        replayed: for each tree its cycles on recorded texts; empty as `verifiers`. Like the other two, an entry is None
+            for the root alone.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
@@ -69,9 +76,21 @@ class Schedule(Record):
     chain_choice: np.ndarray
     limits: Limits
     provenance: Provenance
+    verifiers: tuple[str | None, ...] = ()
+    rules: tuple[str | None, ...] = ()
+    replayed: tuple[Replayed | None, ...] = ()
 
     def __post_init__(self) -> None:
         check_batches(self.batches)
+        named = self.verifiers, self.rules, self.replayed
+        if any(named):
+            if {len(entries) for entries in named} != {len(self.trees)}:
+                raise InputError(
+                    f"verifiers, rules and replayed must have an entry for each of the {len(self.trees)} trees, got "
+                    f"{', '.join(str(len(entries)) for entries in named)}"
+                )
+            for tree, verified in zip(self.trees, zip(*named, strict=True), strict=True):
+                require_verified(tree, *verified)
         if len(self.latencies) != len(self.batches):
             raise InputError(
                 f"latencies must have one entry for each of the {len(self.batches)} batches, got {len(self.latencies)}"
@@ -119,15 +138,20 @@ class Schedule(Record):
 
     @cached_property
     def block_efficiency(self) -> np.ndarray:
-        """(T,) predicted tau of each tree in `trees`."""
-        return np.array([block_efficiency(tree, self.acceptance) for tree in self.trees])
+        """(T,) predicted tau of each tree in `trees`: replayed where it was, otherwise from the rates."""
+        return np.array([one.tau if one else block_efficiency(tree, self.acceptance) for tree, one in self._replayed])
 
     @cached_property
     def block_efficiency_interval(self) -> np.ndarray | None:
         """(T, 2) 95% interval of each tau, from the counts of the rates; None for rates without counts."""
-        if self.acceptance.trials is None:
+        if self.acceptance.trials is None or any(one and len(one.cycles) < 2 for one in self.replayed):
             return None
-        return np.array([block_efficiency_interval(tree, self.acceptance) for tree in self.trees])
+        return np.array(
+            [
+                one.tau_interval() if one else block_efficiency_interval(tree, self.acceptance)
+                for tree, one in self._replayed
+            ]
+        )
 
     @property
     def block_efficiency_low(self) -> np.ndarray | None:
@@ -151,7 +175,10 @@ class Schedule(Record):
 
     def _speedup(self, choice: np.ndarray) -> np.ndarray:
         """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
-        cycle = [at.cycle(self.trees[i], self.context) for at, i in zip(self.latencies, choice, strict=True)]
+        cycle = [
+            at.cycle(self.trees[i], self.context, self._verifier(i))
+            for at, i in zip(self.latencies, choice, strict=True)
+        ]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
 
     @cached_property
@@ -177,7 +204,16 @@ class Schedule(Record):
     @property
     def overhead_seconds(self) -> np.ndarray:
         """(B,) seconds outside the forwards in a cycle of the fastest choice."""
-        return np.array([at.overhead(tree) for at, tree in self._chosen])
+        verifiers = map(self._verifier, self.choice)
+        return np.array([at.overhead(tree, how) for (at, tree), how in zip(self._chosen, verifiers, strict=True)])
+
+    @property
+    def _replayed(self) -> list[tuple[Tree, Replayed | None]]:
+        return list(zip(self.trees, self.replayed or [None] * len(self.trees), strict=True))
+
+    def _verifier(self, number: int) -> str | None:
+        """The name of the verifier of a tree, None if there is none."""
+        return self.verifiers[number] if self.verifiers else None
 
     @property
     def _chosen(self) -> list[tuple[Latency, Tree]]:
@@ -278,6 +314,7 @@ def schedule(
     max_budget: int = 64,
     max_depth: int | None = None,
     max_fanout: int | None = None,
+    replays: Replays | None = None,
     progress: Progress = ignore_progress,
 ) -> Schedule:
     """Find the fastest choice at every batch size. Trees are searched once and timed at each batch size.
@@ -290,6 +327,8 @@ def schedule(
         max_budget: maximum number of drafted nodes of a sequence.
         max_depth: depth of the deepest drafted node; None sets no limit.
         max_fanout: maximum number of children of a node; None sets no limit.
+        replays: texts of a trace, on which the candidates are replayed with each verifier; None predicts tau from the
+            rates.
         progress: callback to which the search reports its progress.
 
     Raises:
@@ -300,6 +339,8 @@ def schedule(
     limits = Limits(max_budget, max_depth, max_fanout)
     candidates = Candidates(acceptance, limits, progress)
     latencies = tuple(latency_at(int(batch)) for batch in batches)
+    if replays is not None:
+        return _replayed_schedule(ReplayedChoice(replays, candidates, progress), latencies, np.array(batches), context)
     speedups = [candidates.speedups(latency, context) for latency in latencies]
     chains = np.unique(candidates.chains)
     best = [candidates.fastest(row) for row in speedups]
@@ -309,6 +350,31 @@ def schedule(
     trees = tuple(candidates.tree(i) for i in used)
     stamp = _provenance(acceptance, trees, latencies, np.array(batches))
     return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
+
+
+def _replayed_schedule(
+    choices: ReplayedChoice, latencies: tuple[Latency, ...], batches: np.ndarray, context: int
+) -> Schedule:
+    """The schedule whose trees and verifiers are chosen by replay."""
+    acceptance, limits = choices.candidates.acceptance, choices.candidates.limits
+    pairs = [choices.fastest_candidates(latency, context) for latency in latencies]
+    used = list(dict.fromkeys(option for pair in pairs for option in pair))
+    choice, chain_choice = np.array([[used.index(option) for option in pair] for pair in pairs]).T
+    trees = tuple(option.tree if option else Tree.chain(0) for option in used)
+    return Schedule(
+        acceptance=acceptance,
+        context=context,
+        batches=batches,
+        latencies=latencies,
+        trees=trees,
+        choice=choice,
+        chain_choice=chain_choice,
+        limits=limits,
+        provenance=_provenance(acceptance, trees, latencies, batches),
+        verifiers=tuple(option and name_of(option.verifier) for option in used),
+        rules=tuple(option and option.rule.name for option in used),
+        replayed=tuple(option and option.replayed for option in used),
+    )
 
 
 def schedule_of(plan: Plan) -> Schedule:

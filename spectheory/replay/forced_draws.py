@@ -27,7 +27,7 @@ def forced_draws(rule: DrawRule, q: Vector, k: int, token: int, rng: Any) -> Wei
         q: (V,) the draft's distribution.
         k: number of drafts, at least 1.
         token: the token that must be among them.
-        rng: a `numpy.random.Generator`, or a `Replay` to enumerate all that can be drawn.
+        rng: a `numpy.random.Generator`, or a `Branch` to enumerate all that can be drawn.
     """
     chance = q[token]
     if not chance > 0:

@@ -59,7 +59,7 @@ def expected_block_efficiency(
     Raises:
         InputError: there are more than `MOST_DRAFTS` drafts and `samples` is None, only one of `samples` and `rng` is
             given, or the verifier refuses a draft.
-        ReplayError: `samples` is None and the policy draws in a way that cannot be enumerated.
+        BranchError: `samples` is None and the policy draws in a way that cannot be enumerated.
 
     >>> from fractions import Fraction
     >>> from spectheory import Levels, World, verify

@@ -23,6 +23,7 @@ from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
+from spectheory.planning.replayed_choice import planned_verifiers
 from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.results.comparison import mismatches
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
@@ -256,3 +257,36 @@ def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -
     assert mismatches(OWN, st.Provenance("decoding", verifier=other)) == [
         f"the plan was made for the verifier {same}, while decoding uses {other}"
     ]
+
+
+def at(batch: int) -> st.Latency:
+    """Verification costs more with every sequence, so that speculation stops to pay."""
+    seconds = np.array([[1.0, 1.0 + 0.05 * batch * 15]])
+    return st.Latency(
+        np.array([1, 16]), np.array([64]), seconds, seconds * 0.02, verifier_seconds={"RRS": (0.2, 0.0, 0.0)}
+    )
+
+
+def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
+    texts = Replays(TEXTS)
+    made = st.schedule(RATES, at, [1, 4, 64], context=64, max_budget=6, replays=texts)
+    made.save(tmp_path / "schedule.json")
+    loaded = st.Schedule.load(tmp_path / "schedule.json")
+    assert (loaded.verifiers, loaded.rules) == (made.verifiers, made.rules)
+    assert made.answer(2) == "off"
+    for row, batch in enumerate((1, 4)):
+        number = made.choice[row]
+        tree, verifier, rule = made.trees[number], made.verifiers[number], made.rules[number]
+        assert verifier is not None
+        assert rule is not None
+        tau = texts.replay(tree, verifier_of(verifier), st.DrawRule[rule]).tau
+        assert made.block_efficiency[number] == tau
+        assert made.speedup[row] == pytest.approx(tau * at(batch).plain(64) / at(batch).cycle(tree, 64, verifier))
+        assert made.speedup[row] >= made.chain_speedup[row]
+        for other, how in planned_verifiers(texts, tree):
+            replayed = texts.replay(tree, other, how).tau
+            assert replayed / at(batch).cycle(tree, 64, name_of(other)) <= tau / at(batch).cycle(tree, 64, verifier)
+    with pytest.raises(InputError, match=r"verifiers, rules and replayed must have an entry for each of the \d trees"):
+        replace(made, verifiers=made.verifiers[1:])
+    with pytest.raises(InputError, match="verifier, rule and replayed must be given together"):
+        replace(made, verifiers=(None,) * len(made.trees))
