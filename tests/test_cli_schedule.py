@@ -14,6 +14,7 @@ from typer.testing import CliRunner, Result
 import spectheory as st
 from spectheory.cli import app
 from spectheory.planning.deployment import Deployment
+from spectheory.planning.planner import PRODUCT
 from spectheory.planning.scheduler import Schedule
 from tests.test_schedule import RATES, TOKENS, latency_at
 
@@ -183,6 +184,7 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
     depth = max(tree.max_depth for tree in Schedule.from_dict(as_json).trees)
     said = [
         "ranks beyond 0 are taken as 0",
+        PRODUCT,
         f"{DEEPER}{depth}",
         "forwards are computed by a roofline, not measured",
         "a drafted level costs 0.38 ms outside the draft's forward",
@@ -199,9 +201,9 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
 def test_a_measured_plan_says_what_its_rates_assumed() -> None:
     chains = replace(RATES, provenance=st.Provenance("import").assuming("ranks beyond 0 are taken as 0"))
     flat = st.plan(chains, latency_at(1), max_budget=24, max_depth=1)
-    assert flat.provenance.assumptions == ("ranks beyond 0 are taken as 0",)
+    assert flat.provenance.assumptions == ("ranks beyond 0 are taken as 0", PRODUCT)
     deep = st.plan(chains, latency_at(1), max_budget=24)
-    assert deep.provenance.assumptions[1] == f"{DEEPER}{deep.tree.max_depth}"
+    assert deep.provenance.assumptions[2] == f"{DEEPER}{deep.tree.max_depth}"
 
 
 def test_rates_of_zero_are_planned_as_off(rates_file: Path) -> None:

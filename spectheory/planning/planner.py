@@ -202,9 +202,22 @@ def require_verified(tree: Tree, verifier: str | None, rule: str | None, replaye
         raise InputError(f"replayed must be of the tree, which is {tree.max_depth} deep, got {depth}")
 
 
-def assumptions_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency]) -> tuple[str, ...]:
-    """What the predictions for `trees` assume about the rates and about the times, one sentence each."""
+PRODUCT = "tau is a product of rates: a rate depends on depth and rank alone, whatever the verifier"
+"""What a prediction from rates assumes and a replayed one does not."""
+
+
+def assumptions_of(
+    acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency], *, replayed: bool
+) -> tuple[str, ...]:
+    """What the predictions for `trees` assume about the rates and about the times, one sentence each.
+
+    Of the rates, `replayed` predictions assume nothing: they only propose trees.
+    """
     latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
+    times = tuple(sentence for latency in latencies for sentence in latency.provenance.assumptions)
+    if replayed:
+        return tuple(dict.fromkeys(times))
+    product = [PRODUCT] if deepest else []
     deeper = (
         [
             f"rates are known only down to depth {acceptance.depths}: deeper nodes use the rates of that depth, "
@@ -215,8 +228,7 @@ def assumptions_of(acceptance: Acceptance, trees: Iterable[Tree], latencies: Ite
     )
     measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
     other = [f"rates were measured on {measured} and are used for {planned}"] if measured and planned else []
-    times = (sentence for latency in latencies for sentence in latency.provenance.assumptions)
-    every = (*acceptance.provenance.assumptions, *other * (measured != planned), *deeper, *times)
+    every = (*acceptance.provenance.assumptions, *other * (measured != planned), *product, *deeper, *times)
     return tuple(dict.fromkeys(every))
 
 
@@ -332,7 +344,7 @@ def _plan(
 ) -> Plan:
     times = latency.provenance
     stamp = Provenance.now(source, target=times.target, draft=times.draft, batch=times.batch, **times.placement)
-    stamp = stamp.assuming(*assumptions_of(acceptance, [tree], [latency]))
+    stamp = stamp.assuming(*assumptions_of(acceptance, [tree], [latency], replayed=option is not None))
     made = Plan(tree, acceptance, latency, context, limits, stamp)
     if option is None:
         return made

@@ -348,7 +348,7 @@ def schedule(
     used, index = np.unique([best, best_chain], return_inverse=True)
     choice, chain_choice = index.reshape(2, -1)
     trees = tuple(candidates.tree(i) for i in used)
-    stamp = _provenance(acceptance, trees, latencies, np.array(batches))
+    stamp = _provenance(acceptance, trees, latencies, np.array(batches), replayed=False)
     return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
 
 
@@ -370,7 +370,7 @@ def _replayed_schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=_provenance(acceptance, trees, latencies, batches),
+        provenance=_provenance(acceptance, trees, latencies, batches, replayed=True),
         verifiers=tuple(option and name_of(option.verifier) for option in used),
         rules=tuple(option and option.rule.name for option in used),
         replayed=tuple(option and option.replayed for option in used),
@@ -407,12 +407,12 @@ def check_batches(batches: Sequence[int] | np.ndarray) -> None:
 
 
 def _provenance(
-    acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray
+    acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray, *, replayed: bool
 ) -> Provenance:
     """The merged provenance of the latencies. Assumptions that hold at some batch sizes only name these sizes."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
-    for sentence in assumptions_of(acceptance, trees, latencies):
+    for sentence in assumptions_of(acceptance, trees, latencies, replayed=replayed):
         holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
         partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumptions
         said.append(f"at batch {spans(batches, holds)}: {sentence}" if partly else sentence)

@@ -21,7 +21,7 @@ from reference.teacher_forcing import forced_texts
 from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
-from spectheory.planning.planner import evaluate
+from spectheory.planning.planner import PRODUCT, evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed_choice import planned_verifiers
 from spectheory.replay import GreedyText, Replayed, Replays
@@ -121,6 +121,12 @@ def test_the_command_plans_by_replay(run: Run, trace: Path, tmp_path: Path, tiny
     again = run("plan", "--acceptance", rates, "--latency", times, "--trace", trace, "--smooth", *told, "--json")
     assert again.exit_code == 0, again.output
     assert f'"block_efficiency": {plan.block_efficiency!r}' in again.stdout
+
+
+def test_only_a_prediction_from_rates_assumes_a_product_of_rates() -> None:
+    assert PRODUCT in evaluate(TREE, RATES, LATENCY).provenance.assumptions
+    assert PRODUCT not in OWN.provenance.assumptions
+    assert PRODUCT not in evaluate(st.Tree.chain(0), RATES, LATENCY).provenance.assumptions
 
 
 def test_a_verifier_that_costs_more_than_it_gains_is_not_chosen() -> None:
