@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
@@ -14,13 +13,14 @@ from reference.cached_model import CachedModel
 from reference.drafters import Drafter
 from reference.logits import settle
 from reference.models import Attention, Pair, load_pair
-from reference.part_files import stamp_of
+from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from reference.tracing import PROMPTS, by_request
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
+from spectheory.core.record import parse
 from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.verify import walk
 
@@ -60,7 +60,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     stamp = stamp_of(folder)
     if not stamp.temperature:
         candidates = int(str(stamp.settings["top_k"]))
-        return Replays(GreedyText(ranks, candidates) for ranks in by_request(folder, "target_top_rank"))
+        return Replays(GreedyText(ranks, candidates) for ranks in by_request(folder, "target_rank"))
     if pair is None:
         raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
     recorded = stamp.settings["weights"]
@@ -71,7 +71,9 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
         )
     if not (folder / PROMPTS).exists():
         raise InputError(f"{folder} lacks {PROMPTS}, without which p and q cannot be computed: record the trace again")
-    prompts = json.loads(read_text(folder / PROMPTS))
+    prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
+    if short_hash(prompts) != stamp.settings["prompts"]:
+        raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
     sampling = Sampling(stamp.temperature)
     return Replays(forced_texts(pair, prompts, [text.tolist() for text in texts], sampling), seed=seed, samples=samples)
 

@@ -18,6 +18,9 @@ from spectheory.replay import Replays
 from spectheory.replay.chain_records import read_chain_records
 from spectheory.verify import name_of
 
+USUAL = [1, 2, 3, 4, 5, 6, 8]
+"""Lengths of the chains that are replayed by default."""
+
 
 def replay(
     source: Annotated[
@@ -29,8 +32,13 @@ def replay(
         ),
     ],
     chains: Annotated[
-        str, typer.Option("--chains", help="Lengths of the chains to replay, comma-separated.")
-    ] = "1,2,3,4,5,6,8",
+        str | None,
+        typer.Option(
+            "--chains",
+            help="Lengths of the chains to replay, comma-separated.",
+            show_default="those of 1,2,3,4,5,6,8 that were recorded",
+        ),
+    ] = None,
     tree: Annotated[
         list[Path] | None,
         typer.Option(
@@ -58,9 +66,11 @@ def replay(
         texts, _ = traced_replays(source)
     else:
         texts = Replays(read_chain_records(source, drafter))
-    lengths = numbers("--chains", chains, int)
-    if not lengths or min(lengths) < 1:
+    lengths = USUAL if chains is None else numbers("--chains", chains, int)
+    if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
+    if chains is None:
+        lengths = [length for length in lengths if length <= texts.deepest and texts.can_replay(Tree.chain(length))]
     shapes = [*map(Tree.chain, lengths), *(tree_in(file) for file in tree or ())]
     rows = [
         (

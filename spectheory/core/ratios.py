@@ -20,7 +20,7 @@ def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: fl
     """
     from scipy.stats import t
 
-    clusters, total = len(denominators), denominators.sum()
+    clusters, total = int((denominators > 0).sum()), denominators.sum()
     if clusters < 2:
         raise InputError(f"an interval needs at least 2 requests, got {clusters}: record more")
     deviation = numerators - numerators.sum() / total * denominators

@@ -18,7 +18,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.replayed_choice import Option, ReplayedChoice, fastest_verifier
 from spectheory.replay import Replayed, Replays
-from spectheory.verify import name_of, verifier_of
+from spectheory.verify import Greedy, name_of, verifier_of
 from spectheory.yields import block_efficiency, block_efficiency_interval, reach
 
 
@@ -109,7 +109,7 @@ class Plan(Record):
         text, and for rates without counts.
         """
         if self.replayed is not None:
-            return self.replayed.tau_interval() if len(self.replayed.cycles) > 1 else None
+            return self.replayed.tau_interval() if (self.replayed.cycles > 0).sum() > 1 else None
         if self.acceptance.trials is None:
             return None
         return block_efficiency_interval(self.tree, self.acceptance)
@@ -161,6 +161,8 @@ class Plan(Record):
         if self.answer == "off":
             curves = self.by_budget
             best = np.max([*curves.tree_speedup[1:], *curves.chain_speedup[1:]], initial=0.0)
+            if best > 1:  # by the rates; replay found that nothing pays
+                return f"Do not speculate: {after} no tree that was replayed is faster than plain decoding."
             return f"Do not speculate: {after} the best draft is predicted to run at {best:.2f}x the plain speed."
         tree, interval = self.tree, self.block_efficiency_interval
         what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
@@ -195,7 +197,10 @@ def require_verified(tree: Tree, verifier: str | None, rule: str | None, replaye
         return
     if verifier is None or rule is None or replayed is None:
         raise InputError("verifier, rule and replayed must be given together: plan with a trace")
-    rules = [known.name for known in verifier_of(verifier).rules]
+    chosen = verifier_of(verifier)
+    if chosen.takes != "trees" and not tree.is_chain:
+        raise InputError(f"verifier of {tree} must verify trees, got {verifier}, which verifies {chosen.takes}")
+    rules = ["TOP_K"] if isinstance(chosen, Greedy) else [known.name for known in chosen.rules]
     if rule not in rules:
         raise InputError(f"rule must be one of {verifier}, {', '.join(rules)}, got {rule!r:.60}")
     if (depth := len(replayed.accepted) - 1) != tree.max_depth:

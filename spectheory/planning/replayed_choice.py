@@ -49,18 +49,27 @@ class ReplayedChoice:
 
     The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
     chain. The fastest of them is then improved by adding and removing leaves. A change is kept only if its gain is
-    larger than its standard error over texts, so that the search does not fit the noise of the recorded texts.
+    larger than its standard error over texts, so that the search does not fit the noise of the recorded texts. No tree
+    is deeper than half the median text, so that a few long texts do not decide alone.
 
     Args:
         replays: the texts.
         candidates: the candidates by the rates.
         progress: callback to which the search reports its progress.
+
+    Raises:
+        InputError: the texts are too short to replay any tree.
     """
 
     def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
         self.replays, self.candidates, self.progress = replays, candidates, progress
         self.options: dict[tuple[Tree, Verifier], Option] = {}
-        self._deepest = replays.deepest
+        self._deepest = (int(np.median([len(text) for text in replays.texts])) - replays.first) // 2
+        if self._deepest < 1:
+            raise InputError(
+                "texts are too short to plan with: half of them must be at least 2 tokens longer than the position "
+                f"{replays.first} of the first cycle; record more tokens per prompt"
+            )
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
         """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
@@ -90,9 +99,13 @@ class ReplayedChoice:
         numbers: set[int] = set()
         for budget in (budget for budget in BUDGETS if budget <= found.limits.max_budget):
             numbers |= {int(found.free[budget]), int(found.chains[budget])}
-            numbers.add(found.fastest(speedups, found.of_budget(budget)))
-        trees = [found.tree(number) for number in sorted(numbers)]
-        return [tree for tree in trees if 0 < tree.max_depth <= self._deepest]
+            if len(same := found.of_budget(budget)):
+                numbers.add(found.fastest(speedups, same))
+        return [tree for tree in map(found.tree, sorted(numbers)) if self._can_replay(tree)]
+
+    def _can_replay(self, tree: Tree) -> bool:
+        """Whether the texts can judge a tree."""
+        return 0 < tree.max_depth <= self._deepest and self.replays.can_replay(tree)
 
     def _option(self, tree: Tree, verifier: Verifier, rule: DrawRule) -> Option:
         if (tree, verifier) not in self.options:
@@ -128,7 +141,7 @@ class ReplayedChoice:
             changed = (paths - {old}) | ({new} if new else set())
             if changed and changed != paths and (new is None or old is None or old not in (new[:-1], _before(new))):
                 tree = Tree.from_paths(changed)
-                if tree.max_depth <= self._deepest and self.candidates.limits.allows(tree):
+                if self._can_replay(tree) and self.candidates.limits.allows(tree):
                     yield tree
 
     def _value(self, path: Sequence[int]) -> float:

@@ -144,7 +144,7 @@ class Schedule(Record):
     @cached_property
     def block_efficiency_interval(self) -> np.ndarray | None:
         """(T, 2) 95% interval of each tau, from the counts of the rates; None for rates without counts."""
-        if self.acceptance.trials is None or any(one and len(one.cycles) < 2 for one in self.replayed):
+        if self.acceptance.trials is None or any(one and (one.cycles > 0).sum() < 2 for one in self.replayed):
             return None
         return np.array(
             [
@@ -379,7 +379,7 @@ def _replayed_schedule(
 
 def schedule_of(plan: Plan) -> Schedule:
     """A plan as a schedule of one batch size (the batch size of its latency), with its tree and its fastest chain."""
-    fastest = Tree.chain(int(plan.by_budget.chain_speedup.argmax()))
+    fastest = plan.tree if plan.tree.is_chain else Tree.chain(int(plan.by_budget.chain_speedup.argmax()))
     trees = tuple(dict.fromkeys((plan.tree, fastest)))
     return Schedule(
         acceptance=plan.acceptance,

@@ -73,6 +73,11 @@ class Replayed(Record):
             if abs((total := getattr(self, name).sum()) - counted) > ROUNDING * max(1, counted):
                 raise InputError(f"the sum of {name} must be {counted:.9g}, computed from accepted, got {total:.9g}")
 
+        if not 1 - ROUNDING <= self.tau <= len(self.accepted) + ROUNDING:
+            raise InputError(
+                f"tau must be between 1 and {len(self.accepted)}, one more than the depth, got {self.tau:.6g}"
+            )
+
     @property
     def summary(self) -> str:
         """Tau and the number of texts."""
@@ -87,7 +92,7 @@ class Replayed(Record):
         """Confidence interval of tau on other texts like these; texts count as independent, cycles do not.
 
         Raises:
-            InputError: there is one text only.
+            InputError: cycles were counted in one text only.
         """
         half = ratio_half_width(self.emitted, self.cycles, level)
         return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted)))
@@ -128,6 +133,13 @@ class Replays:
         """Whether the verifier is that of the record, as in texts of which only accepted lengths are known."""
         return isinstance(self.texts[0], ChainText)
 
+    def can_replay(self, tree: Tree) -> bool:
+        """Whether the texts hold what replaying a tree needs: enough ranked candidates, or a recorded chain as long."""
+        text, fanout = self.texts[0], int(tree.rank.max()) + 1
+        if isinstance(text, ChainText):
+            return tree.is_chain and tree.budget <= text.longest
+        return isinstance(text, TargetText) or text.candidates is None or fanout <= text.candidates
+
     @property
     def deepest(self) -> int:
         """Depth of the deepest tree that can be replayed: a whole cycle must fit into the longest text."""
@@ -139,6 +151,8 @@ class Replays:
         Raises:
             InputError: see `replay`.
         """
+        if isinstance(shape, Tree) and shape.budget == 0:
+            return [np.ones((len(text), 1)) for text in self.texts]
         kernel = _kernel(self.texts[0], shape, verifier, rule)
         return [kernel(one) for one in self._each]
 

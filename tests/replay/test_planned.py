@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -24,7 +25,8 @@ from spectheory.otlp import RRS, Naive
 from spectheory.planning.planner import PRODUCT, evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.planning.replayed_choice import planned_verifiers
-from spectheory.replay import GreedyText, Replayed, Replays
+from spectheory.planning.scheduler import schedule_of
+from spectheory.replay import ChainText, GreedyText, Replayed, Replays
 from spectheory.results.comparison import mismatches
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of, verifier_of
 from tests.command_line import Run
@@ -172,7 +174,10 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: replayed(emitted=[3.0, 4.0]), ("the sum of emitted must be 5", "got 7")),
     (lambda: replayed(emitted=[0.0], cycles=[0.0], variance=[0.0], accepted=[0.0]), ("at least one cycle",)),
     (lambda: replace(OWN, verifier=None), ("verifier, rule and replayed", "together")),
-    (lambda: replace(OWN, verifier="Block", rule="TOP_K"), ("rule", "Block", "TOP_K")),
+    (lambda: replace(OWN, verifier="Traversal", rule="TOP_K"), ("rule", "Traversal", "TOP_K")),
+    (lambda: replace(OWN, verifier="Block", rule="NO_REPLACEMENT"), ("must verify trees", "Block")),
+    (lambda: replace(OWN, verifier="Greedy", rule="IID"), ("rule", "Greedy, TOP_K", "IID")),
+    (lambda: replayed(emitted=[-1.0, 0.0], cycles=[0.5, 0.5], accepted=[3.0, -2.0]), ("tau", "between 1 and 2")),
     (lambda: replace(OWN, verifier="Nobody"), ("verifier", "'Nobody'")),
     (lambda: replace(OWN, replayed=replayed()), ("replayed", "2 deep, got 1")),
     (lambda: evaluate(TREE, RATES, LATENCY, verifier="Traversal"), ("verifier 'Traversal'", "replays")),
@@ -296,3 +301,62 @@ def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
         replace(made, verifiers=made.verifiers[1:])
     with pytest.raises(InputError, match="verifier, rule and replayed must be given together"):
         replace(made, verifiers=(None,) * len(made.trees))
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [{"max_depth": 1}, {"max_fanout": 1, "max_depth": 3}, {"max_fanout": 2, "max_depth": 2}, {}],
+    ids=str,
+)
+@pytest.mark.parametrize("rates", [[0.4, 0.3, 0.1, 0.05], [0.0, 0.0]], ids=str)
+def test_limits_and_narrow_traces_are_kept_to(limits: dict[str, int], rates: list[float]) -> None:
+    """Texts that rank two candidates, or only a chain of 3, judge no wider and no longer trees."""
+    ranks = np.array([0, 1, -1, 0, 0] * 12)
+    for texts in ([GreedyText(ranks, candidates=2)] * 3, [ChainText(np.array([3, 2, 1, 0] * 15), 3)] * 3):
+        plan = search(st.Acceptance.by_rank(rates), LATENCY, max_budget=8, replays=Replays(texts), **limits)
+        assert Replays(texts).can_replay(plan.tree)
+        assert plan.tree.max_depth <= limits.get("max_depth", 8)
+
+
+def test_one_long_text_does_not_decide_alone() -> None:
+    """19 hard texts of 8 tokens and an easy one of 40: no chain of 32."""
+    rng = np.random.default_rng(0)
+    texts = [GreedyText(np.where(rng.random(8) < 0.2, 0, -1)) for _ in range(19)] + [GreedyText(np.zeros(40, int))]
+    plan = search(st.Acceptance.by_rank([0.4, 0.1]), LATENCY, max_budget=32, replays=Replays(texts))
+    assert plan.tree.max_depth <= 3
+    with pytest.raises(InputError, match="texts are too short to plan with: .*; record more tokens per prompt"):
+        search(RATES, LATENCY, max_budget=4, replays=Replays([GreedyText(np.array([0, 0]))]))
+
+
+def test_an_interval_needs_cycles_in_two_texts() -> None:
+    texts = Replays([GreedyText(np.zeros(30, int)), GreedyText(np.zeros(3, int))])
+    assert evaluate(st.Tree.chain(8), RATES, LATENCY, replays=texts).block_efficiency_interval is None
+
+
+def test_a_plan_that_is_off_by_replay_says_so_and_exports_nothing() -> None:
+    texts = Replays([GreedyText(np.full(50, -1))] * 2)
+    off = search(st.Acceptance.by_rank([0.9]), LATENCY, max_budget=8, replays=texts)
+    assert off.summary == "Do not speculate: after 0 tokens of context no tree that was replayed is faster than " + (
+        "plain decoding."
+    )
+    made = schedule_of(off)
+    assert [made.trees[number].budget for number in (*made.choice, *made.chain_choice)] == [0, 0]
+
+
+def test_a_chain_that_was_replayed_is_the_chain_that_is_exported() -> None:
+    texts = Replays([GreedyText(np.array([0, -1] * 20))] * 2)
+    made = schedule_of(evaluate(st.Tree.chain(2), st.Acceptance.by_rank([0.9]), LATENCY, replays=texts))
+    assert made.trees[made.chain_choice[0]] == st.Tree.chain(2)
+
+
+def test_prompts_that_were_changed_are_refused(trace: Path, tiny: Pair) -> None:
+    if replays(trace, tiny).greedy:
+        return
+    held = (trace / PROMPTS).read_text()
+    try:
+        for text in ("{", "[[1, 2]]", json.dumps(json.loads(held)[::-1])):
+            (trace / PROMPTS).write_text(text)
+            with pytest.raises(InputError, match="prompts.json .*(record the trace again|is damaged)"):
+                replays(trace, tiny)
+    finally:
+        (trace / PROMPTS).write_text(held)
