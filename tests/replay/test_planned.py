@@ -309,7 +309,7 @@ def test_a_schedule_names_a_verifier_at_each_batch_size(tmp_path: Path) -> None:
     ids=str,
 )
 @pytest.mark.parametrize("rates", [[0.4, 0.3, 0.1, 0.05], [0.0, 0.0]], ids=str)
-def test_limits_and_narrow_traces_are_kept_to(limits: dict[str, int], rates: list[float]) -> None:
+def test_limits_and_narrow_traces_are_kept_to(limits: dict[str, Any], rates: list[float]) -> None:
     """Texts that rank two candidates, or only a chain of 3, judge no wider and no longer trees."""
     ranks = np.array([0, 1, -1, 0, 0] * 12)
     for texts in ([GreedyText(ranks, candidates=2)] * 3, [ChainText(np.array([3, 2, 1, 0] * 15), 3)] * 3):
