@@ -1,7 +1,7 @@
 """Every piece of the held-out files as a file of prompts: `python -m reference.held_out FILE`.
 
-The shipped prompts are 160 random pieces, some of which overlap. These are all disjoint pieces, some 900 with the library
-of Python 3.11, in random order: prompts for measurements that need many texts, none of which another one contains.
+The shipped prompts are 160 random pieces, some of which overlap. These are disjoint pieces in random order, over 1,000
+with the library of Python 3.11, for measurements that need many texts.
 """
 
 from __future__ import annotations

@@ -55,8 +55,8 @@ COLUMNS = pa.schema(
 a greedy text with plain decoding."""
 ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
-SAMPLES = 8
-"""Draws of the siblings over which the cycles expected on a combination's own texts are averaged."""
+SAMPLES = 2
+"""Replays of a combination's own texts, each with its own draws of the siblings."""
 MATRIX = "matrix.parquet"
 PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
@@ -255,23 +255,32 @@ class Matrix:
         if shape is None:
             predicted = self._followed(drafter, sampling)
             return (None, None, None, None) if predicted is None else (predicted.tau, *_limits(predicted), None)
-        if depth_of(shape) >= self.settings.new_tokens - 1 or combination is PLAIN:
+        if depth_of(shape) > self.replays(sampling).deepest or combination is PLAIN:
             return None, None, None, None
         rule = None if sampling.greedy else drafter.rule(sampling)
         predicted = self.replays(sampling).replay(shape, verifier, rule)
-        low, high = _limits(predicted)
-        if sampling.greedy:
-            return predicted.tau, low, high, None
-        texts = [row["tokens"] for row in rows]
-        own = Replays(forced_texts(self.pair, self.texts.measured, texts, sampling), samples=SAMPLES)
-        if own.deepest < depth_of(shape):
-            return predicted.tau, low, high, None
-        expected, counted = own.replay(shape, verifier, rule), []
-        for row in rows:
-            starts = 1 + np.concatenate([[0], np.cumsum(row["tau"])[:-1]])
-            counted.append((starts < len(row["tokens"]) - depth_of(shape)).sum())
-        spread = math.sqrt(max(0.0, expected.variance.sum()))
-        return predicted.tau, low, high, float(np.sum(counted) - expected.cycles.sum()) / spread if spread else None
+        z = None if sampling.greedy else self._replay_z(combination, rows, shape)
+        return predicted.tau, *_limits(predicted), z
+
+    def _replay_z(self, combination: Combination, rows: list[dict[str, Any]], shape: Tree | DrawPolicy) -> float | None:
+        """Cycles counted in the measured texts, less the number that replay expects on them, in standard deviations.
+
+        Sampled siblings make the expected number an estimate. The variance given the text is the mean of the variances
+        that the samples compute plus the variance between samples; that of the mean of the samples is added.
+        """
+        sampling, depth = combination.sampling, depth_of(shape)
+        texts = list(forced_texts(self.pair, self.texts.measured, [row["tokens"] for row in rows], sampling))
+        if Replays(texts).deepest < depth:
+            return None
+        rule = combination.policy.drafter.rule(sampling)
+        expected = [Replays(texts, seed=i).replay(shape, combination.verifier, rule) for i in range(SAMPLES)]
+        cycles = np.array([one.cycles for one in expected])
+        variance = np.mean([one.variance for one in expected], 0) + (1 + 1 / SAMPLES) * cycles.var(0, ddof=1)
+        counted = sum(
+            (1 + np.cumsum([0, *row["tau"][:-1]]) < len(row["tokens"]) - depth).sum() for row in rows if row["tau"]
+        )
+        spread = math.sqrt(max(0.0, variance.sum()))
+        return float(counted - cycles.mean(0).sum()) / spread if spread else None
 
     def _followed(self, drafter: Drafter, sampling: Sampling) -> Replayed | None:
         """The cycles of a drafter whose shape depends on the text, on the traced texts; None if it reads the target."""
