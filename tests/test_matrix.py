@@ -173,6 +173,9 @@ ROW = Calibrated(
     positional=2.5,
     positional_low=2.4,
     positional_high=2.6,
+    classes=2.2,
+    classes_low=1.9,
+    classes_high=2.5,
     replayed=2.05,
     replayed_low=1.95,
     replayed_high=2.15,
@@ -184,9 +187,17 @@ ROW = Calibrated(
 )
 GREEDY = replace(ROW, verifier="Greedy", temperature=0.0, exact=2.0, z=None, replay_z=None, compared=3, identical=2)
 UNMODELLED = replace(
-    GREEDY, policy="lookup", family="model-free", positional=None, positional_low=None, replayed=None, replayed_low=None
+    GREEDY,
+    policy="lookup",
+    family="model-free",
+    positional=None,
+    positional_low=None,
+    classes=None,
+    classes_low=None,
+    replayed=None,
+    replayed_low=None,
 )
-REPLAY = "2.050", "0.10", "+2.5%"
+CLASSES, REPLAY = ("2.200", "+10.0%"), ("2.050", "0.10", "+2.5%")
 
 
 def test_what_the_tables_say() -> None:
@@ -194,28 +205,29 @@ def test_what_the_tables_say() -> None:
     found = Calibration(rows, {"Slow": "takes a year"})
     greedy, sampled = calibration_rows(found)
     assert sampled.rows == (
-        ("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "0.10", "+25.0%", *REPLAY, "+0.50"),
+        ("chain, NSS", "5.0", "2.000", "0.20", "2.100", "-1.25", "2.500", "+25.0%", *CLASSES, *REPLAY, "+0.50"),
     )
-    assert greedy.rows[0][4:] == ("2/3", "2.020", "0.10", "+1.0%", *REPLAY, "-")
-    assert greedy.rows[1][:1] + greedy.rows[1][4:] == ("lookup", "2/3", *["-"] * 7)
+    assert greedy.rows[0][4:] == ("2/3", "2.020", "+1.0%", *CLASSES, *REPLAY, "-")
+    assert greedy.rows[1][:1] + greedy.rows[1][4:] == ("lookup", "2/3", *["-"] * 8)
     assert greedy.title == "Temperature 0: 3 requests, ± half a 95% interval, 25% of 4-grams repeat"
     tried = calibration_rows(Calibration((ROW, replace(ROW, verifier="Block")), {}))[0]
     assert [row[0] for row in tried.rows] == ["chain", "· NSS", "· Block"]
-    law, text, replayed, own, model, *_, left = calibration_words(found)
+    law, text, own, noise, replayed, classes, model, by_verifier, left = calibration_words(found)
     assert law.startswith("Exact prediction holds: the largest z of 1 is -1.25.")
     assert "would have a probability of at most 0.006%." in law
     assert replayed.endswith(
-        "median error 2.5%, within 5% for 2 of 2 combinations, within the joint 95% interval for 2. Largest error: "
-        "chain, NSS at 1: +2.5%."
+        "median error 2.5%, within 5% for 2 of 2 combinations, within the joint 95% interval for 2. Largest errors: "
+        "chain, NSS at 1: +2.5%; chain, Greedy at 0: +2.5%."
     )
+    assert noise == "Half the 95% interval of a measured tau is 10.0% in the middle case."
+    assert "median error 10.0%, within 5% for 0 of 2 combinations" in classes
     assert own.startswith("Replay on the measured texts themselves: the largest z of 1 is +0.50")
     assert text.startswith(
         "Greedy text equals the text of plain decoding for 4 of 6 requests; where texts diverge, the two logits"
     )
-    assert model.startswith(
-        "Positional model: within 5% for 1 of 2 combinations; its 95% interval does not overlap the measured one for 2 "
-    )
-    assert "Largest errors: chain, NSS at 1: +25%" in model
+    assert "median error 13.0%, within 5% for 1 of 2 combinations, within the joint 95% interval for 1." in model
+    assert "Largest errors: chain, NSS at 1: +25.0%" in model
+    assert by_verifier.endswith("Errors by verifier: NSS +25%; Greedy +1%.")
     assert left == "Left out: Slow takes a year."
     assert calibration_words(replace(found, rows=(replace(ROW, z=4.5),)))[0].startswith(
         "Exact prediction DOES NOT HOLD"
@@ -232,7 +244,7 @@ def test_the_figure_marks_no_exact_prediction_of_greedy_text() -> None:
     def marks(*rows: Calibrated) -> int:
         return len(re.findall(rf"<use [^>]*stroke: {SERIES[0]}", calibration_figure(Calibration(rows, {}))))
 
-    assert (marks(ROW), marks(GREEDY), marks(UNMODELLED), marks(GREEDY, ROW)) == (3, 2, 1, 4)
+    assert (marks(ROW), marks(GREEDY), marks(UNMODELLED), marks(GREEDY, ROW)) == (4, 3, 1, 6)
 
 
 def test_repeats_are_counted() -> None:

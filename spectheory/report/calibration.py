@@ -25,6 +25,14 @@ WORTH_A_NAME_PERCENT = 10
 CLOSE_PERCENT = 5
 WORST = 3
 """This many combinations with the largest errors are named."""
+NAMES = {
+    "replayed": "Replay on the texts of other prompts",
+    "classes": "Mixture of request classes, from counts of other prompts",
+    "positional": "Product of rates by depth and rank, from other prompts",
+}
+"""What the report calls each prediction, in the order of its findings."""
+PANELS = {"exact": "exact prediction", "positional": "product of rates", "replayed": "replay"}
+"""The predictions that the figure lays beside measured tau."""
 
 
 def calibration_rows(calibration: Calibration) -> list[TextTable]:
@@ -34,7 +42,7 @@ def calibration_rows(calibration: Calibration) -> list[TextTable]:
 
 
 def calibration_words(calibration: Calibration) -> list[str]:
-    """The findings in words: exact prediction, greedy texts, positional prediction, and what was left out."""
+    """The findings in words: exact prediction, greedy texts, the other predictions, and what was left out."""
     words = []
     if (z := calibration.widest_z) is not None:
         held = "holds" if abs(z) <= BOUND else "DOES NOT HOLD"
@@ -49,8 +57,16 @@ def calibration_words(calibration: Calibration) -> list[str]:
         widest = max((row.largest_margin or 0.0 for row in calibration.rows), default=0.0)
         tie = "" if identical == compared else f"; where texts diverge, the two logits differ by at most {widest:.1e}"
         words.append(f"Greedy text equals the text of plain decoding for {identical:,} of {compared:,} requests{tie}.")
-    words += _replay_words([row for row in calibration.rows if row.replayed is not None])
-    words += _positional_words([row for row in calibration.rows if row.error_percent is not None])
+    if own := [row.replay_z for row in calibration.rows if row.replay_z is not None]:
+        words.append(
+            f"Replay on the measured texts themselves: the largest z of {len(own)} is {max(own, key=abs):+.2f}, cycles "
+            "counted against cycles expected given the text."
+        )
+    halves = [50 * (row.tau_high - row.tau_low) / row.tau for row in calibration.rows if row.tau_high and row.tau_low]
+    if halves:
+        words.append(f"Half the 95% interval of a measured tau is {median(halves):.1f}% in the middle case.")
+    for name in NAMES:
+        words += _error_words(name, [row for row in calibration.rows if row.error_percent(name) is not None])
     return words + [f"Left out: {name} {why}." for name, why in calibration.left_out.items()]
 
 
@@ -58,20 +74,24 @@ def calibration_words(calibration: Calibration) -> list[str]:
 def calibration_figure(calibration: Calibration) -> str:
     """Measured against predicted tau, one row for each temperature.
 
-    Left panels show the exact prediction, right panels the positional model. For greedy decoding the exact prediction
-    equals the measurement, so its left panel is empty.
+    One panel for each of `PANELS`. For greedy decoding the exact prediction equals the measurement, so its panel is
+    empty.
     """
     temperatures = sorted({row.temperature for row in calibration.rows})
     families = list(dict.fromkeys(row.family for row in calibration.rows))
-    figure, axes = panels(columns=2, rows=len(temperatures), height_inches=0.7 + 2.45 * len(temperatures), sharey=True)
-    limits = 0.9, max(max(row.tau, row.exact, row.positional or 0.0) for row in calibration.rows) + 0.4
-    for temperature, exact, positional in zip(temperatures, axes[::2], axes[1::2], strict=True):
+    height = 0.7 + 2.0 * len(temperatures)
+    figure, axes = panels(columns=len(PANELS), rows=len(temperatures), height_inches=height, sharey=True)
+    every = [getattr(row, name) or 0.0 for row in calibration.rows for name in ("tau", *PANELS)]
+    limits = 0.9, max(every) + 0.4
+    columns = (axes[column :: len(PANELS)] for column in range(len(PANELS)))
+    for temperature, exact, *others in zip(temperatures, *columns, strict=True):
         rows = [row for row in calibration.rows if row.temperature == temperature]
         for row in rows if temperature else ():
             _draw_mark(exact, row, row.exact, families.index(row.family), "full")
         if not temperature:
             exact.text(0.05, 0.95, "nothing is\nrandom", transform=exact.transAxes, va="top", color=MUTED)
-        _draw_positional(positional, rows, families)
+        for panel, name in zip(others, list(PANELS)[1:], strict=True):
+            _draw_predicted(panel, rows, families, name)
         exact.set_title(f"temperature {temperature:g}" if temperature else "greedy")
         exact.set_ylabel("measured tau")
     for panel in axes:
@@ -79,12 +99,12 @@ def calibration_figure(calibration: Calibration) -> str:
         panel.set(xlim=limits, ylim=limits, aspect="equal")
         panel.xaxis.set_major_locator(MultipleLocator(1))
         panel.yaxis.set_major_locator(MultipleLocator(1))
-    axes[-2].set_xlabel("tau, exact prediction")
-    axes[-1].set_xlabel("tau, positional model")
+    for panel, name in zip(axes[-len(PANELS) :], PANELS.values(), strict=True):
+        panel.set_xlabel(f"tau, {name}")
     style = {"linestyle": "none", "markersize": MARK}
     marks = [Line2D([], [], marker=MARKERS[f], color=SERIES[f], label=name, **style) for f, name in enumerate(families)]
     figure.legend(handles=marks, loc="outside lower center", ncols=3)
-    return to_svg(figure, "Measured tau against tau predicted exactly and by the positional model")
+    return to_svg(figure, "Measured tau against tau predicted exactly, by the product of rates and by replay")
 
 
 def calibration_page(title: str, calibration: Calibration) -> str:
@@ -103,7 +123,8 @@ def calibration_page(title: str, calibration: Calibration) -> str:
 def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
     greedy = temperature == 0
     certain = ("equal",) if greedy else ("exact", "z")
-    header = ("policy", "nodes", "tau", "±", *certain, *("model", "±", "error"), *("replay", "±", "error", "z"))
+    predicted = ("rates", "error", "classes", "error", "replay", "±", "error", "z")
+    header = ("policy", "nodes", "tau", "±", *certain, *predicted)
     cells: list[tuple[str, ...]] = []
     sections = set()
     for policy, several in groupby(rows, lambda row: row.policy):
@@ -132,81 +153,57 @@ def _numbers(row: Calibrated) -> tuple[str, ...]:
     exact = (f"{row.identical}/{row.compared}",) if row.temperature == 0 else (f"{row.exact:.3f}", z)
     measured = f"{row.nodes:.1f}", f"{row.tau:.3f}", _half(row.tau_low, row.tau_high)
     own = MISSING if row.replay_z is None else f"{row.replay_z:+.2f}"
-    positional = row.positional, row.positional_low, row.positional_high, row.error_percent
-    replayed = row.replayed, row.replayed_low, row.replayed_high, row.replay_error_percent
-    return *measured, *exact, *_predicted(*positional), *_predicted(*replayed), own
+    (rates, off), (classes, far), (replayed, left) = (
+        _predicted(row, name) for name in ("positional", "classes", "replayed")
+    )
+    half = MISSING if row.replayed is None else _half(*row.interval("replayed"))
+    return *measured, *exact, rates, off, classes, far, replayed, half, left, own
 
 
-def _predicted(tau: float | None, low: float | None, high: float | None, error: float | None) -> tuple[str, str, str]:
-    """A prediction, half its interval, and its error."""
-    if tau is None or error is None:
-        return MISSING, MISSING, MISSING
-    return f"{tau:.3f}", _half(low, high), f"{error:+.1f}%"
+def _predicted(row: Calibrated, name: str) -> tuple[str, str]:
+    """A prediction and its error."""
+    error = row.error_percent(name)
+    return (MISSING, MISSING) if error is None else (f"{getattr(row, name):.3f}", f"{error:+.1f}%")
 
 
 def _half(low: float | None, high: float | None) -> str:
     return MISSING if low is None or high is None else f"{(high - low) / 2:.2f}"
 
 
-def _replay_words(rows: list[Calibrated]) -> list[str]:
-    """How far replay is off on other prompts, and whether it holds on the measured texts."""
+def _error_words(name: str, rows: list[Calibrated]) -> list[str]:
+    """How far a prediction from other prompts is off, and where most."""
     if not rows:
         return []
-    errors = [row.replay_error_percent or 0.0 for row in rows]
-    far, worst = max(zip(errors, rows, strict=True), key=lambda one: abs(one[0]))
+    errors = [row.error_percent(name) or 0.0 for row in rows]
     close = sum(abs(error) <= CLOSE_PERCENT for error in errors)
+    order = sorted(range(len(rows)), key=lambda i: -abs(errors[i]))[:WORST]
+    worst = "; ".join(
+        f"{rows[i].policy}, {rows[i].verifier} at {rows[i].temperature:g}: {errors[i]:+.1f}%" for i in order
+    )
     words = [
-        f"Replay on the texts of other prompts: median error {median(map(abs, errors)):.1f}%, within {CLOSE_PERCENT}% "
-        f"for {close} of {len(rows)} combinations, within the joint 95% interval for {sum(map(_joint, rows))}. Largest "
-        f"error: {worst.policy}, {worst.verifier} at {worst.temperature:g}: {far:+.1f}%."
+        f"{NAMES[name]}: median error {median(map(abs, errors)):.1f}%, within {CLOSE_PERCENT}% for {close} of "
+        f"{len(rows)} combinations, within the joint 95% interval for {sum(_joint(row, name) for row in rows)}. "
+        f"Largest errors: {worst}."
     ]
-    if own := [row.replay_z for row in rows if row.replay_z is not None]:
+    if name == "positional":
+        by_verifier = _ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))
         words.append(
-            f"Replay on the measured texts themselves: the largest z of {len(own)} is {max(own, key=abs):+.2f}, cycles "
-            "counted against cycles expected given the text."
+            "Above temperature 0 the rates are the naive solver's on draws without replacement for every verifier; "
+            "policies that draft the most probable tokens, which only sample and match can verify, have their own. "
+            f"Errors by verifier: {by_verifier}."
         )
     return words
 
 
-def _joint(row: Calibrated) -> bool:
-    """Whether replay and measurement differ by no more than their intervals together allow."""
-    return abs((row.replayed or 0.0) - row.tau) <= hypot(
-        _reach(row.tau_low, row.tau_high), _reach(row.replayed_low, row.replayed_high)
-    )
+def _joint(row: Calibrated, name: str) -> bool:
+    """Whether a prediction and the measurement differ by no more than their intervals together allow."""
+    reach = hypot(*(_reach(*row.interval(each)) for each in ("tau", name)))
+    return abs(getattr(row, name) - row.tau) <= reach
 
 
 def _reach(low: float | None, high: float | None) -> float:
     """Half the width of an interval; 0 where there is none."""
     return 0.0 if low is None or high is None else (high - low) / 2
-
-
-def _positional_words(rows: list[Calibrated]) -> list[str]:
-    """How often the positional model is wrong, and by how much."""
-    if not rows:
-        return []
-    errors = [row.error_percent or 0.0 for row in rows]
-    order = sorted(range(len(rows)), key=lambda i: -abs(errors[i]))[:WORST]
-    worst = "; ".join(
-        f"{rows[i].policy}, {rows[i].verifier} at {rows[i].temperature:g}: {errors[i]:+.0f}%" for i in order
-    )
-    close = sum(abs(error) <= CLOSE_PERCENT for error in errors)
-    halves = [50 * (row.tau_high - row.tau_low) / row.tau for row in rows if row.tau_high and row.tau_low]
-    noise = f" (the 95% interval of a measured tau is typically ±{median(halves):.0f}%)" if halves else ""
-    return [
-        f"Positional model: within {CLOSE_PERCENT}% for {close} of {len(rows)} combinations; its 95% interval does "
-        f"not overlap the measured one for {sum(map(_apart, rows))}{noise}. Largest errors: {worst}.",
-        "Above temperature 0 the model uses the naive solver's rates on draws without replacement for every verifier. "
-        "Policies that draft the most probable tokens, which only sample and match can verify, have their own rates.",
-        f"Errors by verifier: {_ranges((row.verifier, error) for row, error in zip(rows, errors, strict=True))}.",
-        f"Errors by policy: {_ranges((row.policy, error) for row, error in zip(rows, errors, strict=True))}.",
-    ]
-
-
-def _apart(row: Calibrated) -> bool:
-    low, high = row.positional_low, row.positional_high
-    if low is None or high is None or row.tau_low is None or row.tau_high is None:
-        return False
-    return low > row.tau_high or high < row.tau_low
 
 
 def _ranges(errors: Iterable[tuple[str, float]]) -> str:
@@ -220,21 +217,21 @@ def _ranges(errors: Iterable[tuple[str, float]]) -> str:
     )
 
 
-def _draw_positional(panel: Axes, rows: Sequence[Calibrated], families: list[str]) -> None:
+def _draw_predicted(panel: Axes, rows: Sequence[Calibrated], families: list[str], name: str) -> None:
     """Draw open marks with both intervals, and label the marks with the largest errors."""
-    known = [(row.error_percent or 0.0, row.positional, row) for row in rows if row.positional is not None]
-    for _, predicted, row in known:
-        family = families.index(row.family)
-        _draw_mark(panel, row, predicted, family, "none")
-        if row.positional_low is not None and row.positional_high is not None:
-            panel.hlines(row.tau, row.positional_low, row.positional_high, color=SERIES[family], linewidth=0.8)
+    known = [(row.error_percent(name) or 0.0, row) for row in rows if getattr(row, name) is not None]
+    for _, row in known:
+        family, (low, high) = families.index(row.family), row.interval(name)
+        _draw_mark(panel, row, getattr(row, name), family, "none")
+        if low is not None and high is not None:
+            panel.hlines(row.tau, low, high, color=SERIES[family], linewidth=0.8, alpha=0.4)
     ends = [pick(known, key=lambda one: one[0]) for pick in (min, max)] if known else []
-    for error, predicted, row in ends:
+    for error, row in ends:
         if abs(error) >= WORTH_A_NAME_PERCENT:
             verifier = f"{row.verifier}, " if row.temperature else ""
             text = f"{row.policy}\n{verifier}{error:+.0f}%"
             place = {"xytext": (7, 0), "textcoords": "offset points", "va": "center", "linespacing": 1.0}
-            panel.annotate(text, (predicted, row.tau), **place, fontsize=7, color=INK)
+            panel.annotate(text, (getattr(row, name), row.tau), **place, fontsize=7, color=INK)
 
 
 def _draw_mark(panel: Axes, row: Calibrated, predicted: float, family: int, fill: Literal["full", "none"]) -> None:

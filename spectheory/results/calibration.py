@@ -12,7 +12,9 @@ from spectheory.core.record import Record
 
 BOUND = 4.0
 """If all predictions are correct, some |z| exceeds this bound with probability at most `Calibration.level`."""
-INTERVALS = ("tau", "positional", "replayed")
+PREDICTIONS = ("positional", "classes", "replayed")
+"""The predictions that know only other prompts than the measured ones."""
+INTERVALS = ("tau", *PREDICTIONS)
 TAUS = ("exact", *(f"{name}{end}" for name in INTERVALS for end in ("", "_low", "_high")))
 COUNTS = ("requests", "cycles", "compared", "identical")
 LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes", "repeated_share", "largest_margin"), 0)
@@ -21,11 +23,12 @@ LEAST = dict.fromkeys(TAUS, 1) | dict.fromkeys((*COUNTS, "temperature", "nodes",
 
 @dataclass(frozen=True)
 class Calibrated:
-    """One combination of policy, verifier and temperature, with its measured tau and three predictions of it.
+    """One combination of policy, verifier and temperature, with its measured tau and four predictions of it.
 
-    The first prediction, `exact`, uses the verifier's exact distribution at every cycle of the measured run. The
-    second, `positional`, uses only acceptance rates by depth and rank. The third, `replayed`, replays the policy and
-    the verifier on texts of the target. The last two know only other prompts. A field is None if it does not apply.
+    The first prediction, `exact`, uses the verifier's exact distribution at every cycle of the measured run. The other
+    three know only other prompts: `positional` multiplies acceptance rates by depth and rank, `classes` averages over
+    a mixture of request classes that is fitted to counts of a chain, and `replayed` replays the policy and the
+    verifier on texts of the target. A field is None if it does not apply.
 
     Attributes:
         family: the kind of policy.
@@ -39,6 +42,8 @@ class Calibrated:
             None if nothing is random, as in greedy decoding.
         positional: tau predicted from acceptance rates by depth and rank, traced on other prompts.
         positional_low, positional_high: limits of the 95% interval of `positional`, from the counts of these rates.
+        classes: tau by `RequestClasses`, fitted to the counts that an engine with a chain would give for these prompts.
+        classes_low, classes_high: limits of the 95% interval of `classes`.
         replayed: tau replayed on the texts that the target generated after other prompts.
         replayed_low, replayed_high: limits of the 95% interval of `replayed`, with texts as clusters.
         replay_z: number of measured cycles minus the number that replay expects on the same texts, divided by the
@@ -65,6 +70,9 @@ class Calibrated:
     positional: float | None
     positional_low: float | None
     positional_high: float | None
+    classes: float | None
+    classes_low: float | None
+    classes_high: float | None
     replayed: float | None
     replayed_low: float | None
     replayed_high: float | None
@@ -80,7 +88,7 @@ class Calibrated:
             if value is not None and not least <= value < math.inf:
                 raise InputError(f"{name} must be finite and at least {least}, got {value}")
         for name in INTERVALS:
-            low, high = getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
+            low, high = self.interval(name)
             if low is not None and high is not None and low > high:
                 raise InputError(f"the lower limit of an interval must be at most the upper one, got {low} and {high}")
         if self.repeated_share is not None and self.repeated_share > 1:
@@ -91,15 +99,14 @@ class Calibrated:
                 f"{self.compared} and {self.requests}"
             )
 
-    @property
-    def error_percent(self) -> float | None:
-        """How far `positional` is above the measured tau, in percent of the measured tau; None without `positional`."""
-        return None if self.positional is None else 100 * (self.positional / self.tau - 1)
+    def interval(self, name: str) -> tuple[float | None, float | None]:
+        """The 95% interval of `tau` or of one of `PREDICTIONS`."""
+        return getattr(self, f"{name}_low"), getattr(self, f"{name}_high")
 
-    @property
-    def replay_error_percent(self) -> float | None:
-        """How far `replayed` is above the measured tau, in percent of the measured tau."""
-        return None if self.replayed is None else 100 * (self.replayed / self.tau - 1)
+    def error_percent(self, name: str) -> float | None:
+        """How far one of `PREDICTIONS` is above the measured tau, in percent of the measured tau; None without it."""
+        predicted = getattr(self, name)
+        return None if predicted is None else 100 * (predicted / self.tau - 1)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +114,7 @@ class Calibration(Record):
     """All measured combinations. `left_out` gives, for each verifier that was not measured, the reason."""
 
     kind: ClassVar[str] = "calibration"
-    schema: ClassVar[int] = 4
+    schema: ClassVar[int] = 5
     derived: ClassVar[tuple[str, ...]] = ("widest_z", "level")
 
     rows: tuple[Calibrated, ...]
