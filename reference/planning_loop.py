@@ -1,4 +1,4 @@
-"""`measured_plan`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
+"""`measured_plans`: trace, profile and plan; count the rates again where cycles of that plan start; plan again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,19 @@ from reference.models import Pair
 from reference.profiling import TOKENS, at_temperature, profile
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
-from spectheory import Latency, Plan
+from spectheory import Latency, Plan, evaluate
+from spectheory.otlp import Naive
 from spectheory.planning.planner import plan
+from spectheory.planning.replayed_choice import planned_verifiers
+from spectheory.replay import Replays
+from spectheory.verify import TopDown, name_of
 
 MAX_BUDGET = 64
 TRACE, RATES = "trace", "acceptance.json"
-"""Names of what `measured_plan` writes into its folder: the trace, and the rates of the plan before smoothing."""
+"""Names of what `measured_plans` writes into its folder: the trace, and the rates of the plan before smoothing."""
 
 
-def measured_plan(
+def measured_plans(
     pair: Pair,
     prompts: list[list[int]],
     *,
@@ -31,8 +35,10 @@ def measured_plan(
     latency: Latency | None = None,
     folder: Path | None = None,
     done: Callable[[int, int], None] = lambda finished, total: None,
-) -> Plan:
+) -> tuple[Plan, ...]:
     """Plan for texts that continue prompts like these, at the context in the middle of such a text.
+
+    The first plan is the chosen one. Above temperature 0 its `rivals` follow.
 
     A first plan uses the rates of all positions. The result uses only positions where cycles of the first plan start,
     because every cycle starts where the previous cycle ended. These rates propose trees; tree and verifier are chosen
@@ -78,4 +84,25 @@ def measured_plan(
         rates = acceptance(kept / TRACE, policy=first.tree)
         rates.save(kept / RATES)
         texts = replays(kept / TRACE, pair, seed=seed)
-        return plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts)
+        chosen = plan(rates.smoothed(), seconds, max_budget=MAX_BUDGET, context=context, replays=texts)
+        return chosen, *(() if texts.greedy else rivals(chosen, texts))
+
+
+def rivals(chosen: Plan, texts: Replays) -> tuple[Plan, ...]:
+    """Plans to time beside a plan that was chosen by replay on sampled `texts`.
+
+    They are the tree that the rates alone choose, with the naive solver, and the plan's own tree with every other
+    verifier. Replay predicts their speed; a tree that the texts cannot replay is left to the rates.
+    """
+    rates, latency, context = chosen.acceptance, chosen.latency, chosen.context
+    most, naive = chosen.limits.max_budget, name_of(TopDown(Naive()))
+    by_rates = plan(rates, latency, max_budget=most, context=context)
+    if 0 < by_rates.tree.max_depth <= texts.deepest and texts.can_replay(by_rates.tree):
+        by_rates = evaluate(by_rates.tree, rates, latency, context=context, replays=texts, verifier=naive)
+    tried = {(by_rates.tree, by_rates.verifier), (chosen.tree, chosen.verifier)}
+    others = [name_of(verifier) for verifier, _ in planned_verifiers(texts, chosen.tree)] if chosen.tree.budget else []
+    return by_rates, *(
+        evaluate(chosen.tree, rates, latency, context=context, replays=texts, verifier=verifier)
+        for verifier in others
+        if (chosen.tree, verifier) not in tried
+    )

@@ -14,7 +14,7 @@ import torch
 from reference import hugging_face
 from reference.decode import Decoder, Generation
 from reference.divergence import first_divergence
-from reference.drafters import SuffixArray, Variant, drafters
+from reference.drafters import SuffixArray, Variant, drafters, planned_variant
 from reference.drafters.kind import best_chain
 from reference.measuring import count_fourgrams, require_cycle
 from reference.meter import Meter
@@ -43,7 +43,7 @@ class Entrant:
     family: str
     settings: str
     decode: Callable[[list[int], int, int], Generation]
-    predicted: float | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)
@@ -74,16 +74,17 @@ def library(pair: Pair) -> SuffixArray:
     return SuffixArray.build(training_texts(pair))
 
 
-def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
+def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus: SuffixArray) -> list[Entrant]:
     """The decoders to time: three of transformers, then every drafter with the settings of its `DrafterKind.clock`.
 
     Args:
         pair: target and draft.
-        plan: plan that decides the length of chains, the tree, and the size of dynamic trees.
+        plans: the plan that decides the length of chains, the tree, and the size of dynamic trees, then other plans
+            that are timed beside it, as `measured_plans` returns them.
         settings: temperature and seed.
         corpus: corpus of the datastore drafter.
     """
-    sampling = Sampling(settings.temperature)
+    sampling, plan = Sampling(settings.temperature), plans[0]
     chain = best_chain(plan)
 
     def theirs(name: str, **options: int) -> Entrant:
@@ -94,6 +95,12 @@ def entrants(pair: Pair, plan: Plan, settings: ClockSettings, corpus: SuffixArra
         return Entrant(name, "HF", str(options), decode)
 
     ours = [variant for kind in drafters() for variant in kind.clock(plan, corpus)]
+    families = list(dict.fromkeys(variant.family for variant in ours))
+    timed = {(variant.plan.tree, variant.plan.verifier) for variant in ours if variant.plan}
+    for rival, chosen in zip(plans[1:], (" by rates", *[""] * len(plans)), strict=False):
+        if rival.tree.budget and (rival.tree, rival.verifier) not in timed:
+            ours.append(planned_variant(rival, chosen))
+    ours.sort(key=lambda variant: families.index(variant.family) if variant.family in families else len(families))
     return [
         theirs("HF plain"),
         theirs(f"HF assisted, {chain}", chain=chain),
@@ -107,19 +114,18 @@ def _entrant(pair: Pair, sampling: Sampling, seed: int, variant: Variant) -> Ent
     match if nothing is drawn, else by the naive solver.
     """
     drafter = variant.drafter
-    fixed = drafter.rule(sampling) is DrawRule.TOP_K
-    usual = TopDown(NSS() if fixed else Naive())
-    chosen = verifier_of(variant.verifier) if variant.verifier and not sampling.greedy else usual
-    decoder = Decoder(pair, drafter, sampling, chosen)
+    named = variant.plan.verifier if variant.plan and not sampling.greedy else None
+    usual = TopDown(NSS() if drafter.rule(sampling) is DrawRule.TOP_K else Naive())
+    decoder = Decoder(pair, drafter, sampling, verifier_of(named) if named else usual)
 
     def decode(prompt: list[int], new_tokens: int, request: int) -> Generation:
         return decoder.generate(prompt, new_tokens, *streams(pair, seed, request))
 
-    return Entrant(variant.name, variant.family, f"{drafter} {decoder.verifier}", decode, variant.predicted)
+    return Entrant(variant.name, variant.family, f"{drafter} {decoder.verifier}", decode, variant.plan)
 
 
 def stamp(
-    pair: Pair, prompts: list[list[int]], plan: Plan, running: list[Entrant], settings: ClockSettings
+    pair: Pair, prompts: list[list[int]], plans: Sequence[Plan], running: list[Entrant], settings: ClockSettings
 ) -> Provenance:
     """The provenance of a wall clock, with everything that affects speed."""
     return Provenance.now(
@@ -133,7 +139,7 @@ def stamp(
             "rounds": settings.rounds,
             "weights": pair.fingerprint,
             "prompts": short_hash(prompts),
-            "plan": short_hash(plan.to_dict()),
+            "plans": short_hash([plan.to_dict() for plan in plans]),
             "decoders": short_hash([[entrant.name, entrant.settings] for entrant in running]),
             "threads": torch.get_num_threads(),
             "cpu": _cpu(),
@@ -144,23 +150,23 @@ def stamp(
 def clock(
     pair: Pair,
     prompts: list[list[int]],
-    plan: Plan,
+    plans: Sequence[Plan],
     running: list[Entrant],
     settings: ClockSettings,
     so_far: WallClock | None = None,
 ) -> Iterator[WallClock]:
     """Decode every prompt that is not in `so_far` with the decoders `running`; yields the record after each prompt.
 
-    `so_far` is the record of an interrupted call. `plan` is the plan that `entrants` was called with.
+    `so_far` is the record of an interrupted call. `plans` are the plans that `entrants` was called with.
 
     Raises:
         InputError: there are no prompts, or `so_far` has other models, prompts, settings, versions or machine.
     """
     if not prompts:
         raise InputError("need at least one prompt to clock, got none")
-    here = stamp(pair, prompts, plan, running, settings)
-    families, predicted = (tuple(getattr(e, name) for e in running) for name in ("family", "predicted"))
-    record = so_far or WallClock.empty(tuple(e.name for e in running), families, predicted, plan, here)
+    here = stamp(pair, prompts, plans, running, settings)
+    names, families, planned = (tuple(getattr(e, name) for e in running) for name in ("name", "family", "plan"))
+    record = so_far or WallClock.empty(names, families, planned, plans[0], tuple(plans[1:]), here)
     check_same(record.provenance, here)
     if record.prompts < len(prompts):
         for entrant in running:

@@ -17,7 +17,7 @@ from reference.drafters import SuffixArray
 from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
-from reference.planning_loop import RATES, TRACE, measured_plan
+from reference.planning_loop import RATES, TRACE, measured_plans
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
 from spectheory.core.record import RecordError
@@ -31,12 +31,13 @@ __all__ = ["pair", "run"]
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 4)]
 CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)))
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
+SLOWER = st.evaluate(st.Tree.chain(2), PLAN.acceptance, PLAN.latency)
 SETTINGS = ClockSettings(new_tokens=12, rounds=1)
 
 
 def clocked(pair: Pair, settings: ClockSettings, so_far: WallClock | None = None, prompts: int = 3) -> list[WallClock]:
-    running = entrants(pair, PLAN, settings, CORPUS)
-    return list(clock(pair, PROMPTS[:prompts], PLAN, running, settings, so_far))
+    running = entrants(pair, [PLAN], settings, CORPUS)
+    return list(clock(pair, PROMPTS[:prompts], [PLAN], running, settings, so_far))
 
 
 @pytest.fixture(scope="module")
@@ -61,7 +62,7 @@ def test_every_decoder_writes_the_same_greedy_texts(tiny: Pair, greedy: list[Wal
     assert (record.target_seconds > 0).all()
     assert (record.draft_seconds[:, [0, 2, 3]] == 0).all()
     assert (record.draft_seconds[:, 4:10] > 0).all()
-    assert record.predicted[4:6] == (PLAN.by_budget.chain_speedup[chain], PLAN.speedup)
+    assert record.predicted[4:6] == pytest.approx([PLAN.by_budget.chain_speedup[chain], PLAN.speedup])
 
 
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
@@ -143,8 +144,9 @@ def made_up(ratios: list[list[float]]) -> WallClock:
     return WallClock(
         ("HF plain", "HF assisted, 2", "plain", "chain of 2", "tree of 4"),
         ("HF", "HF", "plain", "chain", "static tree"),
-        (None, None, None, 2.0, 3.0),
+        (None, None, None, SLOWER, PLAN),
         PLAN,
+        (),
         tokens=100 * whole,
         seconds=seconds,
         decode_seconds=seconds,
@@ -179,7 +181,39 @@ def test_numbers_are_medians_and_ratios() -> None:
     assert f"The fastest tree, tree of 4, runs at {beside}" in words
     assert "tree of 4 on prompt 1 at token 7" in words
     assert clock_rows(record).rows[4][:4] == ("tree of 4", "240", "2.40", "1.00-4.00")
-    assert clock_rows(record).rows[4][6:8] == ("2.00", "3.00")
+    assert clock_rows(record).rows[4][6:8] == ("2.00", f"{PLAN.speedup:.2f}")
+    assert "slower" not in words
+
+
+def test_a_choice_by_replay_is_laid_beside_the_choice_of_the_rates() -> None:
+    """Medians over prompts: the tree runs at 2.4 times HF plain, 1.6 times HF assisted, 1.33 times the chain."""
+    words = " ".join(clock_words(replace(made_up(2 * THREE), rivals=(SLOWER,))))
+    predicted = PLAN.speedup / SLOWER.speedup
+    assert "The plan's choice, tree of 4, runs at 1.33 (95% 0.50 to 2.00) times chain of 2, the choice" in words
+    assert f"replay and the measured times predict {predicted:.2f}" in words
+    assert "Of 2 chains and trees with their verifiers, tree of 4 is the fastest: tree of 4 is 0.0% slower" in words
+    assert "Tree of 4 runs at 1.60 (95% 0.50 to 4.00) times HF assisted, 2" in words
+    words = " ".join(clock_words(replace(made_up(2 * THREE), plan=SLOWER, rivals=(PLAN,))))
+    assert "tree of 4 is the fastest: chain of 2 is 25.0% slower (aim below 3%)" in words
+    assert "The plan's choice, chain of 2, runs at 0.75 (95% 0.50 to 2.00) times tree of 4" in words
+
+
+def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
+    """The rates' choice comes first; then the plan's own tree with each verifier that was not chosen."""
+    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
+    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), *2 * [np.array([[1.0, 1.01]] * 2)])
+    latency = replace(latency, draft_seconds=latency.draft_seconds / 1e4)
+    chosen, by_rates, *others = measured_plans(
+        tiny, prompts, new_tokens=60, temperature=1.0, latency=latency, folder=tmp_path
+    )
+    assert chosen.replayed is not None
+    assert by_rates.verifier in (None, "Naive")
+    assert {plan.tree for plan in others} <= {chosen.tree}
+    named = [plan.verifier for plan in (chosen, *others)]
+    assert len(set(named)) == len(named)
+    assert set(named) | {by_rates.verifier} >= {"Naive", "RRS", "Traversal"}
+    running = entrants(tiny, (chosen, by_rates, *others), replace(SETTINGS, temperature=1.0), CORPUS)
+    assert len({entrant.name for entrant in running}) == len(running)
 
 
 @pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])
@@ -203,7 +237,7 @@ def test_one_prompt_is_no_prompts() -> None:
 def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
     off = st.plan(st.Acceptance.by_rank([0.1]), st.Latency.constant(draft_seconds=0.9), max_budget=4)
     assert off.answer == "off"
-    names = [entrant.name for entrant in entrants(tiny, off, SETTINGS, CORPUS)]
+    names = [entrant.name for entrant in entrants(tiny, [off], SETTINGS, CORPUS)]
     assert "HF assisted, 1" in names
     assert "chain of 1" in names
     assert "EAGLE-2" in names
@@ -213,20 +247,21 @@ def test_a_plan_that_drafts_nothing_leaves_the_rest(tiny: Pair) -> None:
 def test_a_plan_is_measured(tiny: Pair, tmp_path: Path) -> None:
     """Whatever the times say: of this many positions 100 are left where cycles of a deep tree start."""
     prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    found = measured_plan(tiny, prompts, new_tokens=60, rounds=1)
+    found, *others = measured_plans(tiny, prompts, new_tokens=60, rounds=1)
     assert found.context == 8 + 30
     assert found.acceptance.trials is not None
     assert found.tree.budget <= 64
+    assert not others
     seconds = np.array([[1e-3, 4e-3], [1e-3, 4e-3]])
     latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 20, overhead_seconds=9.0)
-    kept = measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    kept, *_ = measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
     assert 0 <= kept.latency.overhead_seconds < 9
     assert (st.Acceptance.load(tmp_path / RATES).smoothed().table == kept.acceptance.table).all()
     written = [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()]
-    measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
+    measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path)
     assert [part.stat().st_mtime_ns for part in (tmp_path / TRACE).iterdir()] == written
     with pytest.raises(ForeignFolderError, match="holds a trace with another seed"):
-        measured_plan(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
+        measured_plans(tiny, prompts, new_tokens=60, latency=latency, folder=tmp_path, seed=1)
 
 
 def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPatch) -> None:

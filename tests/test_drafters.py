@@ -96,7 +96,7 @@ def test_a_drafter_of_another_package_is_in_the_matrix_and_on_the_clock(
     compared = lossless_combinations(Sampling(temperature), st.Tree.k_ary(2, 2), CORPUS)
     names = [combination.name for combination in compared if combination.policy.name == "ToyDrafter"]
     assert names == [f"ToyDrafter, {'NSS' if temperature else 'Greedy'}, temperature {temperature:g}"]
-    last = entrants(tiny, PLAN, ClockSettings(new_tokens=4, temperature=temperature), CORPUS)[-1]
+    last = entrants(tiny, [PLAN], ClockSettings(new_tokens=4, temperature=temperature), CORPUS)[-1]
     assert (last.name, last.family) == ("ToyDrafter", "model-free")
     assert len(last.decode([1, 2, 3], 4, 0).tokens) == 4
 

@@ -86,7 +86,7 @@ def _clocked(
     pair: Pair, work: Path, record: Path, sizes: Sizes, temperature: float, seed: int, corpus: SuffixArray
 ) -> Iterable[WallClock]:
     """The wall clock after each prompt, continued from the file `record` where it exists."""
-    from reference.planning_loop import measured_plan
+    from reference.planning_loop import measured_plans
     from reference.wall_clock import ClockSettings, entrants
     from reference.wall_clock import clock as run
 
@@ -94,8 +94,8 @@ def _clocked(
     settings = ClockSettings(sizes.new_tokens, temperature, sizes.rounds, seed)
     so_far = WallClock.load(record) if record.exists() else None
     wanted = {"new_tokens": sizes.new_tokens, "temperature": temperature, "seed": seed}
-    plan = so_far.plan if so_far else measured_plan(pair, traced, **wanted, rounds=5 * sizes.rounds)
-    return run(pair, decoded, plan, entrants(pair, plan, settings, corpus), settings, so_far)
+    plans = (so_far.plan, *so_far.rivals) if so_far else measured_plans(pair, traced, **wanted, rounds=5 * sizes.rounds)
+    return run(pair, decoded, plans, entrants(pair, plans, settings, corpus), settings, so_far)
 
 
 def _prompts(pair: Pair, work: Path, sizes: Sizes) -> tuple[list[list[int]], list[list[int]]]:

@@ -11,7 +11,7 @@ from reference.drafters.kind import DrafterKind, Variant
 from reference.drafters.lookahead import Lookahead
 from reference.drafters.lookup import PromptLookup
 from reference.drafters.recycling import TokenRecycling
-from reference.drafters.static import PlannedTree
+from reference.drafters.static import PlannedTree, planned_variant
 from spectheory.core.plugins import plugins
 
 __all__ = [
@@ -30,6 +30,7 @@ __all__ = [
     "TokenRecycling",
     "Variant",
     "drafters",
+    "planned_variant",
 ]
 
 ALL: tuple[DrafterKind, ...] = (

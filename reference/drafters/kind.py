@@ -31,16 +31,14 @@ class Variant:
         family: group in tables and figures.
         drafter: settings of the drafter.
         shape: its tree at given rates, for the positional prediction; None if the rates alone do not decide the tree.
-        predicted: speedup that the plan predicts; None if the plan does not.
-        verifier: name of the verifier of sampled text that the plan chose with it; None if the plan does not.
+        plan: plan with its tree, which names the verifier of sampled text and predicts its speed; None without.
     """
 
     name: str
     family: str
     drafter: Drafter
     shape: TreeFromRates | None = None
-    predicted: float | None = None
-    verifier: str | None = None
+    plan: Plan | None = None
 
 
 @dataclass(frozen=True)

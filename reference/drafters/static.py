@@ -18,7 +18,7 @@ from reference.host_arrays import Array, numpy_on_host
 from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
-from spectheory import Draft, DrawRule, Plan, Tree
+from spectheory import Draft, DrawRule, Plan, Tree, evaluate
 
 
 @dataclass(frozen=True)
@@ -215,19 +215,19 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
     """Plain decoding, the fastest chain by the rates, and what the plan chose: a tree, or a chain with its verifier."""
-    chain = best_chain(plan)
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
-    yield Variant(
-        f"chain of {chain}",
-        "chain",
-        PlannedTree(Tree.chain(chain)),
-        predicted=float(plan.by_budget.chain_speedup[chain]),
-    )
-    chosen = None if plan.verifier == "Greedy" else plan.verifier
-    if plan.answer == "tree" or (plan.answer == "chain" and chosen):
-        name = f"{plan.answer} of {plan.tree.budget}" + (f", {chosen}" if chosen else "")
-        family = "static tree" if plan.answer == "tree" else "chain"
-        yield Variant(name, family, PlannedTree(plan.tree), predicted=plan.speedup, verifier=chosen)
+    chain = evaluate(Tree.chain(best_chain(plan)), plan.acceptance, plan.latency, context=plan.context)
+    yield planned_variant(chain)
+    if plan.answer == "tree" or (plan.answer == "chain" and plan.verifier not in (None, "Greedy")):
+        yield planned_variant(plan)
+
+
+def planned_variant(plan: Plan, chosen: str = "") -> Variant:
+    """What a plan drafts, named after its tree, how it was `chosen` if need be, and its verifier of sampled text."""
+    drafter = PlannedTree(plan.tree)
+    verifier = f", {plan.verifier}" if plan.verifier not in (None, "Greedy") else ""
+    name = f"{plan.answer} of {plan.tree.budget}{chosen}{verifier}"
+    return Variant(name, drafter.family, drafter, plan=plan)
 
 
 KIND = DrafterKind(

@@ -58,18 +58,17 @@ def clock(
 
     settings = ClockSettings(text.new_tokens, temperature, rounds, seed)
     record = WallClock.load(out) if out is not None and out.exists() else None
-    given = None if plan is None else Plan.load(plan)
-    if given is None and not skip:
+    plans = () if plan is None else (Plan.load(plan),)
+    if not plans and not skip:
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
     models = pair.load()
-    rows = text.encoded(models, skip, count, least_skip=int(given is None))
-    if given is None:
-        before = [] if record else text.encoded(models, 0, skip)
-        given = record.plan if record else _measured(models, before, settings)
-    warn_of_mismatches(given, models, temperature)
-    running = entrants(models, given, settings, library(models))
+    rows = text.encoded(models, skip, count, least_skip=int(not plans))
+    if not plans:
+        plans = (record.plan, *record.rivals) if record else _measured(models, text.encoded(models, 0, skip), settings)
+    warn_of_mismatches(plans[0], models, temperature)
+    running = entrants(models, plans, settings, library(models))
     with progress("clock") as done:
-        for longer in run(models, rows, given, running, settings, record):
+        for longer in run(models, rows, plans, running, settings, record):
             if out is not None:
                 longer.save(out)
             done(longer.prompts, len(rows))
@@ -80,14 +79,14 @@ def clock(
     show(record, clock_rows(record), "", *words, as_json=as_json, out=out)
 
 
-def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> Plan:
-    from reference.planning_loop import measured_plan
+def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> tuple[Plan, ...]:
+    from reference.planning_loop import measured_plans
 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
     with enough, progress("plan") as done:
-        return measured_plan(
+        return measured_plans(
             pair,
             prompts,
             new_tokens=settings.new_tokens,

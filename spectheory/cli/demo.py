@@ -66,7 +66,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     """Trace some held-out prompts, plan, decode other prompts, and simulate."""
     import simulate
     from reference.part_files import ForeignFolderError
-    from reference.planning_loop import RATES, TRACE, measured_plan
+    from reference.planning_loop import RATES, TRACE, measured_plans
     from spectheory.report.page import Run
 
     prompts = PromptOptions(prompt_tokens=PROMPT_TOKENS).encoded(pair, 0, TRACED + DECODED)
@@ -74,10 +74,10 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     with progress("trace") as done:
         traced = {"dataset": "shipped held-out prompts", "latency": latency, "folder": folder, "done": done}
         try:
-            chosen = measured_plan(pair, prompts[:TRACED], **settings, **traced)
+            chosen, *_ = measured_plans(pair, prompts[:TRACED], **settings, **traced)
         except ForeignFolderError:  # an earlier demo, with other models or another seed
             shutil.rmtree(folder / TRACE)
-            chosen = measured_plan(pair, prompts[:TRACED], **settings, **traced)
+            chosen, *_ = measured_plans(pair, prompts[:TRACED], **settings, **traced)
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")

@@ -10,6 +10,9 @@ from spectheory.results.wall_clock import BASELINE, SAME, WallClock
 TREES = ("static tree", "dynamic tree")
 AIM = 1.3
 """Ratio to the fastest decoder of transformers that our fastest tree should reach, if the latency curve allows it."""
+AIM_OVER_RATES, AIM_OVER_HF, MOST_REGRET = 1.15, 1.5, 0.03
+"""For sampled text: the speed that the plan should reach relative to the tree of the rates with the naive solver, and
+relative to the fastest decoder of transformers; and how much slower it may be than the fastest plan of all."""
 LEAST_PROMPTS = 6
 """Intervals are shown from this many prompts on. With fewer, not even the range of all ratios has a level of 95%."""
 MOST_OUTSIDE = {"chain": 0.05, "static tree": 0.05, "dynamic tree": 0.10}
@@ -69,6 +72,7 @@ def clock_words(record: WallClock) -> list[str]:
             f"The fastest tree, {record.decoders[tree]}, runs at {_times(record, tree, theirs)}, the fastest of "
             f"transformers here (aim {AIM}){beside}. {_predicted_speed(record, theirs)}"
         )
+    words += _choice(record, theirs)
     best = record.fastest(*set(record.families)) or BASELINE
     words.append(f"The fastest of all, {record.decoders[best]}, runs at {_times(record, best, theirs)}.")
     for family, most in MOST_OUTSIDE.items():
@@ -77,6 +81,31 @@ def clock_words(record: WallClock) -> list[str]:
             said = ", ".join(f"{name} {share:.1%}" for name, share in shares.items())
             words.append(f"Outside the forwards (aim below {most:.0%} for a {family}): {said}.")
     return words + _divergences(record)
+
+
+def _choice(record: WallClock, theirs: int) -> list[str]:
+    """The plan's choice beside that of the rates, beside the other trees and verifiers, and beside transformers."""
+    chosen, by_rates = record.chosen, record.by_rates
+    if chosen is None or by_rates is None:
+        return []
+    name, expected = record.decoders[chosen], record.plan.speedup
+    words, at_rates = [], record.predicted[by_rates] or 1.0
+    if chosen != by_rates:
+        words.append(
+            f"The plan's choice, {name}, runs at {_times(record, chosen, by_rates)}, the choice of the rates alone "
+            f"(aim {AIM_OVER_RATES}; replay and the measured times predict {expected / at_rates:.2f})."
+        )
+    timed = [i for i, plan in enumerate(record.planned) if plan]
+    fastest = max(timed, key=lambda i: record.ratio(i, chosen)[0])
+    regret = 1 - 1 / max(1.0, record.ratio(fastest, chosen)[0])
+    loop = record.ratio(record.families.index("plain"), theirs)[0]
+    return [
+        *words,
+        f"Of {len(timed)} chains and trees with their verifiers, {record.decoders[fastest]} is the fastest: {name} is "
+        f"{regret:.1%} slower (aim below {MOST_REGRET:.0%}).",
+        f"{name[0].upper()}{name[1:]} runs at {_times(record, chosen, theirs)}, the fastest of transformers here (aim "
+        f"{AIM_OVER_HF}; predicted {expected * loop:.2f}).",
+    ]
 
 
 def _predicted_speed(record: WallClock, theirs: int) -> str:

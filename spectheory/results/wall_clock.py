@@ -30,9 +30,9 @@ class WallClock(Record):
     Attributes:
         decoders: names of the decoders, the baseline first.
         families: the kind of each decoder: `HF`, `plain`, `chain`, `static tree`, `dynamic tree` or `model-free`.
-        predicted: for each decoder, the speedup over plain decoding in the same loop that the plan predicts; None if it
-            predicts none.
-        plan: the plan that gives the predictions, the length of the chain and the static tree.
+        planned: for each decoder, the plan with its tree and verifier, which predicts its speed; None without.
+        plan: the plan that decides the length of the chain and the static tree.
+        rivals: the plan that the rates alone choose, and others over which `plan` was chosen; empty if none was timed.
         tokens: number of generated tokens in the text.
         seconds: wall-clock seconds from the prompt to the finished text.
         decode_seconds: the part of `seconds` after the first emitted tokens.
@@ -47,12 +47,13 @@ class WallClock(Record):
     """
 
     kind: ClassVar[str] = "wallclock"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
 
     decoders: tuple[str, ...]
     families: tuple[str, ...]
-    predicted: tuple[float | None, ...]
+    planned: tuple[Plan | None, ...]
     plan: Plan
+    rivals: tuple[Plan, ...]
     tokens: np.ndarray
     seconds: np.ndarray
     decode_seconds: np.ndarray
@@ -68,9 +69,9 @@ class WallClock(Record):
 
     def __post_init__(self) -> None:
         wide = len(self.decoders)
-        if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.predicted)} != {wide}:
+        if not wide or len(set(self.decoders)) < wide or {len(self.families), len(self.planned)} != {wide}:
             raise InputError(
-                f"decoders must have different names, with one family and one prediction each, got {self.decoders}"
+                f"decoders must have different names, with one family and one plan or None each, got {self.decoders}"
             )
         for name in (*COUNTS, *SECONDS, "margin"):
             values = np.asarray(getattr(self, name), np.float64)
@@ -95,21 +96,20 @@ class WallClock(Record):
             )
         if (self.repeated_fourgrams > self.fourgrams).any() or (self.cycles > self.emitted).any():
             raise InputError("repeated_fourgrams must be at most fourgrams, and cycles at most emitted")
-        if any(not 0 < value < np.inf for value in self.predicted if value is not None):
-            raise InputError(f"predicted must be finite and above 0, or None, got {self.predicted}")
 
     @classmethod
     def empty(
         cls,
         decoders: tuple[str, ...],
         families: tuple[str, ...],
-        predicted: tuple[float | None, ...],
+        planned: tuple[Plan | None, ...],
         plan: Plan,
+        rivals: tuple[Plan, ...],
         provenance: Provenance,
     ) -> Self:
         """A record without prompts."""
         nothing = {name: np.empty((0, len(decoders))) for name in (*COUNTS, *SECONDS, "margin")}
-        return cls(decoders, families, predicted, plan, **nothing, provenance=provenance)
+        return cls(decoders, families, planned, plan, rivals, **nothing, provenance=provenance)
 
     def with_prompt(self, **rows: list[float]) -> Self:
         """A copy with one more prompt: for each array, a row with one value for each decoder."""
@@ -123,6 +123,27 @@ class WallClock(Record):
             return counted
         best = int(self.speed.argmax())
         return f"{counted}; fastest is {self.decoders[best]}, {self.speed[best]:.1f} tokens per second"
+
+    @property
+    def predicted(self) -> list[float | None]:
+        """For each decoder, the predicted speedup over plain decoding in the same loop; None without a plan."""
+        return [plan and plan.speedup for plan in self.planned]
+
+    @property
+    def chosen(self) -> int | None:
+        """Index of the decoder with the tree and the verifier of the plan; None if it was not timed."""
+        return self._decoder_of(self.plan)
+
+    @property
+    def by_rates(self) -> int | None:
+        """Index of the decoder that the rates alone choose; None without rivals."""
+        return self._decoder_of(self.rivals[0]) if self.rivals else None
+
+    def _decoder_of(self, plan: Plan) -> int | None:
+        if plan.tree.budget == 0:
+            return self.families.index("plain")
+        wanted = plan.tree, plan.verifier
+        return next((i for i, one in enumerate(self.planned) if one and (one.tree, one.verifier) == wanted), None)
 
     @property
     def prompts(self) -> int:

@@ -23,7 +23,13 @@ LATENCY = replace(PLAIN_LATENCY, provenance=STAMP)
 PLAN = st.plan(RATES, LATENCY, max_budget=8)
 ONE = np.ones((1, 1))
 CALIBRATED = Calibrated(
-    *("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4), *(2.1, 1.9, 2.3, 0.2), 0.1, 3, 3, None
+    *("a", "b", "c", 1.0, 3, 9, 4.0, 2.0, 1.5, 2.5, 2.1, 0.3, 2.2, 2.0, 2.4),
+    *(2.1, 1.9, 2.3),
+    *(2.1, 1.9, 2.3, 0.2),
+    0.1,
+    3,
+    3,
+    None,
 )
 RECORDS: list[Record] = [
     RATES,
@@ -36,8 +42,9 @@ RECORDS: list[Record] = [
     st.WallClock(
         ("HF", "ours"),
         ("HF", "plain"),
-        (None, 1.0),
+        (None, PLAN),
         PLAN,
+        (PLAN,),
         tokens=2 * ONE.repeat(2, 1),
         seconds=3 * ONE.repeat(2, 1),
         decode_seconds=2 * ONE.repeat(2, 1),

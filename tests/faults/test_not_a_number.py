@@ -164,13 +164,13 @@ def test_what_measures_by_decoding_says_so(
     """Measured tallies, the matrix, the profile, and the clock of our decoders."""
     settings = ClockSettings(new_tokens=12, temperature=temperature, rounds=1)
     corpus = SuffixArray.build(PROMPTS)
-    ours = [one for one in entrants(broken, PLAN, settings, corpus) if one.family in ("chain", "static tree")]
+    ours = [one for one in entrants(broken, [PLAN], settings, corpus) if one.family in ("chain", "static tree")]
     texts = Texts(PROMPTS[:2], PROMPTS[2:], PROMPTS)
     ways: list[Callable[[], object]] = [
         lambda: list(measure(broken, Tree.k_ary(2, 2), PROMPTS[:1], new_tokens=20, temperature=temperature, seed=0)),
         lambda: Matrix(tmp_path / "matrix", broken, texts, MatrixSettings("test", 20)).combinations([temperature]),
         lambda: profile(broken, tokens=(1, 2), contexts=(32,), rounds=1, temperature=temperature),
-        lambda: list(clock(broken, PROMPTS[:1], PLAN, ours, settings)),
+        lambda: list(clock(broken, PROMPTS[:1], [PLAN], ours, settings)),
     ]
     for way in ways:
         with refused(role, value, tiny_folders, "after token [0-9]+.*"):
