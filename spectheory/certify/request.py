@@ -20,9 +20,10 @@ from spectheory.certify.step import certify_step
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.plugins import require_usable
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
-from spectheory.otlp import solvers
-from spectheory.verify import verifiers
+from spectheory.otlp import Solver, solvers
+from spectheory.verify import Verifier, verifiers
 
 CONTEXTS = ((), (1,), (2,))
 """The contexts of the black-box test of a verifier, in a world of `MARKOV_TOKENS` tokens."""
@@ -175,6 +176,7 @@ def _load(name: str) -> Any:
     if not colon:
         known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
         if name not in known:
+            require_usable(name, {"spectheory.solvers": Solver, "spectheory.verifiers": Verifier})
             raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
         return known[name]
     if not (module and path):
