@@ -16,6 +16,7 @@ from reference.models import Attention, Pair, load_pair
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
+from reference.token_checks import check_continued
 from reference.tracing import PROMPTS, by_request
 from spectheory import DrawRule
 from spectheory.core.errors import InputError
@@ -114,9 +115,11 @@ def replay_drafter(
         sampling: temperature, top-k and top-p of the texts.
 
     Raises:
-        InputError: the drafter draws its children, or the texts are too short for a whole cycle.
+        InputError: the drafter draws its children, prompts and texts are not those of this pair (see
+            `check_continued`), or the texts are too short for a whole cycle.
         OffTextError: the drafter reads the target's logits at drafted nodes.
     """
+    check_continued(pair, prompts, texts)
     if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
         raise InputError(
             f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"

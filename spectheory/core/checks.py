@@ -23,6 +23,14 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
 
 
+def check_array(name: str, value: Any) -> np.ndarray:
+    """`value` as an array, if it is one or can be made into one, such as lists of numbers of equal length."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{name} must be an array, or lists of numbers of equal length: {error}") from error
+
+
 def check_counts(least: int = 0, **counts: Any) -> None:
     """Refuse a value that is not a whole number from `least` to the maximum number of drafted nodes of a Tree."""
     for name, count in counts.items():
