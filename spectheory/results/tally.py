@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -80,11 +80,9 @@ class Tally(Record):
                 f"{self.emitted.tolist()!s:.60} in {self.cycles.tolist()!s:.60} cycles"
             )
         for name in COUNTS:
-            if not 0 <= getattr(self, name) < LARGEST_COUNT:
-                raise InputError(f"{name} must be a count >= 0 and below 2**53, got {getattr(self, name)}")
+            check_whole(name, getattr(self, name), 0, most=LARGEST_COUNT - 1)
         for name in SECONDS:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
+            check_seconds(name, getattr(self, name), least=0)
         bounds = {
             "target_seconds + draft_seconds": (self.target_seconds + self.draft_seconds, "seconds", self.seconds),
             "repeated_fourgrams": (self.repeated_fourgrams, "fourgrams", self.fourgrams),

@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import SHORTEST, check_array, check_seconds
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -21,6 +22,23 @@ BASELINE = 0
 """Index of the decoder with which all others are compared. Greedy texts of all decoders should equal its texts."""
 RESAMPLES = 2000
 """Bootstrap samples of an interval."""
+
+
+FAMILIES = ("HF", "plain", "chain", "static tree", "dynamic tree", "model-free")
+"""The kinds of decoders."""
+
+
+LONGEST_CHAIN = 1_000_000
+"""Predictions for longer chains are not checked, but refused: no clock runs one."""
+
+
+def chain_speedups(plan: Plan) -> np.ndarray:
+    """(lengths,) speedup over plain decoding of chains of 1, 2, ... tokens within the plan's limits, by its rates."""
+    lengths = np.arange(1, min(plan.limits.longest_chain, LONGEST_CHAIN) + 1)
+    rates, times = plan.acceptance.table[np.minimum(lengths, plan.acceptance.depths) - 1, 0], plan.latency
+    draft, target = times.curves(len(lengths) + 1, plan.context)
+    cycle = target[1:] + times.overhead_seconds + lengths * (draft[0] + times.level_overhead_seconds)
+    return (1 + rates.cumprod().cumsum()) * times.plain(plan.context) / cycle
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -72,8 +90,14 @@ class WallClock(Record):
             raise InputError(
                 f"decoders must have different names, with one family and one prediction each, got {self.decoders}"
             )
+        if unknown := [family for family in self.families if family not in FAMILIES]:
+            raise InputError(f"families must be among {', '.join(FAMILIES)}, got {unknown[0]!r:.60}")
+        self._require_predicted()
         for name in (*COUNTS, *SECONDS, "margin"):
-            values = np.asarray(getattr(self, name), np.float64)
+            values = check_array(name, getattr(self, name))
+            if values.dtype.kind not in "iuf":
+                raise InputError(f"{name} must be numbers, got {values.tolist()!s:.80}")
+            values = values.astype(np.float64)
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
@@ -84,9 +108,11 @@ class WallClock(Record):
                 if (values != values.round()).any() or (values >= LARGEST_COUNT).any():
                     raise InputError(f"{name} must be counts, got {values.tolist()!s:.80}")
                 values = values.astype(np.int64)
+            if name in SECONDS:
+                check_seconds(name, values, least=SHORTEST if name == "seconds" else 0)
             object.__setattr__(self, name, values)
-        if not (self.seconds > 0).all() or not (self.tokens > 0).all():
-            raise InputError("seconds and tokens must be above 0")
+        if not (self.tokens > 0).all():
+            raise InputError("tokens must be above 0")
         if (self.decode_seconds > self.seconds * (1 + ROUNDING)).any():
             raise InputError("decode_seconds is a part of seconds and must be at most seconds")
         if (self.target_seconds + self.draft_seconds > self.decode_seconds * (1 + ROUNDING)).any():
@@ -95,8 +121,19 @@ class WallClock(Record):
             )
         if (self.repeated_fourgrams > self.fourgrams).any() or (self.cycles > self.emitted).any():
             raise InputError("repeated_fourgrams must be at most fourgrams, and cycles at most emitted")
-        if any(not 0 < value < np.inf for value in self.predicted if value is not None):
-            raise InputError(f"predicted must be finite and above 0, or None, got {self.predicted}")
+
+    def _require_predicted(self) -> None:
+        """Check that each prediction is one that the plan makes for a decoder of this family."""
+        if all(value is None for value in self.predicted):
+            return
+        chains = chain_speedups(self.plan)
+        known = {"plain": [1.0], "chain": [*chains, self.plan.speedup], "static tree": [self.plan.speedup]}
+        for decoder, family, value in zip(self.decoders, self.families, self.predicted, strict=True):
+            if value is not None and not np.isclose(value, known.get(family, []), rtol=ROUNDING, atol=0).any():
+                raise InputError(
+                    f"predicted must be the speedup that the plan predicts for {decoder!r:.60} of family {family}, or "
+                    f"None, got {value}: the plan predicts {self.plan.speedup:.6g} for its {self.plan.answer}"
+                )
 
     @classmethod
     def empty(
