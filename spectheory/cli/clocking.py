@@ -66,7 +66,7 @@ def clock(
     if given is None:
         before = [] if record else text.encoded(models, 0, skip)
         given = record.plan if record else _measured(models, before, settings)
-    warn_of_mismatches(given, models, temperature)
+    warn_of_mismatches(given, models, {"temperature": temperature})
     running = entrants(models, given, settings, library(models))
     with progress("clock") as done:
         for longer in run(models, rows, given, running, settings, record):

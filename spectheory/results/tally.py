@@ -18,13 +18,13 @@ ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
 COUNTS = ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical")
 SECONDS = ("seconds", "target_seconds", "draft_seconds", "plain_seconds")
-IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
+IDENTITY = ("tree", "verifier", "temperature", "top_k", "top_p", "target", "draft")
 """Tallies can only be added if they agree in these fields of their provenance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tally(Record):
-    """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
+    """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, sampling and pair can be added.
 
     Attributes:
         emitted: (requests,) tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
@@ -154,7 +154,7 @@ class Tally(Record):
         """The sum of both tallies, with the provenance of the first. `sum` adds several.
 
         Raises:
-            InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
+            InputError: the tallies have different trees, verifiers, samplings, targets or drafts.
         """
         if not isinstance(other, Tally):
             return NotImplemented
