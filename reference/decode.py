@@ -8,7 +8,6 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, field
-from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
@@ -22,6 +21,7 @@ from reference.host_arrays import Array, numpy_on_host
 from reference.logits import fetch, settle
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.token_checks import check_tokens
 from reference.uniforms import Coins, Uniforms
 from spectheory import Draft, Tree
 from spectheory.core.chance import draw
@@ -95,7 +95,7 @@ class Decoder:
                 context, or a random source is missing.
             LogitsError: a model returns logits that give no probabilities.
         """
-        _check_tokens(prompt, self.pair.vocab_size)
+        check_tokens("prompt", prompt, self.pair.vocab_size)
         if not prompt or new_tokens < 1:
             raise InputError(f"need a prompt and new_tokens >= 1, got {len(prompt)} prompt tokens, {new_tokens} new")
         if (need := len(prompt) + new_tokens) > self.pair.context:
@@ -201,20 +201,6 @@ class Decoding:
             path.append(node)
             node = parent.item(node)
         return draft, p, path[::-1], following
-
-
-def _check_tokens(prompt: list[int], vocab_size: int) -> None:
-    if not isinstance(prompt, (list, tuple)):
-        raise InputError(
-            f"prompt must be a list of token ids, got a {type(prompt).__name__}: pass prompt.tolist(), or "
-            "what the tokenizer gives as 'input_ids'"
-        )
-    for place, token in enumerate(prompt):
-        if not isinstance(token, Integral) or not 0 <= token < vocab_size:
-            raise InputError(
-                f"prompt[{place}] is {token!r}: token ids are whole numbers from 0 to {vocab_size - 1}, "
-                "encode the prompt with this pair's tokenizer"
-            )
 
 
 def _on_host(draft: Draft, tokens: list[int]) -> Draft:

@@ -12,7 +12,7 @@ from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.sampling import Sampling
+from reference.sampling import Sampling, require_drawing
 from spectheory import Plan, Provenance, Tally, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import Naive
@@ -52,6 +52,8 @@ def measure(
     *,
     new_tokens: int = 128,
     temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
     verifier: Verifier | None = None,
     seed: int = 0,
     diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
@@ -67,6 +69,8 @@ def measure(
         prompts: prompts as token ids.
         new_tokens: maximum number of tokens of each text, at least 2.
         temperature: temperature of both decoders.
+        top_k: top-k of both decoders, see `Sampling`.
+        top_p: top-p of both decoders.
         verifier: the verifier of the tree; None takes that of `verifier_at`.
         seed: seed of all random streams.
         diverged: callback at temperature 0, called for each request whose two texts differ, with the number of the
@@ -76,9 +80,11 @@ def measure(
         InputError: `new_tokens` is below 2.
     """
     require_cycle(new_tokens)
-    verifier, plainly = verifier or verifier_at(temperature), verifier_at(temperature)
+    sampling, plainly = Sampling(temperature, top_k, top_p), verifier_at(temperature)
+    require_drawing(sampling)
+    verifier = verifier or plainly
     speculative, plain = (
-        Decoder(pair, PlannedTree(drafted), Sampling(temperature), how, stop_tokens=pair.stop_tokens)
+        Decoder(pair, PlannedTree(drafted), sampling, how, stop_tokens=pair.stop_tokens)
         for drafted, how in ((tree, verifier), (Tree.chain(0), plainly))
     )
     stamp = Provenance.now(
@@ -86,7 +92,7 @@ def measure(
         seed=seed,
         packages=("torch", "transformers"),
         **pair.stamp,
-        temperature=temperature,
+        **sampling.stamp,
         tree=tree.identity,
         verifier=str(verifier),
         requests=len(prompts),
@@ -98,9 +104,9 @@ def measure(
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
-        if temperature == 0 and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
+        if sampling.greedy and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
             diverged(request, where)
-        yield _tally(reference, text, meter, tree, stamp, greedy=temperature == 0)
+        yield _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
 
 
 def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:

@@ -61,12 +61,12 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     """
 
     def described(name: str) -> str:
-        values = str(theirs.get(name, "not recorded")), str(ours[name])
+        values = str(theirs.get(name, "not recorded")), str(ours.get(name, "not set"))
         if any(len(value) > LONGEST or re.fullmatch("[0-9a-f]{16}", value) for value in values):
             return name
         return f"{name} ({values[0]}, here {values[1]})"
 
-    differing = [name for name in sorted(ours) if theirs.get(name) != ours[name]]
+    differing = [name for name in sorted({**theirs, **ours}) if theirs.get(name) != ours.get(name)]
     if not differing:
         return ""
     return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(described, differing))}"

@@ -16,8 +16,9 @@ from reference.models import Attention, Pair, load_pair
 from reference.part_files import short_hash, stamp_of
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
+from reference.token_checks import check_continued
 from reference.tracing import PROMPTS, by_request
-from spectheory import DrawRule
+from spectheory import DrawRule, Provenance
 from spectheory.core.errors import InputError
 from spectheory.core.files import read_text
 from spectheory.core.record import parse
@@ -25,8 +26,8 @@ from spectheory.replay import GreedyText, Replayed, Replays
 from spectheory.verify import walk
 
 
-def traced_replays(folder: Path) -> tuple[Replays, float]:
-    """The texts of a trace, ready to replay, and their temperature.
+def traced_replays(folder: Path) -> tuple[Replays, Provenance]:
+    """The texts of a trace, ready to replay, and the provenance of the trace.
 
     Above temperature 0 the pair is loaded from the folders that the trace names, as it was when it was recorded.
 
@@ -40,7 +41,7 @@ def traced_replays(folder: Path) -> tuple[Replays, float]:
         attention = cast(Attention, stamp.attention or "sdpa")
         folders = str(stamp.target), str(stamp.draft)
         pair = load_pair(*folders, device=stamp.device or "cpu", dtype=dtype, attention=attention)
-    return replays(folder, pair), stamp.temperature or 0.0
+    return replays(folder, pair), stamp
 
 
 def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: int = 1) -> Replays:
@@ -59,7 +60,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     texts = by_request(folder, "target_token")
     stamp = stamp_of(folder)
     if not stamp.temperature:
-        candidates = int(str(stamp.settings["top_k"]))
+        candidates = int(str(stamp.settings["candidates"]))
         return Replays(GreedyText(ranks, candidates) for ranks in by_request(folder, "target_rank"))
     if pair is None:
         raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
@@ -74,8 +75,8 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
     if short_hash(prompts) != stamp.settings["prompts"]:
         raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
-    sampling = Sampling(stamp.temperature)
-    return Replays(forced_texts(pair, prompts, [text.tolist() for text in texts], sampling), seed=seed, samples=samples)
+    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp))
+    return Replays(forced, seed=seed, samples=samples)
 
 
 class OffTextError(InputError):
@@ -114,9 +115,11 @@ def replay_drafter(
         sampling: temperature, top-k and top-p of the texts.
 
     Raises:
-        InputError: the drafter draws its children, or the texts are too short for a whole cycle.
+        InputError: the drafter draws its children, prompts and texts are not those of this pair (see
+            `check_continued`), or the texts are too short for a whole cycle.
         OffTextError: the drafter reads the target's logits at drafted nodes.
     """
+    check_continued(pair, prompts, texts)
     if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
         raise InputError(
             f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from numbers import Integral
+from typing import Any, Self
 
 import torch
 from torch import Tensor
 
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 
 LEAST_TEMPERATURE = 1e-3
 """The lowest temperature of sampling. Below it, logits divided by the temperature overflow float32."""
@@ -39,6 +41,19 @@ class Sampling:
         if not 0 < self.top_p <= 1:
             raise InputError(f"top_p must be above 0 and at most 1, got {self.top_p}")
 
+    @classmethod
+    def of(cls, stamp: Provenance) -> Self:
+        """The sampling of a text by its provenance; greedy decoding if that has no temperature."""
+        return cls(stamp.temperature or 0.0, stamp.top_k, 1.0 if stamp.top_p is None else stamp.top_p)
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        """The fields of a provenance that name this sampling."""
+        if self.greedy:
+            return {"temperature": 0.0}
+        limits = {"top_k": self.top_k, "top_p": None if self.top_p == 1 else self.top_p}
+        return {"temperature": self.temperature, **limits}
+
     @property
     def greedy(self) -> bool:
         """Whether each token of the text is the target's most probable token."""
@@ -60,3 +75,12 @@ class Sampling:
     def draft_distribution(self, logits: Tensor) -> Tensor:
         """Distribution (..., V) of the draft for logits (..., V); at temperature 0 their softmax, to rank tokens."""
         return torch.softmax(logits, dim=-1) if self.greedy else self.distribution(logits)
+
+
+def require_drawing(sampling: Sampling) -> None:
+    """Raise InputError for greedy decoding with top-k or top-p, which it would ignore."""
+    if sampling.greedy and (sampling.top_k is not None or sampling.top_p != 1):
+        raise InputError(
+            f"top_k={sampling.top_k} and top_p={sampling.top_p:g} have no effect at temperature 0: raise the "
+            "temperature, or leave them out"
+        )

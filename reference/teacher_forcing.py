@@ -12,18 +12,30 @@ from reference.host_arrays import to_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.sampling import Sampling
+from reference.token_checks import check_continued
 from spectheory.core.errors import InputError
 from spectheory.replay import TargetText
 
 BATCH = 4
 """Texts per forward: the logits of a batch are what needs the most memory."""
+UNITS = 4
+"""Rounding error of a logit in units of the last place of the largest logit in its row: about twice what forwards of
+different shapes differ by in bfloat16 and float16."""
+LEAST_ROUNDING = 1e-5
+"""Smallest relative rounding error of a logit. In float32 the errors of many sums add up, to about a tenth of this."""
+STEPS = 6
+"""How often the change of the logits is doubled, up to the rounding error, until the text's token is kept."""
 
 
-@torch.inference_mode()
 def forced_texts(
     pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling
 ) -> Iterator[TargetText]:
     """Each text with p and q at its positions, in order; one batch of texts is in memory at a time.
+
+    The forward of a whole text rounds differently from the forwards that generated it. Near the boundary of top-k or
+    top-p, or far down at a low temperature, its p may be 0 at a token that was sampled. There p is taken from the
+    logits after the smallest change within their rounding error that keeps the token: the token and all less probable
+    ones rise, the more probable ones fall. A token that is further away is refused.
 
     Args:
         pair: target and draft.
@@ -32,29 +44,52 @@ def forced_texts(
         sampling: temperature, top-k and top-p of the texts, above temperature 0.
 
     Raises:
-        InputError: prompt and text do not fit the context, temperature 0, or a token that the target gives
-            probability 0.
+        InputError: temperature 0, prompts and texts are not those of this pair (see `check_continued`), or the target
+            gives a token probability 0, even after a change of its logits within their rounding error.
         LogitsError: a model returns logits that are not a distribution.
     """
     if sampling.greedy:
         raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
+    check_continued(pair, prompts, texts)
+    return _forced_texts(pair, prompts, texts, sampling)
+
+
+@torch.inference_mode()
+def _forced_texts(
+    pair: Pair, prompts: Sequence[list[int]], texts: Sequence[list[int]], sampling: Sampling
+) -> Iterator[TargetText]:
+    """`forced_texts` after its checks."""
     for first in range(0, len(texts), BATCH):
         batch = list(zip(prompts[first : first + BATCH], texts[first : first + BATCH], strict=True))
         rows = [_rows(pair, role, batch, first) for role in ("target", "draft")]
         for place, (prompt, text) in enumerate(batch):
             span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
-            p, q = (_normalised(sampling.distribution(logits[place, span])) for logits in rows)
-            yield TargetText(np.array(text), p, q)
+            target, draft = (logits[place, span] for logits in rows)
+            p = sampling.distribution(target)
+            _keep_tokens(p, target, text, sampling, pair.target.dtype)
+            yield TargetText(np.array(text), _normalised(p), _normalised(sampling.distribution(draft)))
+
+
+def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> None:
+    """Replace the rows of `p` (n, V) that exclude the token of the text by a rounding error of `logits` (n, V)."""
+    tokens = torch.tensor(text, device=p.device)
+    for position in (p.gather(1, tokens[:, None])[:, 0] == 0).nonzero()[:, 0].tolist():
+        row, token = logits[position], text[position]
+        largest = row[row.isfinite()].abs().max() * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
+        nearer = torch.where(row > row[token], -1.0, 1.0)
+        for step in range(STEPS - 1, -1, -1):
+            changed = sampling.distribution(row + nearer * (largest / 2**step))
+            if changed[token] > 0:
+                p[position] = changed
+                break
 
 
 def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Tensor:
     """(B, T, V) float32 logits after each token of prompt and text, padded on the right."""
     longest = max(len(prompt) + len(text) for prompt, text in batch)
-    if longest > pair.context:
-        raise InputError(f"prompt and text need a context of {longest}, these models have {pair.context}: shorten them")
     tokens = torch.zeros(len(batch), longest, dtype=torch.int64)
     for row, (prompt, text) in enumerate(batch):
-        tokens[row, : len(prompt) + len(text)] = torch.tensor(prompt + text)
+        tokens[row, : len(prompt) + len(text)] = torch.tensor([*prompt, *text])
     model, name = getattr(pair, role), pair.names[role == "draft"]
     logits = model(tokens.to(pair.device)).logits[..., : pair.vocab_size].float()
     peaks = Peaks(f"{role} {name}", model.dtype)

@@ -25,7 +25,7 @@ from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
 from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
-from reference.sampling import Sampling
+from reference.sampling import Sampling, require_drawing
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
 from spectheory.core.errors import InputError
@@ -56,29 +56,38 @@ PROMPTS = "prompts.json"
 
 @dataclass(frozen=True)
 class TraceSettings:
-    """Settings of a trace: `dataset` names the prompts, `top_k` is the number of candidates at each position.
+    """Settings of a trace: `dataset` names the prompts, `candidates` is the number of candidates at each position.
 
-    `batch` is the number of prompts that are decoded together and written to one file.
+    `temperature`, `top_k` and `top_p` are those of `Sampling`. `batch` is the number of prompts that are decoded
+    together and written to one file.
     """
 
     dataset: str
     temperature: float = 0.0
-    top_k: int = 16
+    candidates: int = 16
     new_tokens: int = 128
     batch: int = 8
     seed: int = 0
+    top_k: int | None = None
+    top_p: float = 1.0
 
     def __post_init__(self) -> None:
-        for name in ("top_k", "new_tokens", "batch"):
+        for name in ("candidates", "new_tokens", "batch"):
             if getattr(self, name) < 1:
                 raise InputError(f"{name} must be at least 1, got {getattr(self, name)}")
-        Sampling(self.temperature)
+        require_drawing(self.sampling)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the text is sampled."""
+        return Sampling(self.temperature, self.top_k, self.top_p)
 
     def provenance(self, pair: Pair, inputs: dict[str, str]) -> dict[str, Any]:
         """The fields of a provenance that identify a trace of `pair`; `inputs` has hashes of prompts and weights."""
         settings = {**asdict(self), **inputs}
-        own = {name: settings.pop(name) for name in ("temperature", "seed")}
-        return {**pair.stamp, **own, "settings": settings}
+        for name in ("temperature", "top_k", "top_p", "seed"):
+            del settings[name]
+        return {**pair.stamp, **self.sampling.stamp, "seed": self.seed, "settings": settings}
 
 
 def record_trace(
@@ -106,8 +115,8 @@ def record_trace(
         raise InputError(
             f"prompts and new tokens need a context of {need}, these models have {pair.context}: shorten either"
         )
-    if settings.top_k > pair.vocab_size:
-        raise InputError(f"top_k must be at most the vocabulary of {pair.vocab_size}, got {settings.top_k}")
+    if settings.candidates > pair.vocab_size:
+        raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     claim(folder, "trace", **settings.provenance(pair, inputs))
     if not (folder / PROMPTS).exists():
@@ -126,7 +135,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
     seeds = np.random.SeedSequence([settings.seed, first]).generate_state(2)
     draft_rng, rng = (Generator(pair.device).manual_seed(int(seed)) for seed in seeds)
     uniforms = Uniforms(draft_rng)
-    sampling, scale = Sampling(settings.temperature), settings.temperature or 1.0
+    sampling, scale = settings.sampling, settings.temperature or 1.0
     rule = DrawRule.TOP_K if sampling.greedy else DrawRule.NO_REPLACEMENT
     target, draft = (_Stream(pair, role, first) for role in ("target", "draft"))
     tokens = torch.tensor(prompts, device=pair.device)
@@ -135,7 +144,7 @@ def _rows(pair: Pair, prompts: list[list[int]], settings: TraceSettings, first: 
         wanted, offered = target.next(tokens), draft.next(tokens)
         settle(target.peaks, draft.peaks)
         q = sampling.draft_distribution(offered)
-        offers = torch.as_tensor(child_tokens(numpy_on_host(q), settings.top_k, rule, uniforms))
+        offers = torch.as_tensor(child_tokens(numpy_on_host(q), settings.candidates, rule, uniforms))
         emitted = wanted.argmax(-1) if sampling.greedy else _emit(sampling.distribution(wanted), q, offers, rng)
         columns = _columns(wanted / scale, offered / scale, offers, emitted)
         for row in running:
@@ -211,7 +220,7 @@ def acceptance(
     texts, stamp = ranks(folder, top=top), stamp_of(folder)
     return Acceptance.from_ranks(
         texts,
-        ranks=int(str(stamp.settings["top_k"])),
+        ranks=int(str(stamp.settings["candidates"])),
         max_depth=max_depth,
         min_trials=min_trials,
         policy=policy,

@@ -25,7 +25,7 @@ from tests.test_clock import CORPUS
 __all__ = ["pair", "run"]
 
 FEW = ("--skip", 1, "--count", 2, "--prompt-tokens", 16, "--new-tokens", 20)
-OTHER = "the plan's rates were measured at temperature 0, while decoding is at 1"
+OTHER = "the plan's rates were measured at temperature 0, while decoding is at temperature 1"
 
 
 def greedy_plan() -> st.Plan:

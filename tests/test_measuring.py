@@ -29,7 +29,7 @@ from spectheory import DrawRule, Tally, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
 
-SETTINGS = tracing.TraceSettings(dataset="numbers", top_k=4, new_tokens=40, batch=2)
+SETTINGS = tracing.TraceSettings(dataset="numbers", candidates=4, new_tokens=40, batch=2)
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(1, 6)]
 
 
@@ -112,10 +112,10 @@ def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
         tracing.record_trace(tiny, [[1] * 1000], SETTINGS, tmp_path)
     with pytest.raises(ValueError, match=r"the same length, got lengths \[1, 2\]"):
         tracing.record_trace(tiny, [[1], [1, 2]], SETTINGS, tmp_path)
-    with pytest.raises(ValueError, match="top_k must be at most the vocabulary of 300, got 301"):
-        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, top_k=301), tmp_path)
-    with pytest.raises(ValueError, match="top_k must be at least 1, got 0"):
-        replace(SETTINGS, top_k=0)
+    with pytest.raises(ValueError, match="candidates must be at most the vocabulary of 300, got 301"):
+        tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, candidates=301), tmp_path)
+    with pytest.raises(ValueError, match="candidates must be at least 1, got 0"):
+        replace(SETTINGS, candidates=0)
     with pytest.raises(ValueError, match="holds no trace"):
         tracing.acceptance(tmp_path)
     assert not list(tmp_path.iterdir())

@@ -49,7 +49,6 @@ ALL: tuple[DrafterKind, ...] = (
 def drafters() -> list[DrafterKind]:
     """The drafters of `ALL`, then those that installed packages register in the group `spectheory.drafters`.
 
-    Raises:
-        InputError: an entry point cannot be loaded, or is not a Drafter.
+    An entry point that cannot be used is left out with a warning; see `plugins`.
     """
     return [*ALL, *map(DrafterKind.of, plugins("spectheory.drafters", Drafter))]

@@ -14,6 +14,10 @@ from typing import Any, TypeVar
 
 IDLE = 10
 """The process is ended if a call takes this many times its limit by the clock, because it waits or sleeps."""
+IMPORT = 10
+"""Loading the code under test may take this many times as long as one call of it."""
+BEAT = 1.0
+"""Seconds between two reports that calls return."""
 
 Returned = TypeVar("Returned")
 
@@ -26,6 +30,8 @@ class _Timers:
     """The operating system's timers, which end the process when they run out."""
 
     are_used = False
+    beat: Callable[[int], None] | None = None
+    calls, beaten = 0, 0.0
 
     def set(self, seconds: float) -> None:
         """Start the timers for a call, or stop them if `seconds` is 0."""
@@ -33,12 +39,23 @@ class _Timers:
             signal.setitimer(signal.ITIMER_PROF, seconds)
             signal.setitimer(signal.ITIMER_REAL, IDLE * seconds)
 
+    def returned(self) -> None:
+        """Count a call that has returned, and report the count at most every `BEAT` seconds."""
+        self.calls += 1
+        if self.beat is not None and (now := time.monotonic()) >= self.beaten + BEAT:
+            self.beaten = now
+            self.beat(self.calls)
+
 
 _timers = _Timers()
 
 
-def end_process_when_late() -> None:
-    """From now on, a call that exceeds its limit ends this process by a signal. This has no effect on Windows."""
+def end_process_when_late(beat: Callable[[int], None]) -> None:
+    """From now on, a call that exceeds its limit ends this process by a signal; on Windows it does not.
+
+    `beat` is a callback with the number of calls that have returned. It is called at most every `BEAT` seconds.
+    """
+    _timers.beat = beat
     if hasattr(signal, "setitimer"):
         for late in (signal.SIGPROF, signal.SIGALRM):
             signal.signal(late, signal.SIG_DFL)
@@ -87,4 +104,5 @@ def within(seconds: float, call: Callable[..., Returned], *given: Any) -> Return
         _timers.set(0)
     if time.process_time() - start > seconds:
         raise TimeoutError(f"did not return within {seconds:g} seconds of processor time")
+    _timers.returned()
     return returned

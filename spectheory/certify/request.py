@@ -15,14 +15,15 @@ import numpy as np
 from spectheory.certify.as_step import as_step, markov_world
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
-from spectheory.certify.guard import ends_are_errors, within
+from spectheory.certify.guard import IMPORT, within
 from spectheory.certify.step import certify_step
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
+from spectheory.core.plugins import require_usable
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
-from spectheory.otlp import solvers
-from spectheory.verify import verifiers
+from spectheory.otlp import Solver, solvers
+from spectheory.verify import Verifier, verifiers
 
 CONTEXTS = ((), (1,), (2,))
 """The contexts of the black-box test of a verifier, in a world of `MARKOV_TOKENS` tokens."""
@@ -89,7 +90,7 @@ class Request:
         }
 
     def _certificate(self, report: Report) -> Certificate | StepCertificate:
-        given = _load(self.name)
+        given = _load(self.name, IMPORT * self.seconds)
         if self.exact and hasattr(given, "step"):
             raise InputError(f"{self.name} is a step, which can only be sampled: leave out --exact")
         if self.black_box or hasattr(given, "step"):
@@ -169,23 +170,36 @@ class Request:
         return shapes[0]
 
 
-def _load(name: str) -> Any:
-    """The object that `name` refers to: a registered solver or verifier, or an object of a module."""
+def _load(name: str, seconds: float) -> Any:
+    """The object that `name` refers to: a registered solver or verifier, or an object of a module.
+
+    The import and the constructor may take `seconds` of processor time.
+    """
     module, colon, path = name.partition(":")
     if not colon:
-        known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
-        if name not in known:
-            raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
-        return known[name]
+        return within(seconds, _registered, name)
     if not (module and path):
         raise InputError(f"name an object as package.module:object, got {name!r}")
     sys.path.insert(0, str(Path.cwd()))
     try:
-        with ends_are_errors():
-            found = importlib.import_module(module)
-            for part in path.split("."):
-                found = getattr(found, part)
-            return found() if isinstance(found, type) else found
+        return within(seconds, _imported, module, path)
     except Exception as error:
         hint = f" (name the module {module[:-3]}, not its file)" if module.endswith(".py") else ""
         raise InputError(f"cannot load {path} of {module}: {type(error).__name__}: {error}{hint}") from error
+
+
+def _registered(name: str) -> Solver | Verifier:
+    """The solver or the verifier with this class name."""
+    known = {type(one).__name__: one for one in (*solvers(), *verifiers())}
+    if name not in known:
+        require_usable(name, {"spectheory.solvers": Solver, "spectheory.verifiers": Verifier})
+        raise InputError(f"name an object as package.module:object, or one of {', '.join(known)}, got {name!r}")
+    return known[name]
+
+
+def _imported(module: str, path: str) -> Any:
+    """The object at `path` of a module; a class is called without arguments."""
+    found = importlib.import_module(module)
+    for part in path.split("."):
+        found = getattr(found, part)
+    return found() if isinstance(found, type) else found

@@ -65,7 +65,7 @@ def clock(
     rows = text.encoded(models, skip, count, least_skip=int(not plans))
     if not plans:
         plans = (record.plan, *record.rivals) if record else _measured(models, text.encoded(models, 0, skip), settings)
-    warn_of_mismatches(plans[0], models, temperature)
+    warn_of_mismatches(plans[0], models, {"temperature": temperature})
     running = entrants(models, plans, settings, library(models))
     with progress("clock") as done:
         for longer in run(models, rows, plans, running, settings, record):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,7 @@ from spectheory.results.tally import Tally
 
 if TYPE_CHECKING:
     from reference.models import Pair
+    from reference.sampling import Sampling
 
 PlanFile = Annotated[Path, typer.Option("--plan", help="Plan to decode with, from `spectheory plan`.")]
 PlanTemperature = Annotated[
@@ -41,6 +42,12 @@ PlanTemperature = Annotated[
         show_default="temperature of the plan's rates",
     ),
 ]
+TOP_K = "Sample only from this many most probable tokens."
+TOP_P = "Sample only from the fewest most probable tokens whose probabilities sum to this or more."
+TopK = Annotated[int | None, typer.Option("--top-k", help=TOP_K, show_default="all")]
+TopP = Annotated[float | None, typer.Option("--top-p", help=TOP_P, show_default="1")]
+PlanTopK = Annotated[int | None, typer.Option("--top-k", help=TOP_K, show_default="top-k of the plan's rates")]
+PlanTopP = Annotated[float | None, typer.Option("--top-p", help=TOP_P, show_default="top-p of the plan's rates")]
 
 
 @contextmanager
@@ -59,11 +66,14 @@ def long_enough(most: int, needed: int, repair: str) -> Iterator[None]:
         raise InputError(f"the trace has only {error.trials} usable positions, {repair}") from None
 
 
-def warn_of_mismatches(plan: Plan, pair: Pair, temperature: float) -> None:
-    """Print a warning for each known difference between the plan and the decoding."""
+def warn_of_mismatches(plan: Plan, pair: Pair, sampling: dict[str, Any]) -> None:
+    """Print a warning for each known difference between the plan and the decoding.
+
+    `sampling` has the fields of a provenance that name the sampling.
+    """
     from spectheory.results.comparison import mismatches
 
-    for said in mismatches(plan, Provenance("decoding", temperature=temperature, **pair.stamp)):
+    for said in mismatches(plan, Provenance("decoding", **sampling, **pair.stamp)):
         warn(said)
 
 
@@ -76,9 +86,11 @@ def trace(
     count: Count = 40,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
-    top_k: Annotated[
+    top_k: TopK = None,
+    top_p: TopP = None,
+    candidates: Annotated[
         int,
-        typer.Option("--top-k", help="Number of the draft's most probable tokens to record at each position."),
+        typer.Option("--candidates", help="Number of tokens that the draft proposes at each position."),
     ] = 16,
     batch: Annotated[
         int,
@@ -108,6 +120,8 @@ def trace(
             dataset=text.dataset,
             temperature=temperature,
             top_k=top_k,
+            top_p=1.0 if top_p is None else top_p,
+            candidates=candidates,
             new_tokens=text.new_tokens,
             batch=batch,
             seed=seed,
@@ -172,6 +186,8 @@ def decode(
     count: Count = 20,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: PlanTemperature = None,
+    top_k: PlanTopK = None,
+    top_p: PlanTopP = None,
     seed: Seed = 0,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the tally (the counts and times of the run).")
@@ -187,14 +203,14 @@ def decode(
 
     require_free([plan], Output(out, "tally"))
     planned = Plan.load(plan)
-    temperature = _temperature(planned, temperature)
     from reference.measuring import require_cycle
 
     require_cycle(text.new_tokens)
+    sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
-    warn_of_mismatches(planned, models, temperature)
+    warn_of_mismatches(planned, models, sampling.stamp)
     rows = text.encoded(models, skip, count)
-    settings = {"new_tokens": text.new_tokens, "temperature": temperature, "seed": seed}
+    settings = {"new_tokens": text.new_tokens, **asdict(sampling), "seed": seed}
     tally = measured(models, planned, rows, out, skip, **settings)
     show(tally, comparison_rows(compare(planned, None, tally)), as_json=as_json, out=out)
 
@@ -205,20 +221,35 @@ def generate(
     pair: PairOptions = SHIPPED,
     new_tokens: Annotated[int, typer.Option("--new-tokens", help="Number of tokens to generate.")] = 128,
     temperature: PlanTemperature = None,
+    top_k: PlanTopK = None,
+    top_p: PlanTopP = None,
     seed: Seed = 0,
 ) -> None:
     """Continue a text with real models that decode with a plan, and print the result."""
     if not text:
         raise InputError("TEXT is empty: give at least one character to continue")
     planned = Plan.load(plan)
-    temperature = _temperature(planned, temperature)
+    sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
-    warn_of_mismatches(planned, models, temperature)
-    print(_continued(models, planned, text, new_tokens, temperature, seed))
+    warn_of_mismatches(planned, models, sampling.stamp)
+    print(_continued(models, planned, text, new_tokens, sampling, seed))
 
 
-def _temperature(plan: Plan, named: float | None) -> float:
-    return (plan.acceptance.temperature or 0.0) if named is None else named
+def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: float | None) -> Sampling:
+    """The sampling of the plan's rates, with what the options name in its place.
+
+    Raises:
+        InputError: top-k or top-p are named for temperature 0, or a value is out of range.
+    """
+    from reference.sampling import Sampling, require_drawing
+
+    known = Sampling.of(plan.acceptance.provenance)
+    named = known.temperature if temperature is None else temperature
+    if named == 0:
+        known = Sampling()
+    sampling = Sampling(named, known.top_k if top_k is None else top_k, known.top_p if top_p is None else top_p)
+    require_drawing(sampling)
+    return sampling
 
 
 def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
@@ -247,16 +278,15 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     return total
 
 
-def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, temperature: float, seed: int) -> str:
+def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, sampling: Sampling, seed: int) -> str:
     from reference.decode import Decoder
     from reference.drafters import PlannedTree
     from reference.measuring import verifier_at
     from reference.random_streams import streams
-    from reference.sampling import Sampling
 
     prompt = pair.tokenizer(text, add_special_tokens=False)["input_ids"]
-    drafter, verifier = PlannedTree(plan.tree), verifier_at(temperature, plan)
-    decoder = Decoder(pair, drafter, Sampling(temperature), verifier, stop_tokens=pair.stop_tokens)
+    drafter, verifier = PlannedTree(plan.tree), verifier_at(sampling.temperature, plan)
+    decoder = Decoder(pair, drafter, sampling, verifier, stop_tokens=pair.stop_tokens)
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
 
 

@@ -125,14 +125,14 @@ def plan(
 
 
 def _replays(folder: Path, rates: Acceptance) -> Replays:
-    """The texts of a trace. Raises InputError if the rates are for another temperature."""
+    """The texts of a trace. Raises InputError if the rates are for another sampling."""
     from reference.replaying import traced_replays
 
-    texts, temperature = traced_replays(folder)
-    if rates.temperature is not None and rates.temperature != temperature:
+    texts, stamp = traced_replays(folder)
+    if rates.temperature is not None and rates.provenance.sampling != stamp.sampling:
         raise InputError(
-            f"--trace {folder} has temperature {temperature:g}, but the rates in --acceptance have "
-            f"{rates.temperature:g}: use the rates of this trace"
+            f"--trace {folder} has {stamp.sampling}, but the rates in --acceptance have {rates.provenance.sampling}: "
+            "use the rates of this trace"
         )
     return texts
 

@@ -8,6 +8,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -55,7 +56,10 @@ class Acceptance(Record):
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:
-        table = np.array(self.table, dtype=np.float64)
+        table = check_array("table", self.table)
+        if table.dtype.kind not in "iuf":
+            raise InputError(f"table must be numbers, got {table.dtype}")
+        table = table.astype(np.float64)
         if table.ndim != 2 or table.size == 0:
             raise InputError(f"table must have shape (depths, ranks), both at least 1, got shape {table.shape}")
         for d, row in enumerate(table):
@@ -67,6 +71,12 @@ class Acceptance(Record):
                 raise InputError(
                     f"table[{d}] must sum to at most 1 (at most one child of a node is accepted), got {row.sum():.6g}"
                 )
+        if self.provenance.smoothed and (np.diff(table) > ROUNDING).any():
+            d, r = np.argwhere(np.diff(table) > ROUNDING)[0]
+            raise InputError(
+                f"table[{d}] must be non-increasing in rank, because its provenance says that it is smoothed, got "
+                f"{table[d, r]:.6g} before {table[d, r + 1]:.6g}: smooth the measured rates again"
+            )
         table.setflags(write=False)
         object.__setattr__(self, "table", table)
         if (self.hits is None) != (self.trials is None):

@@ -10,6 +10,8 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.tree import LARGEST_TREE
 
+SHORTEST, LONGEST = 1e-30, 1e30
+"""Times must be 0 or between these seconds, so that quotients and sums of them are finite and above 0."""
 NO_SPECULATION = ": for no speculation use Tree.chain(0)"
 
 
@@ -21,6 +23,34 @@ def check_whole(name: str, value: Any, least: int, repair: str = "", *, most: in
         raise InputError(f"{name} must be between {least} and {most:,}, got {value:,}{repair}")
     if value < least:
         raise InputError(f"{name} must be at least {least}, got {value}{repair}")
+
+
+def check_array(name: str, value: Any) -> np.ndarray:
+    """`value` as an array, if it is one or can be made into one, such as lists of numbers of equal length."""
+    try:
+        return np.asarray(value)
+    except (TypeError, ValueError, RuntimeError, OverflowError) as error:
+        raise InputError(f"{name} must be an array, or lists of numbers of equal length: {error}") from error
+
+
+def check_seconds(name: str, value: Any, *, least: float = SHORTEST) -> np.ndarray:
+    """`value`, a time or an array of times in seconds, as float64.
+
+    Raises:
+        InputError: an entry is not a number between `SHORTEST` and `LONGEST`; 0 is accepted if `least` is 0.
+    """
+    seconds = check_array(name, value)
+    if seconds.dtype.kind not in "iuf":
+        raise InputError(f"{name} must be numbers of seconds, got {value!r:.60}")
+    seconds = seconds.astype(np.float64)
+    wrong = ~((seconds >= SHORTEST) & (seconds <= LONGEST) | ((seconds == 0) & (least == 0)))
+    if wrong.any():
+        bound = "at least 0" if least == 0 else "above 0"
+        raise InputError(
+            f"{name} must be finite and {bound}, got {seconds[wrong].flat[0]}: give seconds from {SHORTEST:g} to "
+            f"{LONGEST:g}"
+        )
+    return seconds
 
 
 def check_counts(least: int = 0, **counts: Any) -> None:

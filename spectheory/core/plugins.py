@@ -2,38 +2,95 @@
 
 from __future__ import annotations
 
-from importlib.metadata import entry_points
+import warnings
+from collections.abc import Callable, Iterable, Mapping
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any
 
 from spectheory.core.errors import InputError
 
 
-def plugins(group: str, kind: type | None = None) -> list[Any]:
+class PluginWarning(UserWarning):
+    """An entry point of an installed package is left out, because it cannot be used."""
+
+
+def class_name(found: Any) -> str:
+    """The name of an object's class."""
+    return type(found).__name__
+
+
+def plugins(
+    group: str, kind: type | None = None, *, taken: Iterable[str] = (), name_of: Callable[[Any], str] = class_name
+) -> list[Any]:
     """Load the objects that installed packages register in an entry-point group, in order of their names.
 
-    An entry point may name an instance of `kind`, or a class of `kind`, which is called without arguments.
+    An entry point may name an instance of `kind`, or a class of `kind`, which is called without arguments. An entry
+    point that cannot be used is left out with a PluginWarning, so that one damaged package does not disable the others;
+    `require_usable` raises the error where such an object is asked for.
 
     Args:
         group: `spectheory.solvers`, `spectheory.verifiers`, `spectheory.drafters`, `spectheory.engines` or
             `spectheory.claims`.
         kind: the class of which each object must be an instance; None accepts any object.
+        taken: names that no object may have, because this package has an object of that name.
+        name_of: gives the name of an object.
+    """
+    names, found = dict.fromkeys(taken, "spectheory"), []
+    for entry in _entries(group):
+        try:
+            loaded = _loaded(entry, kind)
+            name = name_of(loaded)
+        except InputError as error:
+            warnings.warn(f"left out: {error}", PluginWarning, stacklevel=3)
+            continue
+        if name in names:
+            warnings.warn(
+                f"left out: {_described(entry)} has the name {name}, which {names[name]} has: rename its object",
+                PluginWarning,
+                stacklevel=3,
+            )
+            continue
+        names[name] = _described(entry)
+        found.append(loaded)
+    return found
+
+
+def require_usable(name: str, groups: Mapping[str, type]) -> None:
+    """Raise the error of an entry point that is asked for, by its name or by the name of its object.
+
+    Args:
+        name: the name that is asked for.
+        groups: for each entry-point group to look in, the class of its objects.
 
     Raises:
-        InputError: an entry point cannot be loaded, or is not of `kind`.
+        InputError: an entry point of one of the groups has this name, and cannot be used.
     """
-    return [_loaded(entry, kind) for entry in sorted(entry_points(group=group), key=lambda entry: entry.name)]
+    for group, kind in groups.items():
+        for entry in _entries(group):
+            if name in (entry.name, entry.value.rpartition(":")[2].rpartition(".")[2]):
+                _loaded(entry, kind)
 
 
-def _loaded(entry: Any, kind: type | None) -> Any:
-    name = f"entry point {entry.name} = {entry.value} of group {entry.group}"
+def _entries(group: str) -> list[EntryPoint]:
+    return sorted(entry_points(group=group), key=lambda entry: entry.name)
+
+
+def _described(entry: EntryPoint) -> str:
+    package = f" of package {entry.dist.name}" if entry.dist else ""
+    return f"entry point {entry.name} = {entry.value} of group {entry.group}{package}"
+
+
+def _loaded(entry: EntryPoint, kind: type | None) -> Any:
     try:
         found = entry.load()
         if kind and isinstance(found, type) and issubclass(found, kind):
             found = found()
     except Exception as error:
         raise InputError(
-            f"{name} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall its package"
+            f"{_described(entry)} cannot be loaded: {type(error).__name__}: {error}; repair or uninstall its package"
         ) from error
     if kind and not isinstance(found, kind):
-        raise InputError(f"{name} must be a {kind.__name__}, or a subclass that needs no arguments, got {found!r:.80}")
+        raise InputError(
+            f"{_described(entry)} must be a {kind.__name__}, or a subclass that needs no arguments, got {found!r:.80}"
+        )
     return found

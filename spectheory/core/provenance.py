@@ -31,6 +31,8 @@ class Provenance:
         versions: package versions by package name.
         target, draft: name or folder of each model.
         temperature: sampling temperature of the text; 0 is greedy decoding.
+        top_k, top_p: how many of the most probable tokens, and how much of their probability, sampling keeps; None
+            keeps all.
         batch: number of sequences that run together in a forward.
         gpu, gpus: key of the GPU, and number of GPUs that share a forward.
         device, dtype, attention: device, number type and attention implementation with which the models ran.
@@ -54,6 +56,8 @@ class Provenance:
     target: str | None = None
     draft: str | None = None
     temperature: float | None = None
+    top_k: int | None = None
+    top_p: float | None = None
     batch: int | None = None
     gpu: str | None = None
     gpus: int | None = None
@@ -70,10 +74,20 @@ class Provenance:
     def __post_init__(self) -> None:
         for name, hint in _HINTS.items():
             _require_type(name, hint, getattr(self, name))
-        for name, least in {"seed": 0, "temperature": 0, "batch": 1, "gpus": 1, "requests": 0}.items():
+        for name, least in {
+            "seed": 0,
+            "temperature": 0,
+            "top_k": 1,
+            "top_p": 0,
+            "batch": 1,
+            "gpus": 1,
+            "requests": 0,
+        }.items():
             value = getattr(self, name)
             if value is not None and not least <= value < math.inf:
                 raise InputError(f"{name} of the provenance must be at least {least} and finite, got {value!r}")
+        if self.top_p is not None and not 0 < self.top_p <= 1:
+            raise InputError(f"top_p of the provenance must be above 0 and at most 1, got {self.top_p!r}")
 
     @classmethod
     def now(cls, source: str, *, packages: Iterable[str] = (), **fields: Any) -> Self:
@@ -108,6 +122,15 @@ class Provenance:
     def assuming(self, *sentences: str) -> Self:
         """A copy of the provenance with more assumptions. A sentence is never repeated."""
         return self.replace(assumptions=tuple(dict.fromkeys((*self.assumptions, *sentences))))
+
+    @property
+    def sampling(self) -> str:
+        """Temperature, top-k and top-p in words; "" if the temperature is unknown."""
+        if self.temperature is None:
+            return ""
+        kept = {"top-k": self.top_k, "top-p": self.top_p}
+        limits = [f"{name} {value:g}" for name, value in kept.items() if value is not None]
+        return " and ".join([f"temperature {self.temperature:g}", *limits])
 
     @property
     def placement(self) -> dict[str, str]:

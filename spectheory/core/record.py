@@ -249,9 +249,9 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
 
 
 def _array(name: str, value: Any) -> np.ndarray:
-    """The array from a list of numbers or of booleans, or from nested lists of equal length."""
+    """The array from a list of numbers, or from nested lists of equal length."""
     array = np.asarray(value) if isinstance(value, list) else np.array(None)
-    if array.dtype.kind not in "iufb" or (array.dtype.kind != "b" and _holds_bool(value)):
+    if array.dtype.kind not in "iuf" or _holds_bool(value):
         raise InputError(f"{name} must be a list of numbers, or of lists of numbers of equal length, got {value!r:.40}")
     return array
 

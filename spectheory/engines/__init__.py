@@ -15,7 +15,7 @@ from pathlib import Path
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
-from spectheory.core.plugins import plugins
+from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
     eagle,
     hugging_face,
@@ -80,8 +80,7 @@ ALL: tuple[Engine, ...] = (
 def engines() -> list[Engine]:
     """The engines of `ALL`, then the engines that installed packages register in the group `spectheory.engines`.
 
-    Raises:
-        InputError: an entry point cannot be loaded, or is not an Engine.
+    An entry point that cannot be used, or has the name of another engine, is left out with a warning; see `plugins`.
     """
     return list(_lazily())
 
@@ -104,6 +103,7 @@ def engine(name: str) -> Engine:
     """
     found = next((each for each in _lazily() if each.name == name), None)
     if found is None:
+        require_usable(name, {"spectheory.engines": Engine})
         raise InputError(unknown("engine", name, names()))
     return found
 
@@ -111,7 +111,8 @@ def engine(name: str) -> Engine:
 def _lazily() -> Iterator[Engine]:
     """The engines of `ALL`, then the engines of other packages, which are loaded only if the caller gets that far."""
     yield from ALL
-    yield from plugins("spectheory.engines", Engine)
+    taken = [each.name for each in ALL]
+    yield from plugins("spectheory.engines", Engine, taken=taken, name_of=lambda each: each.name)
 
 
 def export(

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import SHORTEST, check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -20,6 +20,11 @@ from spectheory.hardware.library import MEASURE, device_key, find
 from spectheory.hardware.models import ModelConfig, require_pair
 from spectheory.hardware.models import model as model_of
 from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
+
+LARGEST_COUNT = 2**53
+"""Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
+ROUNDING = 1e-9
+"""Smoothed seconds may fall by this share, because of rounding."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -63,32 +68,39 @@ class Latency(Record):
 
     def __post_init__(self) -> None:
         for name in ("tokens", "contexts"):
-            axis = np.asarray(getattr(self, name))
-            if axis.ndim != 1 or axis.size == 0 or axis.dtype.kind not in "iu" or (np.diff(axis) <= 0).any():
-                raise InputError(f"{name} must be increasing whole numbers, got {axis.tolist()}")
-            object.__setattr__(self, name, axis)
+            axis = check_array(name, getattr(self, name))
+            if axis.ndim != 1 or axis.size == 0 or axis.dtype.kind not in "iu" or (axis[1:] <= axis[:-1]).any():
+                raise InputError(f"{name} must be increasing whole numbers, got {axis.tolist()!s:.80}")
+            if axis[0] < 0 or axis[-1] >= LARGEST_COUNT:
+                raise InputError(f"{name} must be at least 0 and below 2**53, got {axis[0]} to {axis[-1]}")
+            object.__setattr__(self, name, axis.astype(np.int64))
         if self.tokens[0] != 1:
             raise InputError(f"tokens must start at 1 (plain decoding), got {self.tokens.tolist()}")
         shape = (len(self.contexts), len(self.tokens))
         for name in ("target_seconds", "draft_seconds", "target_spread_seconds", "draft_spread_seconds"):
             if getattr(self, name) is None:
                 continue
-            seconds = np.asarray(getattr(self, name), dtype=np.float64)
+            seconds = check_array(name, getattr(self, name))
             if seconds.shape != shape:
                 raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
-            least = np.nextafter(0, 1) if name == "target_seconds" else 0.0
-            if not (np.isfinite(seconds) & (seconds >= least)).all():
-                bound = "above 0" if least else "at least 0"
-                raise InputError(f"{name} must be finite and {bound}, got a smallest value of {seconds.min()}")
+            seconds = check_seconds(name, seconds, least=SHORTEST if name == "target_seconds" else 0)
+            if (
+                self.provenance.smoothed
+                and "spread" not in name
+                and (np.diff(seconds) < -ROUNDING * seconds[:, 1:]).any()
+            ):
+                raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
             object.__setattr__(self, name, seconds)
         for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds"):
-            if not 0 <= getattr(self, name) < np.inf:
-                raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
-        for verifier, seconds in self.verifier_seconds.items():
-            if len(seconds) != 3 or not all(0 <= value < np.inf for value in seconds):
-                raise InputError(
-                    f"verifier_seconds[{verifier!r}] must be three finite numbers of at least 0 seconds, got {seconds}"
-                )
+            _check_second(name, getattr(self, name))
+        if not isinstance(self.verifier_seconds, Mapping):
+            raise InputError(
+                "verifier_seconds must be a dictionary of three times by the name of a verifier, got "
+                f"{self.verifier_seconds!r:.80}"
+            )
+        object.__setattr__(
+            self, "verifier_seconds", dict(_checked_overheads(*item) for item in self.verifier_seconds.items())
+        )
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
@@ -281,6 +293,26 @@ class Latency(Record):
         slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
         beyond = (tokens - self.tokens[-1]).clip(0)
         return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
+
+
+def _check_second(name: str, value: Any) -> float:
+    """A time that may be 0, after a check."""
+    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
+        raise InputError(f"{name} must be a number of seconds, got {value!r:.60}")
+    return float(check_seconds(name, value, least=0))
+
+
+def _checked_overheads(verifier: Any, seconds: Any) -> tuple[str, tuple[float, ...]]:
+    """An item of `verifier_seconds`, after a check."""
+    name = f"verifier_seconds[{verifier!r:.60}]"
+    if not isinstance(verifier, str) or not verifier:
+        raise InputError(f"{name} must have the name of a verifier as its key, such as 'Traversal'")
+    if not isinstance(seconds, tuple | list) or len(seconds) != 3 or any(map(np.iterable, seconds)):
+        raise InputError(
+            f"{name} must be three times in seconds: per cycle, per drafted level and per drafted node, got "
+            f"{seconds!r:.80}"
+        )
+    return verifier, tuple(_check_second(f"{name}[{place}]", value) for place, value in enumerate(seconds))
 
 
 def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:

@@ -1,6 +1,6 @@
 """Node solvers: how the token of one node is chosen, given the target's p, the draft's q and the drafted tokens."""
 
-from spectheory.core.plugins import plugins
+from spectheory.core.plugins import class_name, plugins
 from spectheory.otlp.argmax import ArgMax
 from spectheory.otlp.estimate import estimated_acceptance
 from spectheory.otlp.greedy_top_k import GreedyTopK
@@ -49,7 +49,6 @@ ALL: tuple[Solver, ...] = (
 def solvers() -> list[Solver]:
     """The solvers of `ALL`, then the solvers that installed packages register as entry points of `spectheory.solvers`.
 
-    Raises:
-        InputError: an entry point cannot be loaded, or is not a Solver.
+    An entry point that cannot be used, or has the name of another solver, is left out with a warning; see `plugins`.
     """
-    return [*ALL, *plugins("spectheory.solvers", Solver)]
+    return [*ALL, *plugins("spectheory.solvers", Solver, taken=[class_name(one) for one in (ArgMax(), *ALL)])]

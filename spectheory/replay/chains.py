@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from spectheory.replay.text import TargetText
+from spectheory.replay.text import LEAST, TargetText
 from spectheory.verify.greedy_multi_path import _quotient
+
+LARGEST = 1 / LEAST
+"""Products of likelihood ratios are cut here: they only count where they are below 1."""
 
 
 def kept_by_ratio(ratios: np.ndarray) -> np.ndarray:
@@ -18,9 +21,17 @@ def kept_by_ratio(ratios: np.ndarray) -> np.ndarray:
     kept = [ratios[:, 0] * 0 + 1]
     product = kept[0]
     for ratio in ratios.T:
-        product = product * ratio
+        product = _product(product, ratio)
         kept.append(np.minimum(kept[-1], product))
     return np.stack(kept, 1)
+
+
+def _product(one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    """The product, floats cut to `LARGEST`: a later factor of 0 must give 0, which it does not after infinity."""
+    if one.dtype == object:
+        return one * other
+    with np.errstate(over="ignore"):
+        return np.minimum(one * other, LARGEST)
 
 
 def chain_ratios(text: TargetText, length: int) -> np.ndarray:
@@ -51,7 +62,8 @@ def best_path_ratios(text: TargetText, paths: int, length: int, trunk: int = 0) 
 
 def _mass_before(text: TargetText, q: np.ndarray) -> np.ndarray:
     """(n,) mass of q on the tokens that come before the text's in the order of p / q, ties by token."""
-    ratio = text.p / (q + (q == 0))
+    with np.errstate(over="ignore"):
+        ratio = text.p / (q + (q == 0))
     own, tokens = text.at_tokens(ratio)[:, None], text.tokens[:, None]
     before = (ratio < own) | ((ratio == own) & (np.arange(q.shape[1]) < tokens))
     return (q * before).sum(1)

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from spectheory.core.checks import check_array, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.replay.cycles import compiled
@@ -22,16 +23,23 @@ class GreedyText:
         candidates: number of candidates that were ranked; wider trees cannot be replayed. None if all tokens were.
 
     Raises:
-        InputError: the ranks are not whole numbers, or below -1.
+        InputError: the ranks are not whole numbers, or not between -1 and `candidates` - 1.
     """
 
     ranks: np.ndarray
     candidates: int | None = None
 
     def __post_init__(self) -> None:
-        ranks = np.asarray(self.ranks)
-        if ranks.ndim not in (1, 2) or ranks.dtype.kind not in "iu" or (ranks < -1).any():
+        ranks = check_array("ranks", self.ranks)
+        if ranks.ndim not in (1, 2) or not len(ranks) or ranks.dtype.kind not in "iu" or (ranks < -1).any():
             raise InputError(f"ranks must be whole numbers >= -1 of shape (n,) or (depths, n), got {ranks!r:.80}")
+        if self.candidates is not None:
+            check_whole("candidates", self.candidates, 1, ": give the number of ranked candidates, or None for all")
+            if ranks.size and ranks.max() >= self.candidates:
+                raise InputError(
+                    f"ranks must be below candidates={self.candidates}, the number of ranked candidates, and -1 for a "
+                    f"token that is none of them, got {ranks.max()}"
+                )
         object.__setattr__(self, "ranks", ranks if ranks.ndim == 2 else ranks[None])
 
     def __len__(self) -> int:
@@ -57,7 +65,8 @@ class ChainText:
     longest: int
 
     def __post_init__(self) -> None:
-        accepted = np.asarray(self.accepted)
+        check_whole("longest", self.longest, 0, ": give the number of drafted tokens of the recorded chain")
+        accepted = check_array("accepted", self.accepted)
         if accepted.ndim != 1 or accepted.dtype.kind not in "iu" or not len(accepted):
             raise InputError(f"accepted must be a row of whole numbers, one for each position, got {accepted!r:.80}")
         if accepted.min() < 0 or accepted.max() > self.longest:

@@ -11,6 +11,7 @@ from numba import njit
 
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Solver
+from spectheory.replay.chains import LARGEST
 from spectheory.replay.text import TargetText
 
 TINY = 1e-300
@@ -194,7 +195,8 @@ def traversal_kept(p, q, tokens, siblings, chances, parent, rank, depth, fanout)
             )
             for place in range(k):
                 child = followed[node, place]
-                share[child] = share[node] * chances[at, position, place] * passed[place] / p[position, token]
+                parted = share[node] * chances[at, position, place] * passed[place] / p[position, token]
+                share[child] = min(parted, LARGEST)
                 weight[child] = own[place]
                 kept[start, depth[child]] += share[child] * weight[child]
     return kept

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from numbers import Rational
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.checks import check_array
 from spectheory.core.errors import InputError
+
+LEAST = 1e-300
+"""The lowest probability that the target may give to a token of its text, so that ratios to it are finite numbers."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -16,14 +21,16 @@ class TargetText:
     """A text of n tokens that the target generated, and what both models predict at each of its positions.
 
     Attributes:
-        tokens: (n,) the text, without its prompt.
+        tokens: (n,) int64, the text, without its prompt.
         p: (n, V) the target's distribution of the token at each position, given the prompt and the tokens before it.
         q: (n, V) the draft's distribution there. (D, n, V) for a draft whose distribution depends on how deep in the
             cycle it is: q[d] holds for children of a node at depth d, the last one for deeper nodes too.
 
+    p and q are float64, or arrays of `Fraction`.
+
     Raises:
-        InputError: the shapes disagree, a row is not a distribution, or the target gives a token of the text
-            probability 0.
+        InputError: the shapes or the number types are others, a row is not a distribution, or the target gives a token
+            of the text a probability below `LEAST`.
     """
 
     tokens: np.ndarray
@@ -31,10 +38,11 @@ class TargetText:
     q: np.ndarray
 
     def __post_init__(self) -> None:
-        tokens, p, q = np.asarray(self.tokens), np.asarray(self.p), np.asarray(self.q)
+        tokens, p, q = check_array("tokens", self.tokens), _numbers("p", self.p), _numbers("q", self.q)
         if tokens.ndim != 1 or tokens.dtype.kind not in "iu":
             raise InputError(f"tokens must be a row of whole numbers, got {tokens.dtype} of shape {tokens.shape}")
-        if p.ndim != 2 or len(p) != len(tokens) or q.shape[-2:] != p.shape or q.ndim not in (2, 3):
+        fits = p.ndim == 2 and len(p) == len(tokens) and p.shape[1] and q.shape[-2:] == p.shape
+        if not fits or q.ndim not in (2, 3) or not len(q) >= (q.ndim == 3):
             raise InputError(
                 f"p must have shape ({len(tokens)}, V) for {len(tokens)} tokens and q that shape or (depths, "
                 f"{len(tokens)}, V), got {p.shape} and {q.shape}"
@@ -45,14 +53,15 @@ class TargetText:
         q = q if q.ndim == 3 else q[None]
         for name, rows in (("p", p), *((f"q[{depth}]" if len(q) > 1 else "q", rows) for depth, rows in enumerate(q))):
             _check_rows(name, rows)
-        impossible = ~(p[np.arange(len(tokens)), tokens] > 0)
+        impossible = ~(p[np.arange(len(tokens)), tokens] >= LEAST)
         if impossible.any():
             position = int(impossible.argmax())
             raise InputError(
-                f"tokens[{position}] is {tokens[position]}, which p gives probability 0: the target cannot have "
-                "generated this text at this temperature; take p of the model and the sampling that generated it"
+                f"tokens[{position}] is {tokens[position]}, which p gives probability "
+                f"{float(p[position, tokens[position]]):.3g}: the target cannot have generated this text with this "
+                "sampling; take p of the model and the sampling that generated it"
             )
-        for name, value in (("tokens", tokens), ("p", p), ("q", q)):
+        for name, value in (("tokens", tokens.astype(np.int64)), ("p", p), ("q", q)):
             object.__setattr__(self, name, value)
 
     def __len__(self) -> int:
@@ -65,6 +74,16 @@ class TargetText:
     def at_tokens(self, rows: np.ndarray) -> np.ndarray:
         """(n,) the entries of (n, V) rows at the tokens of the text."""
         return rows[np.arange(len(self)), self.tokens]
+
+
+def _numbers(name: str, value: Any) -> np.ndarray:
+    """`value` as an array of float64 or of Fractions."""
+    rows = check_array(name, value)
+    if rows.dtype.kind in "fiu":
+        return rows.astype(np.float64, copy=False)
+    if rows.dtype != object or not all(isinstance(one, Rational) and not isinstance(one, bool) for one in rows.flat):
+        raise InputError(f"{name} must be an array of float64 or of Fractions, got {rows.dtype} of shape {rows.shape}")
+    return rows
 
 
 def _check_rows(name: str, rows: np.ndarray) -> None:

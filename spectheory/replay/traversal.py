@@ -8,6 +8,7 @@ import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.draft import DrawRule
+from spectheory.replay.chains import LARGEST
 from spectheory.replay.forced_draws import forced_draws
 from spectheory.replay.shape import Shape, State
 from spectheory.replay.text import TargetText
@@ -69,9 +70,9 @@ def _children(
     for chance, drafts in forced_draws(shape.rule, q, k, token, rng):
         siblings = drafts if apart else list(dict.fromkeys(drafts))
         passed, own = _visited(weight, p, q, siblings[: siblings.index(token)], token, apart)
-        found.append(
-            (shape.child(state, *child_of(drafts, token, shape.rule)), share * chance * passed / p[token], own)
-        )
+        with np.errstate(over="ignore"):
+            parted = min(share * chance * passed / p[token], LARGEST)
+        found.append((shape.child(state, *child_of(drafts, token, shape.rule)), parted, own))
     return found
 
 

@@ -155,9 +155,9 @@ def compare(plan: Plan, simulated: Tally | None, measured: Tally | None) -> Comp
 
 def mismatches(plan: Plan, decoding: Provenance) -> list[str]:
     """One clause for each known difference of a plan from a decoding: temperature, verifier, models, placement."""
-    found, planned, temperature = [], plan.acceptance.temperature, decoding.temperature
-    if planned is not None and temperature is not None and planned != temperature:
-        found.append(f"the plan's rates were measured at temperature {planned:g}, while decoding is at {temperature:g}")
+    found, planned, here = [], plan.acceptance.provenance.sampling, decoding.sampling
+    if planned and here and planned != here:
+        found.append(f"the plan's rates were measured at {planned}, while decoding is at {here}")
     if plan.verifier and decoding.verifier and (chosen := str(verifier_of(plan.verifier))) != decoding.verifier:
         found.append(f"the plan was made for the verifier {chosen}, while decoding uses {decoding.verifier}")
     if said := differing_models(plan.acceptance.provenance, decoding):

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -18,13 +18,13 @@ ROUNDING = 1e-9
 """Parts of a time may add up to more than the whole by this share, because of rounding."""
 COUNTS = ("new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams", "compared", "identical")
 SECONDS = ("seconds", "target_seconds", "draft_seconds", "plain_seconds")
-IDENTITY = ("tree", "verifier", "temperature", "target", "draft")
+IDENTITY = ("tree", "verifier", "temperature", "top_k", "top_p", "target", "draft")
 """Tallies can only be added if they agree in these fields of their provenance."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Tally(Record):
-    """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, temperature and pair can be added.
+    """Counts of draft-and-verify cycles, by request. Tallies of one tree, verifier, sampling and pair can be added.
 
     Attributes:
         emitted: (requests,) tokens emitted by the cycles: the accepted tokens, plus one token per cycle.
@@ -80,11 +80,9 @@ class Tally(Record):
                 f"{self.emitted.tolist()!s:.60} in {self.cycles.tolist()!s:.60} cycles"
             )
         for name in COUNTS:
-            if not 0 <= getattr(self, name) < LARGEST_COUNT:
-                raise InputError(f"{name} must be a count >= 0 and below 2**53, got {getattr(self, name)}")
+            check_whole(name, getattr(self, name), 0, most=LARGEST_COUNT - 1)
         for name in SECONDS:
-            if not 0 <= getattr(self, name) < math.inf:
-                raise InputError(f"{name} must be finite and at least 0, got {getattr(self, name)}")
+            check_seconds(name, getattr(self, name), least=0)
         bounds = {
             "target_seconds + draft_seconds": (self.target_seconds + self.draft_seconds, "seconds", self.seconds),
             "repeated_fourgrams": (self.repeated_fourgrams, "fourgrams", self.fourgrams),
@@ -156,7 +154,7 @@ class Tally(Record):
         """The sum of both tallies, with the provenance of the first. `sum` adds several.
 
         Raises:
-            InputError: the tallies have different trees, verifiers, temperatures, targets or drafts.
+            InputError: the tallies have different trees, verifiers, samplings, targets or drafts.
         """
         if not isinstance(other, Tally):
             return NotImplemented

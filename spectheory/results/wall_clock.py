@@ -7,6 +7,7 @@ from typing import ClassVar, Self
 
 import numpy as np
 
+from spectheory.core.checks import SHORTEST, check_array, check_seconds
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -21,6 +22,8 @@ BASELINE = 0
 """Index of the decoder with which all others are compared. Greedy texts of all decoders should equal its texts."""
 RESAMPLES = 2000
 """Bootstrap samples of an interval."""
+FAMILIES = ("HF", "plain", "chain", "static tree", "dynamic tree", "model-free")
+"""The kinds of decoders."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,8 +76,16 @@ class WallClock(Record):
             raise InputError(
                 f"decoders must have different names, with one family and one plan or None each, got {self.decoders}"
             )
+        if unknown := [family for family in self.families if family not in FAMILIES]:
+            raise InputError(f"families must be among {', '.join(FAMILIES)}, got {unknown[0]!r:.60}")
+        for decoder, family, plan in zip(self.decoders, self.families, self.planned, strict=True):
+            if plan and family != ("chain" if plan.tree.is_chain else "static tree"):
+                raise InputError(f"planned must be None for {decoder!r:.60} of family {family}, got {plan.summary:.80}")
         for name in (*COUNTS, *SECONDS, "margin"):
-            values = np.asarray(getattr(self, name), np.float64)
+            values = check_array(name, getattr(self, name))
+            if values.dtype.kind not in "iuf":
+                raise InputError(f"{name} must be numbers, got {values.tolist()!s:.80}")
+            values = values.astype(np.float64)
             values = values.reshape(-1, wide) if values.size == 0 else values
             if values.ndim != 2 or values.shape != (len(self.tokens), wide):
                 raise InputError(f"{name} must have shape (prompts, decoders), got {values.shape}")
@@ -85,9 +96,11 @@ class WallClock(Record):
                 if (values != values.round()).any() or (values >= LARGEST_COUNT).any():
                     raise InputError(f"{name} must be counts, got {values.tolist()!s:.80}")
                 values = values.astype(np.int64)
+            if name in SECONDS:
+                check_seconds(name, values, least=SHORTEST if name == "seconds" else 0)
             object.__setattr__(self, name, values)
-        if not (self.seconds > 0).all() or not (self.tokens > 0).all():
-            raise InputError("seconds and tokens must be above 0")
+        if not (self.tokens > 0).all():
+            raise InputError("tokens must be above 0")
         if (self.decode_seconds > self.seconds * (1 + ROUNDING)).any():
             raise InputError("decode_seconds is a part of seconds and must be at most seconds")
         if (self.target_seconds + self.draft_seconds > self.decode_seconds * (1 + ROUNDING)).any():

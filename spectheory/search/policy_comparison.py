@@ -9,6 +9,7 @@ from typing import ClassVar, NamedTuple, Protocol
 
 import numpy as np
 
+from spectheory.core.checks import check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
@@ -18,6 +19,7 @@ from spectheory.search.drafted_tree import Drafted
 from spectheory.search.spec_exec import SpecExec
 from spectheory.search.static_trees import listed
 
+COUNTS = ("budget", "nodes", "depth", "draft_calls", "draft_tokens")
 SLACK = 1e-9
 """Tokens by which rounding may raise the worth of a tree above the optimum."""
 
@@ -75,23 +77,37 @@ class PolicyComparison(Record):
 
     def __post_init__(self) -> None:
         shape = (len(self.names), np.size(self.expected) // max(1, len(self.names)))
-        for name in ("expected", "optimum", "budget", "nodes", "depth", "draft_calls", "draft_tokens", "cycle_seconds"):
+        if not all(isinstance(name, str) for name in self.names) or len(set(self.names)) < len(self.names):
+            raise InputError(f"names must be different texts, one for each policy, got {self.names!s:.80}")
+        for name in ("expected", "optimum", *COUNTS, "cycle_seconds"):
             values = getattr(self, name)
-            if values is not None and np.shape(values) != shape:
-                raise InputError(f"{name} must have shape (policies, drafts), {shape}, got {np.shape(values)}")
-        if (self.cycle_seconds is None) != (self.plain_seconds is None):
-            raise InputError("cycle_seconds and plain_seconds must be given together")
-        for name in ("budget", "nodes", "depth", "draft_calls", "draft_tokens"):
-            counts = np.asarray(getattr(self, name))
-            if counts.dtype.kind not in "iu" or (counts < 0).any():
-                raise InputError(f"{name} must be counts >= 0, got {counts.tolist()!s:.60}")
-        for name in ("expected", "optimum", "cycle_seconds", "plain_seconds"):
+            if values is None:
+                continue
+            values = check_array(name, values)
+            if values.shape != shape or not values.size:
+                raise InputError(f"{name} must have shape (policies, drafts), {shape}, got {values.shape}")
+            if values.dtype.kind not in ("iu" if name in COUNTS else "iuf"):
+                raise InputError(f"{name} must be counts >= 0 or numbers, got {values.tolist()!s:.60}")
+            object.__setattr__(self, name, values)
+        if not (self.cycle_seconds is None) == (self.plain_seconds is None) == (self.context is None):
+            raise InputError("cycle_seconds, plain_seconds and context must be given together")
+        if self.context is not None:
+            check_whole("context", self.context, 0)
+            for name in ("cycle_seconds", "plain_seconds"):
+                check_seconds(name, getattr(self, name))
+        for name in COUNTS:
+            if (getattr(self, name) < 0).any():
+                raise InputError(f"{name} must be counts >= 0, got {getattr(self, name).tolist()!s:.60}")
+        for name in ("expected", "optimum"):
             values = getattr(self, name)
-            least = 0 if "seconds" in name else 1 - SLACK
-            if values is not None and not (np.isfinite(values) & (np.asarray(values) >= least)).all():
-                raise InputError(f"{name} must be finite and at least {round(least)}, got {np.min(values)}")
-        if (np.asarray(self.expected) > np.asarray(self.optimum) + SLACK).any():
-            raise InputError("expected must be at most optimum, the highest worth of any tree of that budget")
+            if not (np.isfinite(values) & (values >= 1 - SLACK)).all():
+                raise InputError(f"{name} must be finite and at least 1, got {np.min(values)}")
+        for name, most in (("expected", "optimum"), ("nodes", "budget"), ("depth", "nodes")):
+            if (getattr(self, name) > getattr(self, most) + SLACK).any():
+                raise InputError(f"{name} must be at most {most}: compare the policies again")
+        for name, most in (("expected", "depth"), ("optimum", "budget")):
+            if (getattr(self, name) > getattr(self, most) + 1 + SLACK).any():
+                raise InputError(f"{name} must be at most {most} + 1: compare the policies again")
 
     @property
     def summary(self) -> str:

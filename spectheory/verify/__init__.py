@@ -1,8 +1,9 @@
 """Verifiers: which drafted nodes are accepted, and which token is emitted after them."""
 
 from spectheory.core.errors import InputError
-from spectheory.core.plugins import plugins
-from spectheory.otlp import solvers
+from spectheory.core.plugins import plugins, require_usable
+from spectheory.otlp import ALL as OWN_SOLVERS
+from spectheory.otlp import Solver, solvers
 from spectheory.verify.block import Block
 from spectheory.verify.greedy import Greedy
 from spectheory.verify.greedy_multi_path import GreedyMultiPathBlock
@@ -41,10 +42,14 @@ def verifier_of(name: str) -> Verifier:
     """The verifier of this name, in its default settings, as `name_of` gives it.
 
     Raises:
-        InputError: no verifier or node solver has this name.
+        InputError: no verifier or node solver has this name, or its package cannot be loaded.
     """
-    known = {name_of(one): one for one in (Greedy(), *map(TopDown, solvers()), *verifiers())}
+    own = {name_of(one): one for one in (Greedy(), *map(TopDown, OWN_SOLVERS), *ALL)}
+    if name in own:
+        return own[name]
+    known = own | {name_of(one): one for one in (*map(TopDown, solvers()), *verifiers())}
     if name not in known:
+        require_usable(name, {"spectheory.verifiers": Verifier, "spectheory.solvers": Solver})
         raise InputError(f"verifier must be one of {', '.join(known)}, got {name!r:.60}")
     return known[name]
 
@@ -52,7 +57,8 @@ def verifier_of(name: str) -> Verifier:
 def verifiers() -> list[Verifier]:
     """The verifiers of `ALL`, then the verifiers that installed packages register as entry points.
 
-    Raises:
-        InputError: an entry point cannot be loaded, or is not a Verifier.
+    An entry point that cannot be used, or has the name of another verifier or of a node solver, is left out with a
+    warning; see `plugins`.
     """
-    return [*ALL, *plugins("spectheory.verifiers", Verifier)]
+    taken = [name_of(one) for one in (Greedy(), *map(TopDown, solvers()), *ALL)]
+    return [*ALL, *plugins("spectheory.verifiers", Verifier, taken=taken, name_of=name_of)]

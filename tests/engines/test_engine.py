@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import spectheory as st
+from spectheory.core.plugins import PluginWarning
 from spectheory.engines import ALL, Engine, Export
 from spectheory.planning.scheduler import schedule_of
 from tests.command_line import Run, refused
@@ -151,6 +152,8 @@ def test_an_engine_that_cannot_be_loaded_hinders_no_engine_of_this_package(
     install(tmp_path, monkeypatch, "ENGINE = 3", engines="ENGINE")
     assert st.export(PLAN, "vllm").engine == "vLLM"
     assert plan("--latency", "latency.json", "--draft", "d", "--engine", "vllm").exit_code == 0
-    with pytest.raises(st.InputError, match="toy_package:ENGINE .* must be a Engine"):
+    with pytest.warns(PluginWarning), pytest.raises(st.InputError, match="toy_package:ENGINE .* must be a Engine"):
         st.export(PLAN, "toy")
-    refused(plan("--latency", "latency.json", "--engine", "toy"), "toy_package:ENGINE of group spectheory.engines must")
+    with pytest.warns(PluginWarning, match="left out: .*toy_package:ENGINE"):
+        result = plan("--latency", "latency.json", "--engine", "toy")
+    refused(result, "toy_package:ENGINE of group spectheory.engines of package toy-package must")

@@ -42,7 +42,7 @@ RECORDS: list[Record] = [
     st.WallClock(
         ("HF", "ours"),
         ("HF", "plain"),
-        (None, PLAN),
+        (None, None),
         PLAN,
         (PLAN,),
         tokens=2 * ONE.repeat(2, 1),

@@ -1,0 +1,133 @@
+"""Traces with top-k and top-p: recorded, replayed, planned and decoded with the same sampling."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from reference.decode import Decoder
+from reference.drafters import PlannedTree
+from reference.models import Pair
+from reference.random_streams import streams
+from reference.replaying import replays
+from reference.sampling import Sampling
+from reference.tracing import TraceSettings, acceptance, by_request, record_trace
+from spectheory.otlp import RRS
+from spectheory.replay import TargetText
+from spectheory.results.comparison import mismatches
+from spectheory.verify import TopDown, Traversal, Verifier
+from tests.command_line import Run
+from tests.replay.test_planned import TREE, prompts
+
+TEXTS, TOKENS = 48, 30
+LIMITED = [Sampling(1.0, top_k=5), Sampling(0.8, top_p=0.8), Sampling(1.0, 8, 0.9)]
+
+
+def settings(sampling: Sampling) -> TraceSettings:
+    return TraceSettings("random", sampling.temperature, 4, TOKENS, top_k=sampling.top_k, top_p=sampling.top_p)
+
+
+def ratio(emitted: np.ndarray, cycles: np.ndarray) -> tuple[float, float]:
+    """Tokens per cycle and its squared standard error, with texts as clusters."""
+    tau = emitted.sum() / cycles.sum()
+    return tau, ((emitted - tau * cycles) ** 2).sum() / cycles.sum() ** 2
+
+
+@pytest.mark.parametrize("sampling", LIMITED, ids=repr)
+@pytest.mark.parametrize("verifier", [TopDown(RRS()), Traversal()], ids=str)
+def test_a_trace_predicts_the_cycles_of_the_decoder(
+    tiny: Pair, tmp_path: Path, sampling: Sampling, verifier: Verifier
+) -> None:
+    """|z| <= 4 of the difference of tau on other texts of the same prompts: an error level of 6e-5 for each row."""
+    record_trace(tiny, prompts(TEXTS), settings(sampling), tmp_path)
+    texts = replays(tmp_path, tiny)
+    for text in texts.texts:
+        assert isinstance(text, TargetText)
+        assert sampling.top_k is None or ((text.p > 0).sum(1) <= sampling.top_k).all()
+    found = texts.replay(TREE, verifier, st.DrawRule.NO_REPLACEMENT)
+    decoder, counted = Decoder(tiny, PlannedTree(TREE), sampling, verifier), []
+    for request, prompt in enumerate(prompts(TEXTS)):
+        accepted = np.array(decoder.generate(prompt, TOKENS, *streams(tiny, 7, request)).accepted)
+        starts = 1 + np.concatenate([[0], np.cumsum(accepted + 1)[:-1]])
+        whole = starts < TOKENS - TREE.max_depth
+        counted.append(((accepted + 1)[whole].sum(), whole.sum()))
+    (replayed, one), (measured, other) = ratio(found.emitted, found.cycles), ratio(*np.array(counted, float).T)
+    assert abs(replayed - measured) <= 4 * np.sqrt(one + other)
+
+
+def test_the_texts_and_the_stamp_of_a_trace_are_of_its_sampling(tiny: Pair, tmp_path: Path) -> None:
+    sampling = LIMITED[2]
+    record_trace(tiny, prompts(3), settings(sampling), tmp_path)
+    rates = acceptance(tmp_path, min_trials=1)
+    assert Sampling.of(rates.provenance) == sampling
+    assert rates.provenance.sampling == "temperature 1 and top-k 8 and top-p 0.9"
+    assert rates.ranks == 4
+    assert not any((ranks < -1).any() for ranks in by_request(tmp_path, "target_rank"))
+    for other in (Sampling(1.0), Sampling(1.0, 8), Sampling(1.0, 7, 0.9), Sampling(0.9, 8, 0.9)):
+        with pytest.raises(st.InputError, match="holds a trace with"):
+            record_trace(tiny, prompts(3), settings(other), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"top_k": 5}, "top_k=5 and top_p=1 have no effect at temperature 0"),
+        ({"top_p": 0.5}, "top_k=None and top_p=0.5 have no effect at temperature 0"),
+        ({"temperature": 1.0, "top_k": 0}, "top_k must be a whole number of at least 1"),
+        ({"temperature": 1.0, "top_p": 1.5}, "top_p must be above 0 and at most 1"),
+    ],
+)
+def test_limits_without_a_meaning_are_refused(given: dict[str, float], named: str) -> None:
+    with pytest.raises(st.InputError, match=named):
+        TraceSettings("random", **given)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("given", [{"top_k": 0}, {"top_p": 0.0}, {"top_p": 1.5}, {"top_k": 2.5}, {"top_k": True}])
+def test_a_provenance_has_limits_that_sampling_has(given: dict[str, float]) -> None:
+    with pytest.raises(st.InputError, match=f"{next(iter(given))} of the provenance"):
+        st.Provenance.from_dict({"source": "test", **given})
+
+
+def test_the_commands_keep_the_sampling(run: Run, tiny_folders: Path, tmp_path: Path) -> None:
+    """From the trace over the plan to the tally; a plan is refused with rates of another sampling, and warned of."""
+    pair = ("--target", tiny_folders / "target", "--draft", tiny_folders / "draft")
+    texts = "".join(
+        json.dumps({"text": f"def f{number}(x):\n    return x + " + "1" * 60}) + "\n" for number in range(8)
+    )
+    (tmp_path / "prompts.jsonl").write_text(texts)
+    few = ("--prompts", "prompts.jsonl", "--count", 6, "--prompt-tokens", 12, "--new-tokens", 30)
+    sampled = ("--temperature", 1, "--top-k", 6, "--top-p", 0.9)
+    assert run("trace", *pair, *few, *sampled, "--candidates", 4, "--out", "trace").exit_code == 0
+    st.Latency.constant(draft_seconds=0.01).save("latency.json")
+    plan = ("plan", "--latency", "latency.json", "--max-budget", 4, "--out", "plan.json", "--smooth", "--acceptance")
+    result = run(*plan, "trace/acceptance.json", "--trace", "trace")
+    assert result.exit_code == 0, result.output
+    planned = st.Plan.load("plan.json")
+    assert planned.acceptance.provenance.sampling == "temperature 1 and top-k 6 and top-p 0.9"
+    decode = ("decode", *pair, *few, "--skip", 2, "--plan", "plan.json", "--out", "tally.json")
+    result = run(*decode)
+    assert (result.exit_code, result.stderr) == (0, "")
+    tally = st.Tally.load("tally.json")
+    assert tally.provenance.sampling == planned.acceptance.provenance.sampling
+    assert mismatches(planned, tally.provenance) == []
+    result = run(*decode, "--top-k", 3)
+    said = "temperature 1 and top-k 6 and top-p 0.9, while decoding is at temperature 1 and top-k 3 and top-p 0.9"
+    assert f"warning: the plan's rates were measured at {said}" in result.stderr
+    with pytest.raises(st.InputError, match="different top_k cannot be added: 6 and 3"):
+        sum([tally, st.Tally.load("tally.json")])
+    assert run("generate", "import json", *pair, "--plan", "plan.json", "--new-tokens", 8).exit_code == 0
+    refused = run("generate", "import json", *pair, "--plan", "plan.json", "--temperature", 0, "--top-k", 3)
+    assert refused.exit_code == 2
+    assert "no effect at temperature 0" in refused.stderr
+    other = planned.acceptance.provenance.replace(top_k=None)
+    st.Acceptance(planned.acceptance.table, provenance=other).save("other.json")
+    refused = run(*plan, "other.json", "--trace", "trace")
+    assert refused.exit_code == 2
+    assert (
+        "has temperature 1 and top-k 6 and top-p 0.9, but the rates in --acceptance have temperature 1 and top-p"
+        in (refused.stderr)
+    )
