@@ -35,7 +35,8 @@ class RequestClasses(Record):
 
     *What is assumed.* Contexts keep their class for much longer than a cycle; within a class, cycles and depths are
     independent. Below the counted depths rates change only because easy classes survive: a draft that gets worse beyond
-    the depth that was run, as heads do beyond the depth for which they were trained, is not foreseen.
+    the depth that was run, as heads do beyond the depth for which they were trained, is not foreseen. A longer chain
+    keeps what a shorter one keeps, as greedy and top-down verifiers do; Block keeps tokens for the sake of later ones.
 
     *What is known.* K depths give K numbers, so that several mixtures agree with them. `block_efficiency_interval`
     covers all of them and the uncertainty of the counts. `falls` and the spread of the classes can replace each other;
