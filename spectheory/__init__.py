@@ -55,7 +55,7 @@ from spectheory.search.policy_comparison import Policy, PolicyComparison, compar
 from spectheory.search.standard_policy_set import standard_policies
 from spectheory.search.static_trees import StaticTree, best_static_tree
 from spectheory.verify import Verifier
-from spectheory.yields import block_efficiency, block_efficiency_interval, reach
+from spectheory.yields import RequestClasses, block_efficiency, block_efficiency_interval, reach
 from spectheory.yields.delayed import delayed_block_efficiency, delayed_seconds, delayed_throughput
 from spectheory.yields.expected import Estimate, expected_block_efficiency
 
@@ -94,6 +94,7 @@ __all__ = [
     "RecordError",
     "Replayed",
     "Replays",
+    "RequestClasses",
     "Salf",
     "Schedule",
     "Solver",

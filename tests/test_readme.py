@@ -16,7 +16,10 @@ import spectheory
 from spectheory.cli import app
 
 ROOT = Path(__file__).parent.parent
-PAGES = ["README.md", "docs/certify.md", "docs/choosing.md", "docs/decoder.md", "docs/drafter.md", "docs/replay.md"]
+PAGES = [
+    "README.md",
+    *(f"docs/{page}.md" for page in ("certify", "choosing", "decoder", "drafter", "replay", "request_classes")),
+]
 
 
 def blocks(page: str, language: str) -> list[str]:

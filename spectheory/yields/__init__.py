@@ -1,5 +1,7 @@
 """Block efficiency of a tree, the expected number of tokens per target call, for given acceptance rates."""
 
+from spectheory.yields.class_fitting import NoClassesError
 from spectheory.yields.path_products import block_efficiency, block_efficiency_interval, reach
+from spectheory.yields.request_classes import RequestClasses
 
-__all__ = ["block_efficiency", "block_efficiency_interval", "reach"]
+__all__ = ["NoClassesError", "RequestClasses", "block_efficiency", "block_efficiency_interval", "reach"]
