@@ -16,10 +16,12 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig, known_model, model, repository
+from spectheory.planning.batch_ranges import span
 from spectheory.planning.envelope import EnvelopePlan
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
-from spectheory.planning.scheduler import Schedule, schedule_of, span
+from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.scheduler import schedule_of
 from spectheory.yields import block_efficiency
 
 

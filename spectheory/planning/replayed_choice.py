@@ -3,49 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.otlp import RRS, Naive
 from spectheory.planning.candidates import Candidates, Progress, ignore_progress
-from spectheory.replay import Replayed, Replays
-from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of
+from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest
+from spectheory.replay import Replays
 
 BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
 """Budgets at which the candidates are replayed. The local search reaches those between."""
-PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
-"""The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
-that no other of them beats everywhere."""
 MOVES = 60
 """Trees that the local search replays at most."""
 PROPOSED = 3
 """Nodes that are proposed for adding, and for removing, in each round of the local search."""
 
 
-@dataclass(frozen=True, eq=False)
-class Option:
-    """A tree, its verifier and its draw rule, with its cycles on the recorded texts."""
-
-    tree: Tree
-    verifier: Verifier
-    rule: DrawRule
-    replayed: Replayed
-
-    def speedup(self, latency: Latency, context: int) -> float:
-        """Predicted speedup over plain decoding."""
-        cycle = latency.cycle(self.tree, context, name_of(self.verifier))
-        return self.replayed.tau * latency.plain(context) / cycle
-
-
 class ReplayedChoice:
-    """Searches trees and verifiers on the same texts. A tree is replayed once with each verifier.
+    """Searches trees and verifiers on the same texts.
 
     The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
     chain. The fastest of them is then improved by adding and removing leaves. A change is kept only if its gain is
@@ -63,7 +42,7 @@ class ReplayedChoice:
 
     def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
         self.replays, self.candidates, self.progress = replays, candidates, progress
-        self.options: dict[tuple[Tree, Verifier], Option] = {}
+        self.options = ReplayedOptions(replays)
         self._deepest = (int(np.median([len(text) for text in replays.texts])) - replays.first) // 2
         if self._deepest < 1:
             raise InputError(
@@ -90,8 +69,8 @@ class ReplayedChoice:
         options = []
         for number, tree in enumerate(trees):
             self.progress(number, len(trees))
-            options += [self._option(tree, *verified) for verified in planned_verifiers(self.replays, tree)]
-        return max(options, key=lambda option: option.speedup(latency, context), default=None)
+            options += self.options.of(tree)
+        return fastest(options, latency, context)
 
     def _trees(self, latency: Latency, context: int) -> list[Tree]:
         """The candidates at each of `BUDGETS`: the fastest tree by the rates, the best tree, and the chain."""
@@ -107,27 +86,17 @@ class ReplayedChoice:
         """Whether the texts can judge a tree."""
         return 0 < tree.max_depth <= self._deepest and self.replays.can_replay(tree)
 
-    def _option(self, tree: Tree, verifier: Verifier, rule: DrawRule) -> Option:
-        if (tree, verifier) not in self.options:
-            self.options[tree, verifier] = Option(tree, verifier, rule, self.replays.replay(tree, verifier, rule))
-        return self.options[tree, verifier]
-
     def _improved(self, best: Option, latency: Latency, context: int) -> Option:
         """`best` after changes of single leaves that pay."""
         tried = {best.tree}
         while len(tried) < MOVES:
             changed = [tree for tree in self._neighbours(best.tree) if tree not in tried]
             tried |= set(changed)
-            options = [
-                self._option(tree, best.verifier, rule)
-                for tree in changed
-                for verifier, rule in planned_verifiers(self.replays, tree)
-                if verifier == best.verifier
-            ]
-            better = [option for option in options if _pays(option, best, latency, context)]
-            if not better:
+            options = [option for tree in changed for option in self.options.of(tree, best.verifier)]
+            better = fastest((one for one in options if _pays(one, best, latency, context)), latency, context)
+            if better is None:
                 break
-            best = max(better, key=lambda option: option.speedup(latency, context))
+            best = better
         return best
 
     def _neighbours(self, tree: Tree) -> Iterator[Tree]:
@@ -150,35 +119,6 @@ class ReplayedChoice:
         return prod(
             float(acceptance.row(depth)[rank]) if rank < acceptance.ranks else 0.0 for depth, rank in enumerate(path)
         )
-
-
-def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
-    """The verifiers for a planned tree on these texts, each with the rule by which the tree is drawn."""
-    if replays.greedy:
-        yield Greedy(), DrawRule.TOP_K
-        return
-    rule = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
-    for verifier in PLANNED_VERIFIERS:
-        if rule in verifier.rules and (tree.is_chain or verifier.takes == "trees"):
-            yield verifier, rule
-
-
-def fastest_verifier(
-    replays: Replays, tree: Tree, latency: Latency, context: int, verifier: str | None = None
-) -> Option:
-    """The fastest verifier of a tree with drafted nodes, or the one that is named.
-
-    Raises:
-        InputError: the tree cannot be replayed on the texts, or the named verifier is not one for this tree.
-    """
-    known = {name_of(each): (each, rule) for each, rule in planned_verifiers(replays, tree)}
-    if verifier is not None and verifier not in known:
-        raise InputError(
-            f"verifier must be one that a plan replays for {tree}, {', '.join(known)}, got {verifier!r:.60}"
-        )
-    chosen = known.values() if verifier is None else [known[verifier]]
-    options = [Option(tree, each, rule, replays.replay(tree, each, rule)) for each, rule in chosen]
-    return max(options, key=lambda option: option.speedup(latency, context))
 
 
 def _before(path: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.report.svg import (
     BLUE,
     FAINT,

@@ -7,7 +7,8 @@ from html import escape
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.planning.scheduler import Schedule, span, spans
+from spectheory.planning.batch_ranges import span, spans
+from spectheory.planning.schedule_record import Schedule
 from spectheory.report.figures import PARTS, tree_figure
 from spectheory.report.page import figure_html, folded_table, shell, sources_html
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg

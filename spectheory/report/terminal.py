@@ -8,7 +8,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05

@@ -12,7 +12,7 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
 from spectheory.verify import verifier_of
 

@@ -10,7 +10,7 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import LARGEST_COUNT, ROUNDING
 
 SAME = -1

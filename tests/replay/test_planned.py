@@ -22,9 +22,10 @@ from reference.teacher_forcing import forced_texts
 from reference.tracing import PROMPTS, TraceSettings, acceptance, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
-from spectheory.planning.planner import PRODUCT, evaluate
+from spectheory.planning.assumptions import PRODUCT
+from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
-from spectheory.planning.replayed_choice import planned_verifiers
+from spectheory.planning.replayed_options import planned_verifiers
 from spectheory.planning.scheduler import schedule_of
 from spectheory.replay import ChainText, GreedyText, Replayed, Replays
 from spectheory.results.comparison import mismatches
