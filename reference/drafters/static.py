@@ -19,6 +19,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Plan, Tree
+from spectheory.planning.replayed_tree import ReplayedTree, replayed_tree
 
 
 @dataclass(frozen=True)
@@ -214,20 +215,22 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
 
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """Plain decoding, the fastest chain by the rates, and what the plan chose: a tree, or a chain with its verifier."""
-    chain = best_chain(plan)
+    """Plain decoding, the fastest chain, and what the plan chose, each with its verifier if it was replayed."""
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
-    yield Variant(
-        f"chain of {chain}",
-        "chain",
-        PlannedTree(Tree.chain(chain)),
-        predicted=float(plan.by_budget.chain_speedup[chain]),
-    )
-    chosen = None if plan.verifier == "Greedy" else plan.verifier
-    if plan.answer == "tree" or (plan.answer == "chain" and chosen):
-        name = f"{plan.answer} of {plan.tree.budget}" + (f", {chosen}" if chosen else "")
-        family = "static tree" if plan.answer == "tree" else "chain"
-        yield Variant(name, family, PlannedTree(plan.tree), predicted=plan.speedup, verifier=chosen)
+    length = best_chain(plan)
+    chain = _verified("chain", Tree.chain(length), plan.by_budget.speedup_of_chain(length), plan.chain)
+    yield chain
+    chosen = replayed_tree(plan.tree, plan.verifier, plan.rule, plan.replayed)
+    if plan.answer != "off" and (own := _verified(plan.answer, plan.tree, plan.speedup, chosen)).name != chain.name:
+        yield own
+
+
+def _verified(answer: str, tree: Tree, speedup: float, replayed: ReplayedTree | None) -> Variant:
+    """A tree or a chain on the clock, with the verifier with which it was replayed at temperatures above 0."""
+    verifier = None if replayed is None or replayed.verifier == "Greedy" else replayed.verifier
+    name = f"{answer} of {tree.budget}" + (f", {verifier}" if verifier else "")
+    family = "static tree" if answer == "tree" else "chain"
+    return Variant(name, family, PlannedTree(tree), predicted=speedup, verifier=verifier)
 
 
 KIND = DrafterKind(

@@ -4,35 +4,23 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, NamedTuple
+from typing import ClassVar
 
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
+from spectheory.planning.budget_curves import BudgetCurves, curves_of
 from spectheory.planning.candidates import Candidates, Limits
-from spectheory.planning.replayed_tree import require_verified
+from spectheory.planning.node_reach import node_reach
+from spectheory.planning.replayed_tree import ReplayedTree, replayed_tree
+from spectheory.planning.tried_trees import TriedTrees, require_tried
 from spectheory.replay import Replayed
-from spectheory.yields import block_efficiency, block_efficiency_interval, reach
-
-
-class BudgetCurves(NamedTuple):
-    """The best predictions for each budget. Each array has shape (max_budget + 1,); entry 0 is no speculation.
-
-    Attributes:
-        tree_block_efficiency: the highest block efficiency of any tree.
-        tree_speedup: the speedup of the fastest tree. It may be shallower or narrower than the tree of highest block
-            efficiency.
-        chain_block_efficiency, chain_speedup: block efficiency and speedup of the chain.
-    """
-
-    tree_block_efficiency: np.ndarray
-    tree_speedup: np.ndarray
-    chain_block_efficiency: np.ndarray
-    chain_speedup: np.ndarray
+from spectheory.yields import block_efficiency, block_efficiency_interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -52,14 +40,17 @@ class Plan(Record):
         rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
         replayed: the cycles of this tree and verifier on recorded texts, from which tau is predicted; None as for
             `verifier`.
+        chain: the fastest chain that was replayed, for engines that verify chains only; None if none is faster than
+            plain decoding, or if nothing was replayed.
+        tried: trees that were replayed, this one and the chains among them; None if tau is predicted from rates.
 
     Raises:
-        InputError: the context was not measured, the tree is not within the limits, only some of `verifier`, `rule` and
-            `replayed` are given, or they contradict each other or the tree.
+        InputError: the context was not measured, a tree is not within the limits, only some of `verifier`, `rule`,
+            `replayed` and `tried` are given, or they contradict each other or the tree.
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",
@@ -82,11 +73,19 @@ class Plan(Record):
     verifier: str | None = None
     rule: str | None = None
     replayed: Replayed | None = None
+    chain: ReplayedTree | None = None
+    tried: TriedTrees | None = None
 
     def __post_init__(self) -> None:
         self.latency.context_of(self.context)
         self.limits.require(self.tree)
-        require_verified(self.tree, self.verifier, self.rule, self.replayed)
+        used = [(self.tree, replayed_tree(self.tree, self.verifier, self.rule, self.replayed))]
+        if self.chain is not None:
+            self.limits.require(self.chain.tree)
+            used.append((self.chain.tree, self.chain))
+            if not self.chain.tree.is_chain:
+                raise InputError(f"chain must be a chain, got {self.chain.tree}")
+        require_tried(self.tried, used)
 
     @property
     def answer(self) -> str:
@@ -156,11 +155,8 @@ class Plan(Record):
         """The answer with its prediction in one sentence, and the time of a cycle in a second one."""
         after = f"after {self.context:,} tokens of context"
         if self.answer == "off":
-            curves = self.by_budget
-            best = np.max([*curves.tree_speedup[1:], *curves.chain_speedup[1:]], initial=0.0)
-            if best > 1:  # by the rates; replay found that nothing pays
-                return f"Do not speculate: {after} no tree that was replayed is faster than plain decoding."
-            return f"Do not speculate: {after} the best draft is predicted to run at {best:.2f}x the plain speed."
+            best, draft = self.by_budget.highest_speedup, "draft" if self.tried is None else "replayed draft"
+            return f"Do not speculate: {after} the best {draft} is predicted to run at {best:.2f}x the plain speed."
         tree, interval = self.tree, self.block_efficiency_interval
         what = f"chain of {tree.budget}" if tree.is_chain else f"tree of {tree.budget} nodes, {tree.max_depth} deep"
         limits = f" (95% interval {interval[0]:.3f} to {interval[1]:.3f})" if interval else ""
@@ -174,24 +170,23 @@ class Plan(Record):
 
     @property
     def reach(self) -> np.ndarray:
-        """(budget + 1,) predicted probability that each node is accepted."""
-        return reach(self.tree, self.acceptance)
+        """(budget + 1,) predicted probability that each node is accepted; see `reach_source`."""
+        return node_reach(self.tree, self.acceptance, self.replayed).values
+
+    @property
+    def reach_source(self) -> str:
+        """A clause for people where `reach` is by the rates although tau is replayed; otherwise empty."""
+        return node_reach(self.tree, self.acceptance, self.replayed).source
 
     @cached_property
     def by_budget(self) -> BudgetCurves:
-        """The best predictions for every budget within the limits. A loaded plan searches again to compute them."""
+        """The best predictions for each budget at which trees were replayed, otherwise by the rates for every budget
+        within the limits. A loaded plan by rates searches again to compute them.
+        """
+        if self.tried is not None:
+            return self.tried.curves(self.latency, self.context)
         candidates = Candidates(self.acceptance, self.limits)
         return curves_of(candidates, candidates.speedups(self.latency, self.context))
-
-
-def curves_of(candidates: Candidates, speedups: np.ndarray) -> BudgetCurves:
-    """The best predictions for every budget, by the rates; `speedups` is that of each candidate."""
-    return BudgetCurves(
-        candidates.block_efficiency[candidates.free],
-        candidates.fastest_by_budget(speedups),
-        candidates.block_efficiency[candidates.chains],
-        speedups[candidates.chains],
-    )
 
 
 def answer_of(tree: Tree) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -10,12 +10,14 @@ from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.assumptions import assumptions_of
+from spectheory.planning.budget_curves import curves_of
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
-from spectheory.planning.plan_record import Plan, curves_of
+from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
-from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest
+from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest, paying
+from spectheory.planning.replayed_tree import ReplayedTree
+from spectheory.planning.tried_trees import TriedTrees, worth_keeping
 from spectheory.replay import Replays
-from spectheory.verify import name_of
 
 
 def plan(
@@ -53,14 +55,13 @@ def plan(
     limits = Limits(max_budget, max_depth, max_fanout)
     candidates = Candidates(acceptance, limits, progress)
     speedups = candidates.speedups(latency, context)
-    if replays is None:
-        tree, best = candidates.tree(candidates.fastest(speedups)), None
-    else:
-        best = ReplayedChoice(replays, candidates, progress).fastest(latency, context)
-        tree = best.tree if best else Tree.chain(0)
-    chosen = _plan(tree, acceptance, latency, context, limits, "spectheory.plan", best)
-    vars(chosen)["by_budget"] = curves_of(candidates, speedups)  # the cached property would search again
-    return chosen
+    terms = _Terms(acceptance, latency, context, limits, "spectheory.plan")
+    if replays is not None:
+        choice = ReplayedChoice(replays, candidates, progress)
+        return terms.by_replay(choice.fastest(latency, context), choice.options)
+    made = terms.by_rates(candidates.tree(candidates.fastest(speedups)))
+    vars(made)["by_budget"] = curves_of(candidates, speedups)  # the cached property would search again
+    return made
 
 
 def evaluate(
@@ -84,34 +85,67 @@ def evaluate(
 
     Raises:
         InputError: `context` is outside the measured contexts, the tree cannot be replayed on the texts or with this
-            verifier, or a verifier is named without texts.
+            verifier, or a verifier is named without texts or for a tree without drafted nodes.
 
     >>> rates, times = Acceptance.by_rank([0.6, 0.2]), Latency.constant(draft_seconds=0.1)
     >>> round(evaluate(Tree.chain(2), rates, times).speedup, 3)
     1.633
     """
-    context, limits, best = latency.context_of(context), Limits(max(1, tree.budget)), None
+    context, limits = latency.context_of(context), Limits(max(1, tree.budget))
+    if verifier is not None and not isinstance(verifier, str):
+        raise InputError(f"verifier must be a name, such as 'Traversal', got {verifier!r:.60}")
     if verifier is not None and replays is None:
         raise InputError(f"verifier {verifier!r} needs replays: rates alone do not tell verifiers apart")
-    if replays is not None and tree.budget:
-        options = ReplayedOptions(replays)
-        best = fastest(options.of(tree) if verifier is None else options.of_verifier(tree, verifier), latency, context)
-    return _plan(tree, acceptance, latency, context, limits, "spectheory.evaluate", best)
+    if verifier is not None and not tree.budget:
+        raise InputError(f"verifier {verifier!r:.60} needs a tree with drafted nodes, got {tree}")
+    terms = _Terms(acceptance, latency, context, limits, "spectheory.evaluate")
+    if replays is None:
+        return terms.by_rates(tree)
+    options = ReplayedOptions(replays)
+    options.chains(limits.longest_chain)
+    if not tree.budget:
+        return terms.by_replay(None, options)
+    own = options.of(tree) if verifier is None else options.of_verifier(tree, verifier)
+    return terms.by_replay(fastest(own, latency, context), options)
 
 
-def _plan(
-    tree: Tree,
-    acceptance: Acceptance,
-    latency: Latency,
-    context: int,
-    limits: Limits,
-    source: str,
-    option: Option | None,
-) -> Plan:
-    times = latency.provenance
-    stamp = Provenance.now(source, target=times.target, draft=times.draft, batch=times.batch, **times.placement)
-    stamp = stamp.assuming(*assumptions_of(acceptance, [tree], [latency], replayed=option is not None))
-    made = Plan(tree, acceptance, latency, context, limits, stamp)
-    if option is None:
-        return made
-    return replace(made, verifier=name_of(option.verifier), rule=option.rule.name, replayed=option.replayed)
+@dataclass(frozen=True)
+class _Terms:
+    """What a plan is made from, except its tree. `source` is the function that makes it."""
+
+    acceptance: Acceptance
+    latency: Latency
+    context: int
+    limits: Limits
+    source: str
+
+    def by_rates(self, tree: Tree) -> Plan:
+        """The plan of a tree, predicted from the rates."""
+        return Plan(tree, self.acceptance, self.latency, self.context, self.limits, self._stamp(tree, None))
+
+    def by_replay(self, best: Option | None, options: ReplayedOptions) -> Plan:
+        """The plan of the option `best`, or of no speculation if it is None, with what else was replayed."""
+        latency, context, tree = self.latency, self.context, best.tree if best else Tree.chain(0)
+        tried = TriedTrees.of(worth_keeping(options.known, best, latency, context))
+        chain = paying((one for one in options.known if one.tree.is_chain), latency, context)
+        chosen = ReplayedTree.of(best) if best else None
+        return Plan(
+            tree=tree,
+            acceptance=self.acceptance,
+            latency=latency,
+            context=context,
+            limits=self.limits,
+            provenance=self._stamp(tree, tried),
+            verifier=chosen and chosen.verifier,
+            rule=chosen and chosen.rule,
+            replayed=chosen and chosen.replayed,
+            chain=ReplayedTree.of(chain) if chain else None,
+            tried=tried,
+        )
+
+    def _stamp(self, tree: Tree, tried: TriedTrees | None) -> Provenance:
+        times = self.latency.provenance
+        stamp = Provenance.now(
+            self.source, target=times.target, draft=times.draft, batch=times.batch, **times.placement
+        )
+        return stamp.assuming(*assumptions_of(self.acceptance, [tree], [self.latency], tried))

@@ -12,11 +12,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Progress, ignore_progress
-from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest
+from spectheory.planning.replayed_options import BUDGETS, Option, ReplayedOptions, fastest, paying
 from spectheory.replay import Replays
 
-BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
-"""Budgets at which the candidates are replayed. The local search reaches those between."""
 MOVES = 60
 """Trees that the local search replays at most."""
 PROPOSED = 3
@@ -43,8 +41,7 @@ class ReplayedChoice:
     def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
         self.replays, self.candidates, self.progress = replays, candidates, progress
         self.options = ReplayedOptions(replays)
-        self._deepest = (int(np.median([len(text) for text in replays.texts])) - replays.first) // 2
-        if self._deepest < 1:
+        if self.options.deepest < 1:
             raise InputError(
                 "texts are too short to plan with: half of them must be at least 2 tokens longer than the position "
                 f"{replays.first} of the first cycle; record more tokens per prompt"
@@ -53,16 +50,12 @@ class ReplayedChoice:
     def fastest(self, latency: Latency, context: int) -> Option | None:
         """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
         best = self._fastest(self._trees(latency, context), latency, context)
-        best = self._improved(best, latency, context) if best else None
-        return best if best and best.speedup(latency, context) > 1 else None
+        return paying([self._improved(best, latency, context)] if best else [], latency, context)
 
-    def fastest_candidates(self, latency: Latency, context: int) -> tuple[Option | None, Option | None]:
-        """The fastest candidate and the fastest chain; None where plain decoding is faster."""
-        trees = self._trees(latency, context)
-        groups = trees, [tree for tree in trees if tree.is_chain]
-        best, chain = (self._fastest(group, latency, context) for group in groups)
-        fast = [one if one and one.speedup(latency, context) > 1 else None for one in (best, chain)]
-        return fast[0], fast[1]
+    def fastest_candidate(self, latency: Latency, context: int) -> Option | None:
+        """The fastest candidate; None if none is faster than plain decoding."""
+        best = self._fastest(self._trees(latency, context), latency, context)
+        return paying([best] if best else [], latency, context)
 
     def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option | None:
         """The fastest option for these trees; None if there is no tree."""
@@ -80,11 +73,7 @@ class ReplayedChoice:
             numbers |= {int(found.free[budget]), int(found.chains[budget])}
             if len(same := found.of_budget(budget)):
                 numbers.add(found.fastest(speedups, same))
-        return [tree for tree in map(found.tree, sorted(numbers)) if self._can_replay(tree)]
-
-    def _can_replay(self, tree: Tree) -> bool:
-        """Whether the texts can judge a tree."""
-        return 0 < tree.max_depth <= self._deepest and self.replays.can_replay(tree)
+        return [tree for tree in map(found.tree, sorted(numbers)) if self.options.can_judge(tree)]
 
     def _improved(self, best: Option, latency: Latency, context: int) -> Option:
         """`best` after changes of single leaves that pay."""
@@ -110,7 +99,7 @@ class ReplayedChoice:
             changed = (paths - {old}) | ({new} if new else set())
             if changed and changed != paths and (new is None or old is None or old not in (new[:-1], _before(new))):
                 tree = Tree.from_paths(changed)
-                if self._can_replay(tree) and self.candidates.limits.allows(tree):
+                if self.options.can_judge(tree) and self.candidates.limits.allows(tree):
                     yield tree
 
     def _value(self, path: Sequence[int]) -> float:

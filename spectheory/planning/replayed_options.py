@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
@@ -13,6 +15,8 @@ from spectheory.otlp import RRS, Naive
 from spectheory.replay import Replayed, Replays
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of
 
+BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
+"""Budgets at which trees and chains are replayed. The local search reaches those between."""
 PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
 """The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
 that no other of them beats everywhere."""
@@ -38,9 +42,14 @@ class ReplayedOptions:
 
     Args:
         replays: the texts.
+
+    Raises:
+        InputError: `replays` is not a Replays.
     """
 
     def __init__(self, replays: Replays) -> None:
+        if not isinstance(replays, Replays):
+            raise InputError(f"replays must be a Replays, made from texts of the target, got {replays!r:.60}")
         self.replays = replays
         self._known: dict[tuple[Tree, Verifier], Option] = {}
 
@@ -48,6 +57,27 @@ class ReplayedOptions:
         """A tree with each of `planned_verifiers`, or with one of them only."""
         verified = [pair for pair in planned_verifiers(self.replays, tree) if only is None or pair[0] == only]
         return [self._option(tree, *pair) for pair in verified]
+
+    @property
+    def known(self) -> list[Option]:
+        """All options so far."""
+        return list(self._known.values())
+
+    @property
+    def deepest(self) -> int:
+        """The depth of the deepest tree that the texts can judge: half the median text, so that a few long texts do not
+        decide alone.
+        """
+        return (int(np.median([len(text) for text in self.replays.texts])) - self.replays.first) // 2
+
+    def can_judge(self, tree: Tree) -> bool:
+        """Whether the texts can judge a tree."""
+        return 0 < tree.max_depth <= self.deepest and self.replays.can_replay(tree)
+
+    def chains(self, longest: int) -> list[Option]:
+        """The chains of `BUDGETS` tokens, up to `longest`, that the texts can judge, each with every verifier."""
+        chains = [Tree.chain(length) for length in BUDGETS if length <= longest]
+        return [option for chain in chains if self.can_judge(chain) for option in self.of(chain)]
 
     def of_verifier(self, tree: Tree, name: str) -> list[Option]:
         """A tree with the verifier of this name.
@@ -82,3 +112,9 @@ def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, 
 def fastest(options: Iterable[Option], latency: Latency, context: int) -> Option | None:
     """The fastest of the options; None if there is none."""
     return max(options, key=lambda option: option.speedup(latency, context), default=None)
+
+
+def paying(options: Iterable[Option], latency: Latency, context: int) -> Option | None:
+    """The fastest of the options; None if none is faster than plain decoding."""
+    best = fastest(options, latency, context)
+    return best if best and best.speedup(latency, context) > 1 else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,13 +20,17 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.batch_ranges import runs, span
 from spectheory.planning.candidates import Limits
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
+from spectheory.planning.node_reach import NodeReach, node_reach
 from spectheory.planning.plan_record import answer_of
-from spectheory.planning.replayed_tree import require_verified
+from spectheory.planning.replayed_tree import replayed_tree
+from spectheory.planning.tried_trees import TriedTrees, require_tried
 from spectheory.replay import Replayed
 from spectheory.yields import block_efficiency, block_efficiency_interval
 
 MOST_BATCHES = 10_000
 """Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
+SLACK = 1e-9
+"""Relative difference of two speeds that rounding explains."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -48,10 +53,16 @@ class Schedule(Record):
         rules: for each tree the name of its draw rule; empty as `verifiers`.
         replayed: for each tree its cycles on recorded texts; empty as `verifiers`. Like the other two, an entry is None
             for the root alone.
+        tried: the chains that were replayed and the trees of this schedule; None if tau is predicted from rates.
+        searched: whether `choice` and `chain_choice` are the fastest of `trees`; False for the schedule of one plan,
+            whose tree may be the user's own.
+
+    Raises:
+        InputError: the fields contradict each other.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 4
+    schema: ClassVar[int] = 5
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
@@ -78,24 +89,50 @@ class Schedule(Record):
     verifiers: tuple[str | None, ...] = ()
     rules: tuple[str | None, ...] = ()
     replayed: tuple[Replayed | None, ...] = ()
+    tried: TriedTrees | None = None
+    searched: bool = True
 
     def __post_init__(self) -> None:
         check_batches(self.batches)
+        self._require_latencies()
+        self._require_indices()
+        for tree in self.trees:
+            self.limits.require(tree)
+        self._require_replayed()
+        if self.searched:
+            self._require_fastest()
+
+    def _require_replayed(self) -> None:
+        """Check that either every tree with drafted nodes was replayed or none was, as it is among those tried."""
         named = self.verifiers, self.rules, self.replayed
-        if any(named):
-            if {len(entries) for entries in named} != {len(self.trees)}:
-                raise InputError(
-                    f"verifiers, rules and replayed must have an entry for each of the {len(self.trees)} trees, got "
-                    f"{', '.join(str(len(entries)) for entries in named)}"
-                )
-            for tree, verified in zip(self.trees, zip(*named, strict=True), strict=True):
-                require_verified(tree, *verified)
+        if not any(named):
+            require_tried(self.tried, [(tree, None) for tree in self.trees])
+            return
+        if {len(entries) for entries in named} != {len(self.trees)}:
+            raise InputError(
+                f"verifiers, rules and replayed must have an entry for each of the {len(self.trees)} trees, got "
+                f"{', '.join(str(len(entries)) for entries in named)}"
+            )
+        rows = zip(self.trees, self.verifiers, self.rules, self.replayed, strict=True)
+        used = [(tree, replayed_tree(tree, verifier, rule, one)) for tree, verifier, rule, one in rows]
+        if self.tried is None:
+            raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
+        require_tried(self.tried, used)
+
+    def _require_latencies(self) -> None:
+        """Check that there is a latency for each batch size, and that those that name their batch size are in order."""
         if len(self.latencies) != len(self.batches):
             raise InputError(
                 f"latencies must have one entry for each of the {len(self.batches)} batches, got {len(self.latencies)}"
             )
         for latency in self.latencies:
             latency.context_of(self.context)
+        named = [latency.provenance.batch for latency in self.latencies if latency.provenance.batch is not None]
+        if any(later < earlier for earlier, later in itertools.pairwise(named)):
+            raise InputError(f"latencies must be in the order of the batches, got those of batches {named!s:.60}")
+
+    def _require_indices(self) -> None:
+        """Check that `choice` and `chain_choice` are indices of trees and of chains."""
         for name in ("choice", "chain_choice"):
             index = getattr(self, name)
             within = np.shape(index) == (len(self.batches),) and index.dtype.kind in "iu" and len(self.trees)
@@ -104,10 +141,30 @@ class Schedule(Record):
                     f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
                     f"{len(self.trees)} trees, counted from 0, got {np.asarray(index).tolist()!s:.60}"
                 )
-        for tree in self.trees:
-            self.limits.require(tree)
         if not all(self.trees[i].is_chain for i in self.chain_choice):
             raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
+
+    def _require_fastest(self) -> None:
+        """Check that neither a tree of the record nor plain decoding is faster than the choice, nor a chain than the
+        chosen chain.
+        """
+        trees, tau = (*self.trees, Tree.chain(0)), np.append(self.block_efficiency, 1.0)
+        chains, budgets = np.array([tree.is_chain for tree in trees]), [tree.budget for tree in trees]
+        rows = [tree.level_widths() for tree in trees]
+        widths = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+        verifiers = (*map(self.verifier, range(len(self.trees))), None)
+        chosen = (("choice", self.choice, np.full(len(trees), True)), ("chain_choice", self.chain_choice, chains))
+        for row, latency in enumerate(self.latencies):
+            draft, target = latency.curves(max(budgets) + 1, self.context)
+            overheads = [latency.overhead(tree, verifier) for tree, verifier in zip(trees, verifiers, strict=True)]
+            speeds = tau / (np.append(0, draft)[widths].sum(1) + target[budgets] + overheads)
+            for name, choice, among in chosen:
+                best, used = int(np.where(among, speeds, 0).argmax()), int(choice[row])
+                if speeds[used] < (1 - SLACK) * speeds[best]:
+                    raise InputError(
+                        f"{name} must hold the fastest, but at batch {self.batches[row]} {trees[best]} is faster than "
+                        f"{trees[used]}"
+                    )
 
     @property
     def summary(self) -> str:
@@ -142,15 +199,20 @@ class Schedule(Record):
 
     @cached_property
     def block_efficiency_interval(self) -> np.ndarray | None:
-        """(T, 2) 95% interval of each tau, from the counts of the rates; None for rates without counts."""
-        if self.acceptance.trials is None or any(one and (one.cycles > 0).sum() < 2 for one in self.replayed):
+        """(T, 2) 95% interval of each tau, over the texts of a trace or from the counts of the rates; None for one text
+        and for rates without counts.
+        """
+        if self.tried is None and self.acceptance.trials is None:
             return None
-        return np.array(
-            [
-                one.tau_interval() if one else block_efficiency_interval(tree, self.acceptance)
-                for tree, one in self._replayed
-            ]
-        )
+        if any(one and (one.cycles > 0).sum() < 2 for one in self.replayed):
+            return None
+        return np.array([self._interval(tree, one) for tree, one in self._replayed])
+
+    def _interval(self, tree: Tree, replayed: Replayed | None) -> tuple[float, float]:
+        """The 95% interval of the tau of a tree; that of no speculation has no width."""
+        if replayed is not None:
+            return replayed.tau_interval()
+        return block_efficiency_interval(tree, self.acceptance) if tree.budget else (1.0, 1.0)
 
     @property
     def block_efficiency_low(self) -> np.ndarray | None:
@@ -165,17 +227,23 @@ class Schedule(Record):
     @property
     def speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest choice over plain decoding."""
-        return self._speedup(self.choice)
+        return self.speedup_of(self.choice)
+
+    @property
+    def rates_speedup(self) -> np.ndarray:
+        """(B,) what the rates predict for the same choice, to compare with what cannot be replayed."""
+        tau = np.array([block_efficiency(tree, self.acceptance) for tree in self.trees])
+        return self.speedup * (tau / self.block_efficiency)[self.choice]
 
     @property
     def chain_speedup(self) -> np.ndarray:
         """(B,) predicted speedup of the fastest chain over plain decoding."""
-        return self._speedup(self.chain_choice)
+        return self.speedup_of(self.chain_choice)
 
-    def _speedup(self, choice: np.ndarray) -> np.ndarray:
+    def speedup_of(self, choice: np.ndarray) -> np.ndarray:
         """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
         cycle = [
-            at.cycle(self.trees[i], self.context, self._verifier(i))
+            at.cycle(self.trees[i], self.context, self.verifier(i))
             for at, i in zip(self.latencies, choice, strict=True)
         ]
         return self.block_efficiency[choice] * self.plain_seconds / cycle
@@ -203,14 +271,18 @@ class Schedule(Record):
     @property
     def overhead_seconds(self) -> np.ndarray:
         """(B,) seconds outside the forwards in a cycle of the fastest choice."""
-        verifiers = map(self._verifier, self.choice)
+        verifiers = map(self.verifier, self.choice)
         return np.array([at.overhead(tree, how) for (at, tree), how in zip(self._chosen, verifiers, strict=True)])
+
+    def reach(self, row: int) -> NodeReach:
+        """The predicted probability that each node of the fastest tree at batches[row] is accepted."""
+        return node_reach(self.trees[self.choice[row]], self.acceptance, self._replayed[self.choice[row]][1])
 
     @property
     def _replayed(self) -> list[tuple[Tree, Replayed | None]]:
         return list(zip(self.trees, self.replayed or [None] * len(self.trees), strict=True))
 
-    def _verifier(self, number: int) -> str | None:
+    def verifier(self, number: int) -> str | None:
         """The name of the verifier of a tree, None if there is none."""
         return self.verifiers[number] if self.verifiers else None
 
@@ -240,9 +312,9 @@ class Schedule(Record):
 
     @property
     def speedup_interval(self) -> tuple[np.ndarray | None, np.ndarray | None]:
-        """Lower and upper limits (B,) of the 95% interval of the speedup, from the counts of the rates.
+        """Lower and upper limits (B,) of the 95% interval of the speedup, from `block_efficiency_interval`.
 
-        Forward times are taken as exact. Both limits are None for rates without counts.
+        Forward times are taken as exact. Both limits are None if that is None.
         """
         if self.block_efficiency_interval is None:
             return None, None

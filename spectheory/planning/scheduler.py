@@ -15,7 +15,10 @@ from spectheory.planning.batch_ranges import spans
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
+from spectheory.planning.replayed_options import paying
+from spectheory.planning.replayed_tree import replayed_tree
 from spectheory.planning.schedule_record import Schedule, check_batches
+from spectheory.planning.tried_trees import TriedTrees
 from spectheory.replay import Replays
 from spectheory.verify import name_of
 
@@ -63,7 +66,7 @@ def schedule(
     used, index = np.unique([best, best_chain], return_inverse=True)
     choice, chain_choice = index.reshape(2, -1)
     trees = tuple(candidates.tree(i) for i in used)
-    stamp = _provenance(acceptance, trees, latencies, np.array(batches), replayed=False)
+    stamp = _provenance(acceptance, trees, latencies, np.array(batches), None)
     return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
 
 
@@ -72,10 +75,14 @@ def _replayed_schedule(
 ) -> Schedule:
     """The schedule whose trees and verifiers are chosen by replay."""
     acceptance, limits = choices.candidates.acceptance, choices.candidates.limits
-    pairs = [choices.fastest_candidates(latency, context) for latency in latencies]
+    proposed = [choices.fastest_candidate(latency, context) for latency in latencies]
+    best = list(dict.fromkeys(one for one in proposed if one))
+    chains = [one for one in choices.options.known if one.tree.is_chain]
+    pairs = [tuple(paying(among, latency, context) for among in (best, chains)) for latency in latencies]
     used = list(dict.fromkeys(option for pair in pairs for option in pair))
     choice, chain_choice = np.array([[used.index(option) for option in pair] for pair in pairs]).T
     trees = tuple(option.tree if option else Tree.chain(0) for option in used)
+    tried = TriedTrees.of(dict.fromkeys((*chains, *(option for option in used if option))))
     return Schedule(
         acceptance=acceptance,
         context=context,
@@ -85,37 +92,53 @@ def _replayed_schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=_provenance(acceptance, trees, latencies, batches, replayed=True),
+        provenance=_provenance(acceptance, trees, latencies, batches, tried),
         verifiers=tuple(option and name_of(option.verifier) for option in used),
         rules=tuple(option and option.rule.name for option in used),
         replayed=tuple(option and option.replayed for option in used),
+        tried=tried,
     )
 
 
 def schedule_of(plan: Plan) -> Schedule:
     """A plan as a schedule of one batch size (the batch size of its latency), with its tree and its fastest chain."""
-    fastest = plan.tree if plan.tree.is_chain else Tree.chain(int(plan.by_budget.chain_speedup.argmax()))
-    trees = tuple(dict.fromkeys((plan.tree, fastest)))
+    own = replayed_tree(plan.tree, plan.verifier, plan.rule, plan.replayed)
+    if plan.tree.is_chain:
+        used = [(plan.tree, own)]
+    elif plan.tried is not None:
+        used = [(plan.tree, own), (plan.chain.tree if plan.chain else Tree.chain(0), plan.chain)]
+    else:
+        used = [(plan.tree, None), (Tree.chain(plan.by_budget.fastest_chain), None)]
+    verified = [one for _, one in used] if plan.tried is not None else []
     return Schedule(
         acceptance=plan.acceptance,
         context=plan.context,
         batches=np.array([plan.latency.batch]),
         latencies=(plan.latency,),
-        trees=trees,
+        trees=tuple(tree for tree, _ in used),
         choice=np.array([0]),
-        chain_choice=np.array([trees.index(fastest)]),
+        chain_choice=np.array([len(used) - 1]),
         limits=plan.limits,
         provenance=plan.provenance,
+        verifiers=tuple(one and one.verifier for one in verified),
+        rules=tuple(one and one.rule for one in verified),
+        replayed=tuple(one and one.replayed for one in verified),
+        tried=plan.tried,
+        searched=False,
     )
 
 
 def _provenance(
-    acceptance: Acceptance, trees: Sequence[Tree], latencies: Sequence[Latency], batches: np.ndarray, *, replayed: bool
+    acceptance: Acceptance,
+    trees: Sequence[Tree],
+    latencies: Sequence[Latency],
+    batches: np.ndarray,
+    tried: TriedTrees | None,
 ) -> Provenance:
     """The merged provenance of the latencies. Assumptions that hold at some batch sizes only name these sizes."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
-    for sentence in assumptions_of(acceptance, trees, latencies, replayed=replayed):
+    for sentence in assumptions_of(acceptance, trees, latencies, tried):
         holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
         partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumptions
         said.append(f"at batch {spans(batches, holds)}: {sentence}" if partly else sentence)
