@@ -12,8 +12,9 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.candidates import Candidates, Progress, ignore_progress
+from spectheory.planning.counted_trees import counted_paths, counted_trees
 from spectheory.planning.replayed_options import BUDGETS, Option, ReplayedOptions, fastest, paying
-from spectheory.replay import Replays
+from spectheory.replay import CycleChain, GreedyText, Replays
 
 MOVES = 60
 """Trees that the local search replays at most."""
@@ -25,9 +26,10 @@ class ReplayedChoice:
     """Searches trees and verifiers on the same texts.
 
     The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
-    chain. The fastest of them is then improved by adding and removing leaves. A change is kept only if its gain is
-    larger than its standard error over texts, so that the search does not fit the noise of the recorded texts. No tree
-    is deeper than half the median text, so that a few long texts do not decide alone.
+    chain. On greedy texts the paths of ranks are counted where cycles of the fastest of them start, and the trees of
+    `counted_paths` are candidates too. The fastest candidate is then improved by adding and removing leaves. A change
+    is kept only if its gain is larger than its standard error over texts, so that the search does not fit the noise of
+    the recorded texts. No tree is deeper than half the median text, so that a few long texts do not decide alone.
 
     Args:
         replays: the texts.
@@ -49,13 +51,36 @@ class ReplayedChoice:
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
         """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
-        best = self._fastest(self._trees(latency, context), latency, context)
+        best = self._candidate(latency, context)
         return paying([self._improved(best, latency, context)] if best else [], latency, context)
 
     def fastest_candidate(self, latency: Latency, context: int) -> Option | None:
         """The fastest candidate; None if none is faster than plain decoding."""
-        best = self._fastest(self._trees(latency, context), latency, context)
+        best = self._candidate(latency, context)
         return paying([best] if best else [], latency, context)
+
+    def _candidate(self, latency: Latency, context: int) -> Option | None:
+        """The fastest of the trees that the rates propose, and of those counted where its cycles start."""
+        best = self._fastest(self._trees(latency, context), latency, context)
+        return self._fastest([best.tree, *self._counted(best)], latency, context) if best else None
+
+    def _counted(self, best: Option) -> list[Tree]:
+        """The trees of `counted_paths` at each of `BUDGETS`; none on texts without ranks."""
+        texts = [text for text in self.replays.texts if isinstance(text, GreedyText)]
+        if not texts:
+            return []
+        kept, limits = self.replays.kept(best.tree, best.verifier), self.candidates.limits
+        whole = [CycleChain(rows[: len(rows) - best.tree.max_depth], self.replays.first).starts for rows in kept]
+        starts = [np.pad(row, (0, len(text) - len(row))) for text, row in zip(texts, whole, strict=True)]
+        paths = counted_paths(
+            texts,
+            starts,
+            self.candidates.acceptance,
+            budget=limits.max_budget,
+            depth=min(limits.max_depth or self.options.deepest, self.options.deepest),
+            fanout=min(limits.max_fanout or limits.max_budget, texts[0].candidates or limits.max_budget),
+        )
+        return [tree for tree in counted_trees(paths, BUDGETS) if self.options.can_judge(tree)]
 
     def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option | None:
         """The fastest option for these trees; None if there is no tree."""
