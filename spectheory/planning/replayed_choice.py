@@ -61,7 +61,7 @@ class ReplayedChoice:
 
     def _candidate(self, latency: Latency, context: int) -> Option | None:
         """The fastest of the trees that the rates propose, and of those counted where its cycles start."""
-        best = self._fastest(self._trees(latency, context), latency, context)
+        best = self._fastest(self.proposed(latency, context), latency, context)
         return self._fastest([best.tree, *self._counted(best)], latency, context) if best else None
 
     def _counted(self, best: Option) -> list[Tree]:
@@ -70,7 +70,8 @@ class ReplayedChoice:
         if not texts:
             return []
         kept, limits = self.replays.kept(best.tree, best.verifier), self.candidates.limits
-        whole = [CycleChain(rows[: len(rows) - best.tree.max_depth], self.replays.first).starts for rows in kept]
+        held = [max(0, len(rows) - best.tree.max_depth) for rows in kept]  # starts from which a whole cycle fits
+        whole = [CycleChain(rows[:n], self.replays.first).starts for rows, n in zip(kept, held, strict=True)]
         starts = [np.pad(row, (0, len(text) - len(row))) for text, row in zip(texts, whole, strict=True)]
         paths = counted_paths(
             texts,
@@ -90,8 +91,8 @@ class ReplayedChoice:
             options += self.options.of(tree)
         return fastest(options, latency, context)
 
-    def _trees(self, latency: Latency, context: int) -> list[Tree]:
-        """The candidates at each of `BUDGETS`: the fastest tree by the rates, the best tree, and the chain."""
+    def proposed(self, latency: Latency, context: int) -> list[Tree]:
+        """The trees that the rates propose at each of `BUDGETS`: the fastest tree, the best tree, and the chain."""
         found, speedups = self.candidates, self.candidates.speedups(latency, context)
         numbers: set[int] = set()
         for budget in (budget for budget in BUDGETS if budget <= found.limits.max_budget):

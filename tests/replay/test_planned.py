@@ -101,7 +101,20 @@ def test_one_long_text_does_not_decide_alone() -> None:
     """19 hard texts of 8 tokens and an easy one of 40: no chain of 32."""
     rng = np.random.default_rng(0)
     texts = [GreedyText(np.where(rng.random(8) < 0.2, 0, -1)) for _ in range(19)] + [GreedyText(np.zeros(40, int))]
-    plan = search(st.Acceptance.by_rank([0.4, 0.1]), LATENCY, max_budget=32, replays=Replays(texts))
+    rates = st.Acceptance.by_rank([0.4, 0.1])
+    plan = search(rates, LATENCY, max_budget=32, replays=Replays([*texts, GreedyText(np.array([0, 0]))]))
     assert plan.tree.max_depth <= 3
     with pytest.raises(InputError, match="texts are too short to plan with: .*; record more tokens per prompt"):
         search(RATES, LATENCY, max_budget=4, replays=Replays([GreedyText(np.array([0, 0]))]))
+
+
+def test_a_greedy_plan_tells_the_paths_of_a_depth_apart() -> None:
+    """Half of the cycles take rank 0 and miss, the others rank 1 and then rank 0: no tree of the rates drafts that."""
+    pieces = np.array([[0, -1], [1, 0]])
+    draws = np.random.default_rng(0).integers(0, 2, (6, 100))
+    texts = Replays(
+        [GreedyText(np.concatenate([[*pieces[i], *([-1] if i else [])] for i in row])) for row in draws], first=0
+    )
+    rates = st.Acceptance.by_rank([0.4, 0.3])
+    plan = search(rates, st.Latency.constant(draft_seconds=0.01), max_budget=3, replays=texts)
+    assert sorted(plan.tree.to_paths()) == [(0,), (1,), (1, 0)]
