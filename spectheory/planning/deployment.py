@@ -14,7 +14,8 @@ from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
-from spectheory.planning.schedule_record import MOST_BATCHES, Schedule
+from spectheory.planning.schedule_checks import MOST_BATCHES
+from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.replay import Replays
 

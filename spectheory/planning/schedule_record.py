@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -23,14 +21,16 @@ from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.node_reach import NodeReach, node_reach
 from spectheory.planning.plan_record import answer_of
 from spectheory.planning.replayed_tree import replayed_tree
+from spectheory.planning.schedule_checks import (
+    check_batches,
+    check_fastest,
+    check_index,
+    check_latencies,
+    speeds_of,
+)
 from spectheory.planning.tried_trees import TriedTrees, require_tried
 from spectheory.replay import Replayed
 from spectheory.yields import block_efficiency, block_efficiency_interval
-
-MOST_BATCHES = 10_000
-"""Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
-SLACK = 1e-9
-"""Relative difference of two speeds that rounding explains."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -94,8 +94,11 @@ class Schedule(Record):
 
     def __post_init__(self) -> None:
         check_batches(self.batches)
-        self._require_latencies()
-        self._require_indices()
+        check_latencies(self.latencies, self.batches, self.context)
+        for name in ("choice", "chain_choice"):
+            check_index(name, getattr(self, name), len(self.batches), len(self.trees))
+        if not all(self.trees[i].is_chain for i in self.chain_choice):
+            raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
         for tree in self.trees:
             self.limits.require(tree)
         self._require_replayed()
@@ -119,52 +122,19 @@ class Schedule(Record):
             raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
         require_tried(self.tried, used)
 
-    def _require_latencies(self) -> None:
-        """Check that there is a latency for each batch size, and that those that name their batch size are in order."""
-        if len(self.latencies) != len(self.batches):
-            raise InputError(
-                f"latencies must have one entry for each of the {len(self.batches)} batches, got {len(self.latencies)}"
-            )
-        for latency in self.latencies:
-            latency.context_of(self.context)
-        named = [latency.provenance.batch for latency in self.latencies if latency.provenance.batch is not None]
-        if any(later < earlier for earlier, later in itertools.pairwise(named)):
-            raise InputError(f"latencies must be in the order of the batches, got those of batches {named!s:.60}")
-
-    def _require_indices(self) -> None:
-        """Check that `choice` and `chain_choice` are indices of trees and of chains."""
-        for name in ("choice", "chain_choice"):
-            index = getattr(self, name)
-            within = np.shape(index) == (len(self.batches),) and index.dtype.kind in "iu" and len(self.trees)
-            if not within or index.min() < 0 or index.max() >= len(self.trees):
-                raise InputError(
-                    f"{name} must hold, for each of the {len(self.batches)} batch sizes, the index of one of the "
-                    f"{len(self.trees)} trees, counted from 0, got {np.asarray(index).tolist()!s:.60}"
-                )
-        if not all(self.trees[i].is_chain for i in self.chain_choice):
-            raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
-
     def _require_fastest(self) -> None:
         """Check that neither a tree of the record nor plain decoding is faster than the choice, nor a chain than the
         chosen chain.
         """
         trees, tau = (*self.trees, Tree.chain(0)), np.append(self.block_efficiency, 1.0)
-        chains, budgets = np.array([tree.is_chain for tree in trees]), [tree.budget for tree in trees]
-        rows = [tree.level_widths() for tree in trees]
-        widths = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
         verifiers = (*map(self.verifier, range(len(self.trees))), None)
-        chosen = (("choice", self.choice, np.full(len(trees), True)), ("chain_choice", self.chain_choice, chains))
-        for row, latency in enumerate(self.latencies):
-            draft, target = latency.curves(max(budgets) + 1, self.context)
-            overheads = [latency.overhead(tree, verifier) for tree, verifier in zip(trees, verifiers, strict=True)]
-            speeds = tau / (np.append(0, draft)[widths].sum(1) + target[budgets] + overheads)
-            for name, choice, among in chosen:
-                best, used = int(np.where(among, speeds, 0).argmax()), int(choice[row])
-                if speeds[used] < (1 - SLACK) * speeds[best]:
-                    raise InputError(
-                        f"{name} must hold the fastest, but at batch {self.batches[row]} {trees[best]} is faster than "
-                        f"{trees[used]}"
-                    )
+        speeds = speeds_of(trees, tau, verifiers, self.latencies, self.context)
+        chains = np.array([tree.is_chain for tree in trees])
+        for name, choice, among in (
+            ("choice", self.choice, chains | True),
+            ("chain_choice", self.chain_choice, chains),
+        ):
+            check_fastest(name, choice, np.where(among, speeds, 0), trees, self.batches)
 
     @property
     def summary(self) -> str:
@@ -358,15 +328,3 @@ class Schedule(Record):
 
     def _merged(self, choice: np.ndarray) -> list[tuple[int, int, Tree]]:
         return [(first, last, self.trees[number]) for first, last, number in runs(self.batches, choice)]
-
-
-def check_batches(batches: Sequence[int] | np.ndarray) -> None:
-    """Refuse batch sizes that are not increasing whole numbers from 1 on, and more than `MOST_BATCHES` of them."""
-    if len(batches) > MOST_BATCHES:
-        raise InputError(
-            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
-            "and the last"
-        )
-    whole = np.asarray(batches).dtype.kind in "iu"
-    if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
-        raise InputError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")

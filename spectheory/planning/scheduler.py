@@ -17,7 +17,8 @@ from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import paying
 from spectheory.planning.replayed_tree import replayed_tree
-from spectheory.planning.schedule_record import Schedule, check_batches
+from spectheory.planning.schedule_checks import check_batches
+from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.tried_trees import TriedTrees
 from spectheory.replay import Replays
 from spectheory.verify import name_of
