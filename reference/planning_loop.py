@@ -11,10 +11,9 @@ from reference.models import Pair
 from reference.profiling import TOKENS, at_temperature, profile
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
-from spectheory import Latency, Plan, evaluate
+from spectheory import Latency, Plan, evaluate, plan
 from spectheory.otlp import Naive
-from spectheory.planning.planner import plan
-from spectheory.planning.replayed_choice import planned_verifiers
+from spectheory.planning.replayed_options import planned_verifiers
 from spectheory.replay import Replays
 from spectheory.verify import TopDown, name_of
 

@@ -20,7 +20,7 @@ from reference.sampling import Sampling
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS
-from spectheory.planning.replayed_choice import PLANNED_VERIFIERS
+from spectheory.planning.replayed_options import PLANNED_VERIFIERS
 from spectheory.verify import TopDown, Verifier, name_of
 
 TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import spectheory as st
-from spectheory.planning.scheduler import Schedule
+from spectheory.planning.schedule_record import Schedule
 from tests.command_line import HEAD, Run, refused
 
 CHAINS = (*HEAD, "--batch", "1:64", "--max-fanout", 1, "--engine", "sglang")

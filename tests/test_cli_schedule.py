@@ -13,9 +13,9 @@ from typer.testing import CliRunner, Result
 
 import spectheory as st
 from spectheory.cli import app
+from spectheory.planning.assumptions import PRODUCT
 from spectheory.planning.deployment import Deployment
-from spectheory.planning.planner import PRODUCT
-from spectheory.planning.scheduler import Schedule
+from spectheory.planning.schedule_record import Schedule
 from tests.test_schedule import RATES, TOKENS, latency_at
 
 SHAPES = Path(st.__file__).parent / "data" / "models"

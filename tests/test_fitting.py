@@ -134,7 +134,7 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
 
 def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() -> None:
     fitting = tree_fitting((1, 256), st.Acceptance.by_rank([0.6, 0.15, 0.06]))
-    reached = fitting.speedups_of(fitting.tree)
+    reached = fitting.tree_speedups
     (note,) = fitting.notes_at_first(reached)
     lost = 1 - reached / fitting.schedule.speedup
     assert lost[1] > 0.01

@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.scheduler import Schedule, schedule
+from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_rows
 
 SHAPES = Path(st.__file__).parent / "data" / "models"

@@ -11,7 +11,9 @@ import numpy as np
 import pytest
 
 import spectheory as st
-from spectheory.planning.scheduler import Schedule, schedule, spans
+from spectheory.planning.batch_ranges import spans
+from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_page, schedule_rows, speedup_figure
 from tests.test_cli_schedule import measured_record, rates_file, run_plan
 from tests.test_schedule import RATES, latency_at

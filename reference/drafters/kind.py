@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from reference.drafters.drafter import Drafter
 from reference.sampling import Sampling
 from spectheory import Acceptance, Plan, Tree
@@ -74,4 +72,4 @@ class DrafterKind:
 
 def best_chain(plan: Plan) -> int:
     """Number of tokens of the fastest chain in a plan, at least 1."""
-    return max(1, int(np.argmax(plan.by_budget.chain_speedup)))
+    return max(1, plan.by_budget.fastest_chain)

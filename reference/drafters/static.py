@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import product
 
 import numpy as np
@@ -214,12 +214,19 @@ def _in_matrix(planned: Tree) -> Iterator[Variant]:
 
 
 def _on_clock(plan: Plan) -> Iterator[Variant]:
-    """Plain decoding, the fastest chain by the rates, and what the plan chose: a tree, or a chain with its verifier."""
+    """Plain decoding, the fastest chain, and what the plan chose, each with its verifier if it was replayed."""
+    chain = _chain_plan(plan)
     yield Variant("plain", "plain", PlannedTree(Tree.chain(0)))
-    chain = evaluate(Tree.chain(best_chain(plan)), plan.acceptance, plan.latency, context=plan.context)
     yield planned_variant(chain)
-    if plan.answer == "tree" or (plan.answer == "chain" and plan.verifier not in (None, "Greedy")):
+    if plan.answer != "off" and (plan.tree, plan.verifier) != (chain.tree, chain.verifier):
         yield planned_variant(plan)
+
+
+def _chain_plan(plan: Plan) -> Plan:
+    """The plan with its fastest chain; with one by the rates if nothing was replayed or no replayed chain pays."""
+    if (chain := plan.chain) is None:
+        return evaluate(Tree.chain(best_chain(plan)), plan.acceptance, plan.latency, context=plan.context)
+    return replace(plan, tree=chain.tree, verifier=chain.verifier, rule=chain.rule, replayed=chain.replayed)
 
 
 def planned_variant(plan: Plan, chosen: str = "") -> Variant:

@@ -12,7 +12,7 @@ from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOp
 from spectheory.cli.output import progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.wall_clock import WallClock
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ import typer
 from spectheory.cli.options import Json
 from spectheory.cli.output import console
 from spectheory.core.errors import InputError
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
 
 OPTIONS = {"simulate.run": "simulated", "spectheory decode": "measured"}

@@ -47,7 +47,11 @@ def demo(
         runs.append(run)
         chosen = run.comparison.plan
         console.rule(run.heading)
-        console.print(acceptance_rows(run.acceptance), plan_summary(chosen), tree_drawing(chosen.tree, chosen.reach))
+        console.print(
+            acceptance_rows(run.acceptance),
+            plan_summary(chosen),
+            tree_drawing(chosen.tree, chosen.reach, chosen.reach_source),
+        )
         console.print(comparison_rows(run.comparison))
     write_whole(page, html_page("spectheory demo", latency, runs))
     print(f"wrote {page} and the records beside it; {time.perf_counter() - started:.0f} s in all")

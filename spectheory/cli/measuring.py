@@ -26,7 +26,7 @@ from spectheory.cli.output import Output, errors, progress, require_free, show, 
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
 
 if TYPE_CHECKING:

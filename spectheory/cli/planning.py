@@ -119,7 +119,7 @@ def plan(
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
-    shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach)
+    shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
     show(chosen, *shown, as_json=as_json, out=out, force=force)
     exports.write(aside=as_json)
 
@@ -200,7 +200,6 @@ def schedule(
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import tree_drawing
-    from spectheory.yields import reach
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
@@ -217,7 +216,7 @@ def schedule(
     if report is not None:
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
-    drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, reach(tree, rates))] if tree.budget else []
+    drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
     show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:

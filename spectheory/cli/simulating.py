@@ -9,7 +9,7 @@ import typer
 
 from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import Output, require_free, show
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 
 
 def simulate(

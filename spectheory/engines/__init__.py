@@ -34,9 +34,9 @@ from spectheory.engines.exports import Export
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.models import ModelConfig
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
-from spectheory.planning.scheduler import Schedule
+from spectheory.planning.schedule_record import Schedule
 
 __all__ = [
     "ALL",

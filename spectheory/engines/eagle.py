@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import json
 
-import numpy as np
-
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.engines.engine import Engine
@@ -63,12 +61,10 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree for EAGLE-1, or the fastest envelope for EAGLE-2 and 3, at the first batch size."""
     tree, notes = fitting.tree, () if fitting.family.startswith("eagle") else (fitting.other_draft("an EAGLE head"),)
     if VERSIONS[version] == "static":
-        return export(tree, version=version).after(*fitting.notes_of_tree(tree), *notes)
+        return export(tree, version=version).after(*fitting.notes_of_tree, *notes)
     found = fitting.first_envelope
-    reached = np.array([found.speedup_at(latency, fitting.schedule.context) for latency in fitting.latencies])
     shape = Envelope(found.levels, found.branching, found.nodes)
-    notes = (*fitting.notes_at_first(reached), *fitting.capped(found.branching), *notes)
-    return export(shape, version=version).after(*notes)
+    return export(shape, version=version).after(*fitting.notes_of_envelope(found), *notes)
 
 
 ENGINE = Engine(name="eagle", title="EAGLE", versions=VERSIONS, parts=1, exporter=_fitted)

@@ -44,7 +44,7 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree at the first batch size."""
     notes = () if "medusa" in fitting.draft.lower() else (fitting.other_draft("Medusa's heads"),)
-    return export(fitting.tree, version=version).after(*fitting.notes_of_tree(fitting.tree), *notes)
+    return export(fitting.tree, version=version).after(*fitting.notes_of_tree, *notes)
 
 
 ENGINE = Engine(name="medusa", title="Medusa", versions=VERSIONS, exporter=_fitted)

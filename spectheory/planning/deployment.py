@@ -12,8 +12,11 @@ from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
+from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
-from spectheory.planning.scheduler import MOST_BATCHES, Schedule, schedule, span
+from spectheory.planning.schedule_checks import MOST_BATCHES
+from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.scheduler import schedule
 from spectheory.replay import Replays
 
 

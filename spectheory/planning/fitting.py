@@ -16,11 +16,17 @@ from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.models import ModelConfig, known_model, model, repository
+from spectheory.planning.batch_ranges import span
 from spectheory.planning.envelope import EnvelopePlan
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
-from spectheory.planning.scheduler import Schedule, schedule_of, span
+from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.scheduler import schedule_of
+from spectheory.verify import Greedy, name_of
 from spectheory.yields import block_efficiency
+
+BY_RATES = "compared with the plan by the rates, because trees that the draft grows are not replayed"
+"""What the prediction for an envelope is beside replayed trees."""
 
 
 class PlainIsFastestError(Exception):
@@ -145,12 +151,22 @@ class Fitting:
         if not self.schedule.acceptance.table[0].any():
             raise PlainIsFastestError("nothing beats plain decoding at any batch size")
         context, latencies = self.schedule.context, self.latencies
-        found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.speedup, most_nodes)
-        reached = np.array([found.speedup_at(latency, context) for latency in latencies])
+        found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.rates_speedup, most_nodes)
+        reached = self.envelope_speedups(found)
         if self.share(reached) <= self.share(np.ones(len(reached))):
             raise PlainIsFastestError("no envelope beats plain decoding, on average over the batch sizes")
         what = "the fastest envelope" if len(latencies) == 1 else "the fastest envelope that is the same at all of them"
+        what += f", {BY_RATES}" if self.schedule.tried else ""
         return Fitted(Envelope(found.levels, found.branching, found.nodes), what, reached)
+
+    def envelope_speedups(self, found: EnvelopePlan) -> np.ndarray:
+        """(B,) predicted speedup of an envelope at each planned batch size.
+
+        Its tree depends on the draft, so it is not replayed. Beside replayed trees it has the share of the plan's speed
+        that it has by the rates.
+        """
+        reached = np.array([found.speedup_at(latency, self.schedule.context) for latency in self.latencies])
+        return reached * (self.schedule.speedup / self.schedule.rates_speedup)
 
     @property
     def first_envelope(self) -> EnvelopePlan:
@@ -209,7 +225,7 @@ class Fitting:
             notes.append(f"batch sizes below {first} use the chain for batch size {first}")
         if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
             notes.append("batch sizes between planned ones use the chain for the smaller one")
-        return tuple(notes)
+        return (*notes, *(self._replayed_with(self.schedule.chain_choice) if isinstance(fitted.runs, list) else ()))
 
     def notes_at_first(self, speedups: np.ndarray, *, alone: bool = False) -> tuple[str, ...]:
         """Notes for people on one tree or chain that was chosen for the first batch size.
@@ -226,10 +242,17 @@ class Fitting:
         elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
-    def speedups_of(self, tree: Tree) -> np.ndarray:
-        """(B,) predicted speedup of one tree at each planned batch size."""
-        tau, context = block_efficiency(tree, self.schedule.acceptance), self.schedule.context
-        return np.array([tau * latency.plain(context) / latency.cycle(tree, context) for latency in self.latencies])
+    @property
+    def tree_speedups(self) -> np.ndarray:
+        """(B,) predicted speedup of `tree` at each planned batch size."""
+        return self.schedule.speedup_of(np.full(len(self.latencies), self.schedule.choice[0]))
+
+    def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:
+        """A note on the verifiers with which tau of the chosen trees was replayed; nothing if the rates predict it."""
+        names = {name for i in choice if (name := self.schedule.verifier(i)) is not None}
+        if not names - {name_of(Greedy())}:
+            return ()
+        return (f"tau is that of {' and '.join(sorted(names))}, and differs if the engine verifies by another rule",)
 
     def capped(self, width: int) -> tuple[str, ...]:
         """A note if `width`, the branching of a tree, is the number of recorded ranks; nothing otherwise."""
@@ -238,13 +261,22 @@ class Fitting:
             return ()
         return (f"{ranks} {'rank is' if ranks == 1 else 'ranks are'} recorded, which bounds the branching of trees",)
 
-    def notes_of_tree(self, tree: Tree) -> tuple[str, ...]:
-        """The notes of `notes_at_first` and of `capped` on a static tree."""
-        return (*self.notes_at_first(self.speedups_of(tree)), *self.capped(int(tree.rank.max()) + 1))
+    @property
+    def notes_of_tree(self) -> tuple[str, ...]:
+        """The notes of `notes_at_first` and of `capped` on `tree`."""
+        width = int(self.tree.rank.max()) + 1
+        verified = self._replayed_with(self.schedule.choice[:1])
+        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(width))
+
+    def notes_of_envelope(self, found: EnvelopePlan) -> tuple[str, ...]:
+        """The notes of `notes_at_first` and of `capped` on an envelope."""
+        by_rates = (BY_RATES,) if self.schedule.tried else ()
+        return (*self.notes_at_first(self.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
         """The notes of `notes_at_first` on the fastest chain at the first batch size."""
-        return self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone)
+        verified = self._replayed_with(self.schedule.chain_choice[:1])
+        return (*self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone), *verified)
 
     def other_draft(self, wanted: str) -> str:
         """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""
@@ -278,8 +310,14 @@ class Fitting:
 
     @cached_property
     def chain_speedups(self) -> np.ndarray:
-        """(B, longest + 1) predicted speedup of the chain of each length at each planned batch size."""
-        lengths, context = np.arange(self.longest + 1), self.schedule.context
+        """(B, longest + 1) predicted speedup of the chain of each length at each planned batch size.
+
+        Beside replayed trees it is replayed, and 0 for a length that was not, so that no other length is exported.
+        """
+        context, tried = self.schedule.context, self.schedule.tried
+        if tried is not None:
+            return np.array([tried.chain_speedups(at, context, self.longest) for at in self.latencies])
+        lengths = np.arange(self.longest + 1)
         chains = [Tree.chain(length) for length in lengths.tolist()]
         tau = np.array([block_efficiency(chain, self.schedule.acceptance) for chain in chains])
         rows = []

@@ -3,54 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import product
 from math import prod
 
 import numpy as np
 
-from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.otlp import RRS, Naive
 from spectheory.planning.candidates import Candidates, Progress, ignore_progress
-from spectheory.replay import Replayed, Replays
-from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of
+from spectheory.planning.counted_trees import counted_paths, counted_trees
+from spectheory.planning.replayed_options import BUDGETS, Option, ReplayedOptions, fastest, paying
+from spectheory.replay import CycleChain, GreedyText, Replays
 
-BUDGETS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 96, 128, 192, 256)
-"""Budgets at which the candidates are replayed. The local search reaches those between."""
-PLANNED_VERIFIERS: tuple[Verifier, ...] = TopDown(Naive()), TopDown(RRS()), Traversal(), Block()
-"""The verifiers of sampled text among which a plan chooses: those that are lossless for planned trees or chains, and
-that no other of them beats everywhere."""
 MOVES = 60
 """Trees that the local search replays at most."""
 PROPOSED = 3
 """Nodes that are proposed for adding, and for removing, in each round of the local search."""
 
 
-@dataclass(frozen=True, eq=False)
-class Option:
-    """A tree, its verifier and its draw rule, with its cycles on the recorded texts."""
-
-    tree: Tree
-    verifier: Verifier
-    rule: DrawRule
-    replayed: Replayed
-
-    def speedup(self, latency: Latency, context: int) -> float:
-        """Predicted speedup over plain decoding."""
-        cycle = latency.cycle(self.tree, context, name_of(self.verifier))
-        return self.replayed.tau * latency.plain(context) / cycle
-
-
 class ReplayedChoice:
-    """Searches trees and verifiers on the same texts. A tree is replayed once with each verifier.
+    """Searches trees and verifiers on the same texts.
 
     The trees come from the rates: for each of `BUDGETS` the fastest tree, the tree of highest block efficiency and the
-    chain. The fastest of them is then improved by adding and removing leaves. A change is kept only if its gain is
-    larger than its standard error over texts, so that the search does not fit the noise of the recorded texts. No tree
-    is deeper than half the median text, so that a few long texts do not decide alone.
+    chain. On greedy texts the paths of ranks are counted where cycles of the fastest of them start, and the trees of
+    `counted_paths` are candidates too. The fastest candidate is then improved by adding and removing leaves. A change
+    is kept only if its gain is larger than its standard error over texts, so that the search does not fit the noise of
+    the recorded texts. No tree is deeper than half the median text, so that a few long texts do not decide alone.
 
     Args:
         replays: the texts.
@@ -63,9 +42,8 @@ class ReplayedChoice:
 
     def __init__(self, replays: Replays, candidates: Candidates, progress: Progress = ignore_progress) -> None:
         self.replays, self.candidates, self.progress = replays, candidates, progress
-        self.options: dict[tuple[Tree, Verifier], Option] = {}
-        self._deepest = (int(np.median([len(text) for text in replays.texts])) - replays.first) // 2
-        if self._deepest < 1:
+        self.options = ReplayedOptions(replays)
+        if self.options.deepest < 1:
             raise InputError(
                 "texts are too short to plan with: half of them must be at least 2 tokens longer than the position "
                 f"{replays.first} of the first cycle; record more tokens per prompt"
@@ -73,44 +51,55 @@ class ReplayedChoice:
 
     def fastest(self, latency: Latency, context: int) -> Option | None:
         """The fastest option, improved leaf by leaf; None if none is faster than plain decoding."""
-        best = self._fastest(self._trees(latency, context), latency, context)
-        best = self._improved(best, latency, context) if best else None
-        return best if best and best.speedup(latency, context) > 1 else None
+        best = self._candidate(latency, context)
+        return paying([self._improved(best, latency, context)] if best else [], latency, context)
 
-    def fastest_candidates(self, latency: Latency, context: int) -> tuple[Option | None, Option | None]:
-        """The fastest candidate and the fastest chain; None where plain decoding is faster."""
-        trees = self._trees(latency, context)
-        groups = trees, [tree for tree in trees if tree.is_chain]
-        best, chain = (self._fastest(group, latency, context) for group in groups)
-        fast = [one if one and one.speedup(latency, context) > 1 else None for one in (best, chain)]
-        return fast[0], fast[1]
+    def fastest_candidate(self, latency: Latency, context: int) -> Option | None:
+        """The fastest candidate; None if none is faster than plain decoding."""
+        best = self._candidate(latency, context)
+        return paying([best] if best else [], latency, context)
+
+    def _candidate(self, latency: Latency, context: int) -> Option | None:
+        """The fastest of the trees that the rates propose, and of those counted where its cycles start."""
+        best = self._fastest(self.proposed(latency, context), latency, context)
+        return self._fastest([best.tree, *self._counted(best)], latency, context) if best else None
+
+    def _counted(self, best: Option) -> list[Tree]:
+        """The trees of `counted_paths` at each of `BUDGETS`; none on texts without ranks."""
+        texts = [text for text in self.replays.texts if isinstance(text, GreedyText)]
+        if not texts:
+            return []
+        kept, limits = self.replays.kept(best.tree, best.verifier), self.candidates.limits
+        held = [max(0, len(rows) - best.tree.max_depth) for rows in kept]  # starts from which a whole cycle fits
+        whole = [CycleChain(rows[:n], self.replays.first).starts for rows, n in zip(kept, held, strict=True)]
+        starts = [np.pad(row, (0, len(text) - len(row))) for text, row in zip(texts, whole, strict=True)]
+        paths = counted_paths(
+            texts,
+            starts,
+            self.candidates.acceptance,
+            budget=limits.max_budget,
+            depth=min(limits.max_depth or self.options.deepest, self.options.deepest),
+            fanout=min(limits.max_fanout or limits.max_budget, texts[0].candidates or limits.max_budget),
+        )
+        return [tree for tree in counted_trees(paths, BUDGETS) if self.options.can_judge(tree)]
 
     def _fastest(self, trees: list[Tree], latency: Latency, context: int) -> Option | None:
         """The fastest option for these trees; None if there is no tree."""
         options = []
         for number, tree in enumerate(trees):
             self.progress(number, len(trees))
-            options += [self._option(tree, *verified) for verified in planned_verifiers(self.replays, tree)]
-        return max(options, key=lambda option: option.speedup(latency, context), default=None)
+            options += self.options.of(tree)
+        return fastest(options, latency, context)
 
-    def _trees(self, latency: Latency, context: int) -> list[Tree]:
-        """The candidates at each of `BUDGETS`: the fastest tree by the rates, the best tree, and the chain."""
+    def proposed(self, latency: Latency, context: int) -> list[Tree]:
+        """The trees that the rates propose at each of `BUDGETS`: the fastest tree, the best tree, and the chain."""
         found, speedups = self.candidates, self.candidates.speedups(latency, context)
         numbers: set[int] = set()
         for budget in (budget for budget in BUDGETS if budget <= found.limits.max_budget):
             numbers |= {int(found.free[budget]), int(found.chains[budget])}
             if len(same := found.of_budget(budget)):
                 numbers.add(found.fastest(speedups, same))
-        return [tree for tree in map(found.tree, sorted(numbers)) if self._can_replay(tree)]
-
-    def _can_replay(self, tree: Tree) -> bool:
-        """Whether the texts can judge a tree."""
-        return 0 < tree.max_depth <= self._deepest and self.replays.can_replay(tree)
-
-    def _option(self, tree: Tree, verifier: Verifier, rule: DrawRule) -> Option:
-        if (tree, verifier) not in self.options:
-            self.options[tree, verifier] = Option(tree, verifier, rule, self.replays.replay(tree, verifier, rule))
-        return self.options[tree, verifier]
+        return [tree for tree in map(found.tree, sorted(numbers)) if self.options.can_judge(tree)]
 
     def _improved(self, best: Option, latency: Latency, context: int) -> Option:
         """`best` after changes of single leaves that pay."""
@@ -118,16 +107,11 @@ class ReplayedChoice:
         while len(tried) < MOVES:
             changed = [tree for tree in self._neighbours(best.tree) if tree not in tried]
             tried |= set(changed)
-            options = [
-                self._option(tree, best.verifier, rule)
-                for tree in changed
-                for verifier, rule in planned_verifiers(self.replays, tree)
-                if verifier == best.verifier
-            ]
-            better = [option for option in options if _pays(option, best, latency, context)]
-            if not better:
+            options = [option for tree in changed for option in self.options.of(tree, best.verifier)]
+            better = fastest((one for one in options if _pays(one, best, latency, context)), latency, context)
+            if better is None:
                 break
-            best = max(better, key=lambda option: option.speedup(latency, context))
+            best = better
         return best
 
     def _neighbours(self, tree: Tree) -> Iterator[Tree]:
@@ -141,7 +125,7 @@ class ReplayedChoice:
             changed = (paths - {old}) | ({new} if new else set())
             if changed and changed != paths and (new is None or old is None or old not in (new[:-1], _before(new))):
                 tree = Tree.from_paths(changed)
-                if self._can_replay(tree) and self.candidates.limits.allows(tree):
+                if self.options.can_judge(tree) and self.candidates.limits.allows(tree):
                     yield tree
 
     def _value(self, path: Sequence[int]) -> float:
@@ -150,35 +134,6 @@ class ReplayedChoice:
         return prod(
             float(acceptance.row(depth)[rank]) if rank < acceptance.ranks else 0.0 for depth, rank in enumerate(path)
         )
-
-
-def planned_verifiers(replays: Replays, tree: Tree) -> Iterator[tuple[Verifier, DrawRule]]:
-    """The verifiers for a planned tree on these texts, each with the rule by which the tree is drawn."""
-    if replays.greedy:
-        yield Greedy(), DrawRule.TOP_K
-        return
-    rule = DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
-    for verifier in PLANNED_VERIFIERS:
-        if rule in verifier.rules and (tree.is_chain or verifier.takes == "trees"):
-            yield verifier, rule
-
-
-def fastest_verifier(
-    replays: Replays, tree: Tree, latency: Latency, context: int, verifier: str | None = None
-) -> Option:
-    """The fastest verifier of a tree with drafted nodes, or the one that is named.
-
-    Raises:
-        InputError: the tree cannot be replayed on the texts, or the named verifier is not one for this tree.
-    """
-    known = {name_of(each): (each, rule) for each, rule in planned_verifiers(replays, tree)}
-    if verifier is not None and verifier not in known:
-        raise InputError(
-            f"verifier must be one that a plan replays for {tree}, {', '.join(known)}, got {verifier!r:.60}"
-        )
-    chosen = known.values() if verifier is None else [known[verifier]]
-    options = [Option(tree, each, rule, replays.replay(tree, each, rule)) for each, rule in chosen]
-    return max(options, key=lambda option: option.speedup(latency, context))
 
 
 def _before(path: tuple[int, ...]) -> tuple[int, ...]:

@@ -9,7 +9,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.report.svg import (
     BLUE,
     FAINT,
@@ -90,8 +90,11 @@ def latency_figure(latency: Latency) -> str:
 
 
 @styled
-def tree_figure(tree: Tree, reach: np.ndarray) -> str:
-    """The tree from left to right. Labels give the reach of a node in percent; edges widen with reach."""
+def tree_figure(tree: Tree, reach: np.ndarray, source: str = "") -> str:
+    """The tree from left to right. Labels give the reach of a node in percent; edges widen with reach.
+
+    `source` is a clause for the title on where the reach is from, such as "nodes by the rates".
+    """
     height = tree.rows
     leaves = int(height.max()) + 1
     figure, (axes,) = panels(height_inches=float(np.clip(1.0 + 0.15 * leaves, 1.4, 16)))
@@ -108,7 +111,7 @@ def tree_figure(tree: Tree, reach: np.ndarray) -> str:
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
-    axes.set_title("The chosen tree: % of cycles in which each node is accepted")
+    axes.set_title("The chosen tree: % of cycles in which each node is accepted" + (f",\n{source}" if source else ""))
     return to_svg(figure, f"Draft tree of {tree.budget} nodes, {tree.max_depth} deep")
 
 
@@ -116,13 +119,14 @@ def tree_figure(tree: Tree, reach: np.ndarray) -> str:
 def yield_figure(plan: Plan) -> str:
     """Predicted block efficiency and speedup of the best tree and chain of each budget. The chosen one is marked."""
     figure, (tau, speed) = panels(rows=2, height_inches=4.6)
+    curves, replayed = plan.by_budget, {} if plan.tried is None else {"marker": ".", "markersize": 4}
     for panel, tree, chain in (
-        (tau, plan.by_budget.tree_block_efficiency, plan.by_budget.chain_block_efficiency),
-        (speed, plan.by_budget.tree_speedup, plan.by_budget.chain_speedup),
+        (tau, curves.tree_block_efficiency, curves.chain_block_efficiency),
+        (speed, curves.tree_speedup, curves.chain_speedup),
     ):
         label = "best tree of any depth" if panel is tau else "tree"
-        panel.plot(np.arange(len(tree)), tree, color=BLUE, label=label)
-        panel.plot(np.arange(len(chain)), chain, color=ORANGE, linestyle="--", label="chain")
+        panel.plot(curves.budgets, tree, color=BLUE, label=label, **replayed)
+        panel.plot(curves.budgets, chain, color=ORANGE, linestyle="--", label="chain", **replayed)
     for panel, chosen in ((tau, plan.block_efficiency), (speed, plan.speedup)):
         panel.plot(plan.tree.budget, chosen, "o", color=INK, markersize=6, label=f"fastest: {plan.answer}")
         panel.axvline(plan.tree.budget, color=INK, linewidth=0.6, alpha=0.5)
@@ -131,7 +135,8 @@ def yield_figure(plan: Plan) -> str:
     speed.axhline(1.0, color=RED, linewidth=1, linestyle=":")
     break_even = {"xycoords": speed.get_yaxis_transform(), "textcoords": "offset points", "ha": "right"}
     speed.annotate("break-even", (1, 1), (-2, -3), **break_even, va="top", color=RED, fontsize=8.5)
-    tau.set(ylabel="tokens per target call", title="What more budget buys, predicted")
+    how = "predicted" if plan.tried is None else "replayed at the marked budgets"
+    tau.set(ylabel="tokens per target call", title=f"What more budget buys, {how}")
     speed.set(xlabel="budget, drafted tokens per cycle", ylabel="times plain speed")
     speed.xaxis.set_major_locator(MaxNLocator(integer=True))
     tau.legend()

@@ -7,13 +7,13 @@ from html import escape
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.planning.scheduler import Schedule, span, spans
+from spectheory.planning.batch_ranges import span, spans
+from spectheory.planning.schedule_record import Schedule
 from spectheory.report.figures import PARTS, tree_figure
 from spectheory.report.page import figure_html, folded_table, shell, sources_html
 from spectheory.report.svg import BLUE, GREEN, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
 from spectheory.search import yield_table
-from spectheory.yields import reach
 
 MOST_DRAWN = 3
 """Maximum number of trees drawn on the page: the trees of the smallest batch sizes."""
@@ -27,7 +27,7 @@ def schedule_rows(schedule: Schedule) -> TextTable:
     The numbers in a row are for its first batch size.
     """
     rows = []
-    low, high = schedule.speedup_interval
+    (low, high), by_rates = schedule.speedup_interval, schedule.rates_speedup
     mixed = schedule.computed.any() and not schedule.computed.all()
     for (first, last, tree, computed), envelope in zip(schedule.answers(), schedule.fastest_envelopes, strict=True):
         at = int(np.searchsorted(schedule.batches, first))
@@ -42,18 +42,26 @@ def schedule_rows(schedule: Schedule) -> TextTable:
                 half,
                 f"{schedule.chain_speedup[at]:.2f}x",
                 f"{envelope.levels},{envelope.branching},{envelope.nodes}" if envelope else MISSING,
-                f"{max(0.0, 1 - envelope.speedup / schedule.speedup[at]):.1%}" if envelope else MISSING,
+                f"{max(0.0, 1 - envelope.speedup / by_rates[at]):.1%}" if envelope else MISSING,
             )
         )
     return TextTable(
         title=f"Fastest at each batch size, {schedule.context:,} tokens of context, predicted",
         header=("batch", "nodes", "tau", "tokens/s", "speedup", "±", "chain", "envelope", "loses"),
         rows=tuple(rows),
-        note=f"{_where_it_pays(schedule)} For each number of nodes, depth and width, the tree with the most tokens per "
-        "target call was compared. Numbers are for the first batch size of a row; ± is half the 95% interval of the "
-        "speedup. Chain: speedup of the fastest chain. Envelope: levels, branching and nodes of the fastest EAGLE-2 "
-        f"tree. Loses: the share of the speed that this envelope loses. {_where_times_are_from(schedule)}",
+        note=f"{_where_it_pays(schedule)} {_what_was_compared(schedule)} Numbers are for the first batch size of a "
+        "row; ± is half the 95% interval of the speedup. Chain: speedup of the fastest chain. Envelope: levels, "
+        "branching and nodes of the fastest EAGLE-2 tree. "
+        f"Loses: the share of the speed that this envelope loses{', by the rates' if schedule.tried else ''}. "
+        f"{_where_times_are_from(schedule)}",
     )
+
+
+def _what_was_compared(schedule: Schedule) -> str:
+    """One sentence on the trees among which the fastest was chosen."""
+    if schedule.tried is None:
+        return "For each number of nodes, depth and width, the tree with the most tokens per target call was compared."
+    return "Trees that the rates propose, and chains, were replayed on recorded texts and compared."
 
 
 def _where_it_pays(schedule: Schedule) -> str:
@@ -89,10 +97,11 @@ def tree_in_words(tree: Tree) -> str:
 
 def _trees(schedule: Schedule) -> list[str]:
     """Drawings of the first trees, each under its batch sizes, and a note if there are more."""
-    drafted = [(row, tree) for row, tree in named_ranges(schedule) if tree.budget]
+    drafted = [(first, last, tree) for first, last, tree in schedule.ranges() if tree.budget]
+    rows = np.searchsorted(schedule.batches, [first for first, _, _ in drafted])
     figures = [
-        f"<h3>Batch {escape(batches)}</h3>\n{figure_html(tree_figure(tree, reach(tree, schedule.acceptance)))}"
-        for batches, tree in drafted[:MOST_DRAWN]
+        f"<h3>Batch {escape(span(first, last))}</h3>\n{figure_html(tree_figure(tree, *schedule.reach(row)))}"
+        for (first, last, tree), row in zip(drafted[:MOST_DRAWN], rows.tolist(), strict=False)
     ]
     if len(drafted) <= MOST_DRAWN:
         return figures
@@ -160,7 +169,7 @@ def budget_figure(schedule: Schedule) -> str:
     for values, colour, dash, name in lines:
         axes.plot(np.arange(len(values)), values, color=colour, linestyle=dash, label=name)
     axes.set(xlabel="budget, drafted tokens per cycle", ylabel="tokens per target call")
-    axes.set_title("What more budget buys, predicted")
+    axes.set_title(f"What more budget buys, predicted{' by the rates' if schedule.tried else ''}")
     axes.legend()
     return to_svg(figure, "Predicted tokens per target call against the budget")
 

@@ -11,7 +11,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.replay import Replayed
 from spectheory.results.comparison import Account, Comparison
 

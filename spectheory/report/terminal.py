@@ -8,7 +8,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.report.tables import plan_rows
 
 COMMON, RARE = 0.25, 0.05
@@ -22,7 +22,7 @@ def plan_summary(plan: Plan) -> Group:
     return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
 
 
-def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
+def tree_drawing(tree: Tree, reach: np.ndarray, source: str = "") -> RichTree:
     """A drawing of `tree` with the rank and the reach of each node.
 
     In the drawing, `#0 0.71 · #0 0.52` is a node and its only child, and `#1 0.08, #2 0.04` are sibling leaves.
@@ -30,8 +30,10 @@ def tree_drawing(tree: Tree, reach: np.ndarray) -> RichTree:
     Args:
         tree: the tree.
         reach: (budget + 1,) probability that each node is accepted.
+        source: a clause on where the reach is from, such as "nodes by the rates"; may be empty.
     """
-    lines = [Text(f"last committed token, {tree.budget} drafted after it, {tree.max_depth} deep")]
+    drawn = f"last committed token, {tree.budget} drafted after it, {tree.max_depth} deep"
+    lines = [Text(f"{drawn}; {source}" if source else drawn)]
     branches = [RichTree(lines[0], guide_style="dim")]
     for node in range(1, tree.budget + 1):
         parent, rank = int(tree.parent[node]), int(tree.rank[node])

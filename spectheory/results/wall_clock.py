@@ -11,7 +11,7 @@ from spectheory.core.checks import SHORTEST, check_array, check_seconds
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
-from spectheory.planning.planner import Plan
+from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import LARGEST_COUNT, ROUNDING
 
 SAME = -1

@@ -14,7 +14,7 @@ from spectheory.replay import Replays
 from spectheory.replay.chain_records import read_chain_records
 from spectheory.verify import Greedy
 from tests.command_line import Run
-from tests.replay.test_planned import prompts
+from tests.replay.inputs import prompts
 
 LENGTHS = [[1, 3, 2, 1, 1, 2, 1, 4, 3, 2, 1, 1], [2, 1, 1, 1, 3, 2, 1, 1, 1, 1]]
 

@@ -1,0 +1,57 @@
+"""What the predictions of a plan or a schedule assume about the rates and about the times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from spectheory.core.acceptance import Acceptance
+from spectheory.core.provenance import Provenance
+from spectheory.core.tree import Tree
+from spectheory.hardware.latency import Latency
+from spectheory.planning.tried_trees import TriedTrees
+from spectheory.verify import Greedy, name_of
+
+PRODUCT = "tau is a product of rates: a rate depends on depth and rank alone, whatever the verifier"
+"""What a prediction from rates assumes and a replayed one does not."""
+
+
+def assumptions_of(
+    acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency], tried: TriedTrees | None
+) -> tuple[str, ...]:
+    """What the predictions for `trees` assume about the rates and about the times, one sentence each.
+
+    Of the rates, replayed predictions (`tried` is given) assume nothing: they only propose trees.
+    """
+    latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
+    times = tuple(sentence for latency in latencies for sentence in latency.provenance.assumptions)
+    if tried is not None:
+        return tuple(dict.fromkeys((*times, *_untimed(tried, latencies))))
+    product = [PRODUCT] if deepest else []
+    deeper = (
+        [
+            f"rates are known only down to depth {acceptance.depths}: deeper nodes use the rates of that depth, "
+            f"in trees and chains down to depth {deepest}"
+        ]
+        if deepest > acceptance.depths
+        else []
+    )
+    measured, planned = (_pair_of(record.provenance) for record in (acceptance, latencies[0]))
+    other = [f"rates were measured on {measured} and are used for {planned}"] if measured and planned else []
+    every = (*acceptance.provenance.assumptions, *other * (measured != planned), *product, *deeper, *times)
+    return tuple(dict.fromkeys(every))
+
+
+def _untimed(tried: TriedTrees, latencies: Iterable[Latency]) -> Iterator[str]:
+    """A sentence on the verifiers of sampled text that have no measured overheads of their own."""
+    sampled = sorted(set(tried.verifiers) - {name_of(Greedy())})
+    names = [name for name in sampled if any(name not in latency.verifier_seconds for latency in latencies)]
+    if names:
+        yield (
+            f"the overheads of {', '.join(names)} were not measured: these verifiers are timed with the overheads of "
+            "the latency record, which are the same for all of them"
+        )
+
+
+def _pair_of(stamp: Provenance) -> str | None:
+    """`target with draft` by the names in a record's provenance; None if it does not name both."""
+    return f"{stamp.target} with {stamp.draft}" if stamp.target and stamp.draft else None

@@ -1,0 +1,81 @@
+"""The checks of a schedule: its batch sizes, its latencies, its choices."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.core.tree import Tree
+from spectheory.hardware.latency import Latency
+
+MOST_BATCHES = 10_000
+"""Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
+SLACK = 1e-9
+"""Relative difference of two speeds that rounding explains."""
+
+
+def check_batches(batches: Sequence[int] | np.ndarray) -> None:
+    """Refuse batch sizes that are not increasing whole numbers from 1 on, and more than `MOST_BATCHES` of them."""
+    if len(batches) > MOST_BATCHES:
+        raise InputError(
+            f"batches must have at most {MOST_BATCHES:,} sizes, got {len(batches):,}: leave some out between the first "
+            "and the last"
+        )
+    whole = np.asarray(batches).dtype.kind in "iu"
+    if not len(batches) or not whole or batches[0] < 1 or (np.diff(batches) <= 0).any():
+        raise InputError(f"batches must be increasing whole numbers from 1 on, got {list(batches)[:8]}")
+
+
+def check_latencies(latencies: Sequence[Latency], batches: np.ndarray, context: int) -> None:
+    """Check that there is a latency for each batch size, and that those that name their batch size are in order."""
+    if len(latencies) != len(batches):
+        raise InputError(f"latencies must have one entry for each of the {len(batches)} batches, got {len(latencies)}")
+    for latency in latencies:
+        latency.context_of(context)
+    named = [latency.provenance.batch for latency in latencies if latency.provenance.batch is not None]
+    if any(later < earlier for earlier, later in itertools.pairwise(named)):
+        raise InputError(f"latencies must be in the order of the batches, got those of batches {named!s:.60}")
+
+
+def check_index(name: str, index: np.ndarray, batches: int, trees: int) -> None:
+    """Check that `index` holds the index of a tree for each batch size."""
+    within = np.shape(index) == (batches,) and index.dtype.kind in "iu" and trees
+    if not within or index.min() < 0 or index.max() >= trees:
+        raise InputError(
+            f"{name} must hold, for each of the {batches} batch sizes, the index of one of the {trees} trees, counted "
+            f"from 0, got {np.asarray(index).tolist()!s:.60}"
+        )
+
+
+def speeds_of(
+    trees: Sequence[Tree],
+    tau: np.ndarray,
+    verifiers: Sequence[str | None],
+    latencies: Sequence[Latency],
+    context: int,
+) -> np.ndarray:
+    """(B, T) tokens per second of each tree with its verifier, at each latency."""
+    budgets, rows = [tree.budget for tree in trees], [tree.level_widths() for tree in trees]
+    widths = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
+    found = []
+    for latency in latencies:
+        draft, target = latency.curves(max(budgets) + 1, context)
+        overheads = [latency.overhead(tree, verifier) for tree, verifier in zip(trees, verifiers, strict=True)]
+        found.append(tau / (np.append(0, draft)[widths].sum(1) + target[budgets] + overheads))
+    return np.array(found)
+
+
+def check_fastest(
+    name: str, choice: np.ndarray, speeds: np.ndarray, trees: Sequence[Tree], batches: np.ndarray
+) -> None:
+    """Check that the chosen tree is the fastest at each batch size, by its `speeds` (B, T)."""
+    chosen = speeds[np.arange(len(choice)), choice]
+    if (slower := chosen < (1 - SLACK) * speeds.max(1)).any():
+        row = int(slower.argmax())
+        raise InputError(
+            f"{name} must hold the fastest, but at batch {batches[row]} {trees[int(speeds[row].argmax())]} is faster "
+            f"than {trees[int(choice[row])]}"
+        )

@@ -1,0 +1,62 @@
+"""Replay against the decoder itself, cycle by cycle."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from reference.decode import Decoder
+from reference.drafters import PlannedTree
+from reference.models import Pair
+from reference.random_streams import streams
+from reference.replaying import replays
+from reference.sampling import Sampling
+from reference.teacher_forcing import forced_texts
+from reference.tracing import TraceSettings, record_trace
+from spectheory.otlp import RRS, Naive
+from spectheory.replay import Replays
+from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier
+from tests.replay.inputs import RULES, TREE, prompts
+
+
+@pytest.mark.parametrize(
+    ("tree", "verifier"),
+    [(st.Tree.chain(3), Block()), (TREE, TopDown(RRS())), (TREE, TopDown(Naive())), (TREE, Traversal())],
+    ids=str,
+)
+@pytest.mark.parametrize(
+    "sampling", [Sampling(1.0), Sampling(0.6, top_p=0.9), Sampling(1.0, top_k=5)], ids=["1", "top-p", "top-k"]
+)
+def test_the_decoder_starts_as_many_cycles_as_replay_expects_on_its_texts(
+    tiny: Pair, tree: st.Tree, verifier: Verifier, sampling: Sampling
+) -> None:
+    """|z| <= 4.5 over 12 texts: an error level of 7e-6 for each of 12 rows, by the normal approximation.
+
+    The expected number is the mean of 16 draws of the siblings; its own variance counts too.
+    """
+    texts, counted = [], []
+    for request, prompt in enumerate(prompts(12)):
+        text = Decoder(tiny, PlannedTree(tree), sampling, verifier).generate(prompt, 30, *streams(tiny, 1, request))
+        starts = 1 + np.concatenate([[0], np.cumsum(np.array(text.accepted) + 1)[:-1]])
+        counted.append((starts < 30 - tree.max_depth).sum())
+        texts.append(text.tokens)
+    forced = list(forced_texts(tiny, prompts(12), texts, sampling))
+    drawn = [Replays(forced, seed=seed).replay(tree, verifier, RULES[tree.is_chain]) for seed in range(16)]
+    expected = np.array([one.cycles.sum() for one in drawn])
+    variance = np.mean([one.variance.sum() for one in drawn]) + expected.var(ddof=1) / len(drawn)
+    assert abs(np.sum(counted) - expected.mean()) <= 4.5 * np.sqrt(variance)
+
+
+def test_greedy_cycles_are_those_of_the_decoder(tiny: Pair, tmp_path: Path) -> None:
+    """Equal, text by text."""
+    record_trace(tiny, prompts(4), TraceSettings("random", new_tokens=40), tmp_path)
+    replayed = replays(tmp_path).replay(TREE, Greedy())
+    for request, prompt in enumerate(prompts(4)):
+        text = Decoder(tiny, PlannedTree(TREE), verifier=Greedy()).generate(prompt, 40)
+        starts = 1 + np.concatenate([[0], np.cumsum(np.array(text.accepted) + 1)[:-1]])
+        whole = starts < 40 - TREE.max_depth
+        assert replayed.cycles[request] == whole.sum()
+        assert replayed.emitted[request] == (np.array(text.accepted) + 1)[whole].sum()

@@ -1,0 +1,89 @@
+"""Replayed plans and schedules as records: contradictions, intervals, comparisons, exports."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.core.errors import InputError
+from spectheory.planning.assumptions import PRODUCT
+from spectheory.planning.planner import evaluate
+from spectheory.planning.planner import plan as search
+from spectheory.planning.scheduler import schedule_of
+from spectheory.replay import GreedyText, Replayed, Replays
+from spectheory.results.comparison import mismatches
+from spectheory.verify import verifier_of
+from tests.replay.inputs import LATENCY, RATES, TEXTS, TREE
+
+OWN = evaluate(TREE, RATES, LATENCY, replays=Replays(TEXTS))
+
+
+def replayed(**changes: Any) -> Replayed:
+    given = {"emitted": [3.0, 2.0], "cycles": [2.0, 1.0], "variance": [0.1, 0.0], "accepted": [1.0, 2.0]} | changes
+    return Replayed(**{name: np.array(values) for name, values in given.items()})
+
+
+REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
+    (lambda: replayed(emitted=[3.0]), ("one entry for each text", "1, 2, 2")),
+    (lambda: replayed(cycles=[np.nan, 1]), ("cycles", "finite")),
+    (lambda: replayed(accepted=[2.0, 2.0]), ("the sum of cycles must be 4", "got 3")),
+    (lambda: replayed(emitted=[3.0, 4.0]), ("the sum of emitted must be 5", "got 7")),
+    (lambda: replayed(emitted=[0.0], cycles=[0.0], variance=[0.0], accepted=[0.0]), ("at least one cycle",)),
+    (lambda: replace(OWN, verifier=None), ("verifier, rule and replayed", "together")),
+    (lambda: replace(OWN, verifier="Traversal", rule="TOP_K"), ("rule", "Traversal", "TOP_K")),
+    (lambda: replace(OWN, verifier="Block", rule="NO_REPLACEMENT"), ("must verify trees", "Block")),
+    (lambda: replace(OWN, verifier="Greedy", rule="IID"), ("rule", "Greedy, TOP_K", "IID")),
+    (lambda: replayed(emitted=[-1.0, 0.0], cycles=[0.5, 0.5], accepted=[3.0, -2.0]), ("tau", "between 1 and 2")),
+    (lambda: replace(OWN, verifier="Nobody"), ("verifier", "'Nobody'")),
+    (lambda: replace(OWN, replayed=replayed()), ("replayed", "2 deep, got 1")),
+    (lambda: evaluate(TREE, RATES, LATENCY, verifier="Traversal"), ("verifier 'Traversal'", "replays")),
+    (lambda: evaluate(TREE, RATES, LATENCY, replays=Replays(TEXTS), verifier="Block"), ("verifier", "'Block'")),
+    (lambda: replace(LATENCY, verifier_seconds={"RRS": (1.0, -1.0, 0.0)}), ("verifier_seconds['RRS']", "-1.0")),
+    (lambda: verifier_of("traversal"), ("verifier", "Traversal", "'traversal'")),
+]
+
+
+@pytest.mark.parametrize(("call", "named"), REFUSED)
+def test_contradictions_are_refused(call: Callable[[], Any], named: tuple[str, ...]) -> None:
+    with pytest.raises(InputError) as error:
+        call()
+    assert all(word in str(error.value) for word in named), error.value
+
+
+def test_only_a_prediction_from_rates_assumes_a_product_of_rates() -> None:
+    assert PRODUCT in evaluate(TREE, RATES, LATENCY).provenance.assumptions
+    assert PRODUCT not in OWN.provenance.assumptions
+    assert PRODUCT not in evaluate(st.Tree.chain(0), RATES, LATENCY).provenance.assumptions
+
+
+def test_a_comparison_uses_what_was_replayed_and_says_which_verifier_differs() -> None:
+    theory = st.compare(OWN, None, None).theory
+    assert OWN.replayed is not None
+    assert theory.tau == OWN.replayed.tau
+    assert theory.accepted @ np.arange(1, TREE.max_depth + 2) == pytest.approx(theory.tau)
+    assert OWN.verifier is not None
+    same, other = str(verifier_of(OWN.verifier)), "TopDown(solver=NSS())"
+    assert mismatches(OWN, st.Provenance("decoding", verifier=same)) == []
+    assert mismatches(OWN, st.Provenance("decoding", verifier=other)) == [
+        f"the plan was made for the verifier {same}, while decoding uses {other}"
+    ]
+
+
+def test_an_interval_needs_cycles_in_two_texts() -> None:
+    texts = Replays([GreedyText(np.zeros(30, int)), GreedyText(np.zeros(3, int))])
+    assert evaluate(st.Tree.chain(8), RATES, LATENCY, replays=texts).block_efficiency_interval is None
+
+
+def test_a_plan_that_is_off_by_replay_says_so_and_exports_nothing() -> None:
+    texts = Replays([GreedyText(np.full(50, -1))] * 2)
+    off = search(st.Acceptance.by_rank([0.9]), LATENCY, max_budget=8, replays=texts)
+    said = "the best replayed draft is predicted to run at 0.98x the plain speed."
+    assert off.summary == f"Do not speculate: after 0 tokens of context {said}"
+    assert off.by_budget.highest_speedup == pytest.approx(1 / 1.02)
+    made = schedule_of(off)
+    assert [made.trees[number].budget for number in (*made.choice, *made.chain_choice)] == [0, 0]
