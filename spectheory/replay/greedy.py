@@ -37,6 +37,13 @@ class GreedyText:
     def __len__(self) -> int:
         return self.ranks.shape[1]
 
+    def perfect_at(self, depth: int) -> GreedyText:
+        """The text of a draft that ranks every token first where it drafts children of a node at `depth`."""
+        rows = np.minimum(np.arange(max(depth + 2, len(self.ranks))), len(self.ranks) - 1)
+        ranks = self.ranks[rows]
+        ranks[depth] = 0
+        return GreedyText(ranks, self.candidates)
+
 
 @dataclass(frozen=True, eq=False)
 class ChainText:
@@ -82,8 +89,8 @@ def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
     return (text.accepted[:, None] >= np.arange(tree.budget + 1)).astype(np.float64)
 
 
-def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
-    """(n, L + 1) 1 where a cycle from each position keeps at least 0..L tokens of the text, 0 where not."""
+def passed_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
+    """(n, budget + 1) 1 where a cycle from each position keeps a node of the tree, 0 where not."""
     widest = int(tree.rank.max()) + 1
     if text.candidates is not None and widest > text.candidates and tree.budget:
         raise InputError(
@@ -93,20 +100,20 @@ def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
     children = np.full((tree.budget + 1, widest), -1)
     drafted = np.arange(1, tree.budget + 1)
     children[tree.parent[drafted], tree.rank[drafted]] = drafted
-    return compiled(_kept)(text.ranks, children, tree.max_depth)
+    return compiled(_passed)(text.ranks, children)
 
 
-def _kept(ranks: np.ndarray, children: np.ndarray, deepest: int) -> np.ndarray:
-    """`kept_greedily` by a walk down the tree from each position; children[node, rank] is a node, or -1."""
+def _passed(ranks: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """`passed_greedily` by a walk down the tree from each position; children[node, rank] is a node, or -1."""
     depths, n = ranks.shape
-    kept = np.zeros((n, deepest + 1))
+    passed = np.zeros((n, len(children)))
     for start in range(n):
         node, depth = 0, 0
         while node >= 0:
-            kept[start, depth] = 1
+            passed[start, node] = 1
             if start + depth == n:
                 break
             rank = ranks[min(depth, depths - 1), start + depth]
             node = children[node, rank] if 0 <= rank < children.shape[1] else -1
             depth += 1
-    return kept
+    return passed
