@@ -33,7 +33,7 @@ from spectheory.otlp import Solver, optimal_acceptance
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.planner import Plan, evaluate, plan
 from spectheory.planning.scheduler import Schedule, schedule
-from spectheory.replay import ChainText, GreedyText, Replayed, Replays, TargetText
+from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.tally import Tally
@@ -76,6 +76,7 @@ __all__ = [
     "Eagle2",
     "Engine",
     "Estimate",
+    "Explained",
     "Gpu",
     "GreedyText",
     "InputError",
@@ -127,6 +128,7 @@ __all__ = [
     "engines",
     "evaluate",
     "expected_block_efficiency",
+    "explain",
     "export",
     "goose",
     "gto",

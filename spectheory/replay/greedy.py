@@ -91,13 +91,8 @@ def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
 
 def passed_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
     """(n, budget + 1) 1 where a cycle from each position keeps a node of the tree, 0 where not."""
-    widest = int(tree.rank.max()) + 1
-    if text.candidates is not None and widest > text.candidates and tree.budget:
-        raise InputError(
-            f"tree has {widest} children at a node, but only {text.candidates} candidates are ranked at each position: "
-            "record more candidates, or replay a narrower tree"
-        )
-    children = np.full((tree.budget + 1, widest), -1)
+    _require_ranked(text, tree)
+    children = np.full((tree.budget + 1, int(tree.rank.max()) + 1), -1)
     drafted = np.arange(1, tree.budget + 1)
     children[tree.parent[drafted], tree.rank[drafted]] = drafted
     return compiled(_passed)(text.ranks, children)
@@ -117,3 +112,33 @@ def _passed(ranks: np.ndarray, children: np.ndarray) -> np.ndarray:
             node = children[node, rank] if 0 <= rank < children.shape[1] else -1
             depth += 1
     return passed
+
+
+def passed_in_expectation(text: GreedyText, tree: Tree, closer: float) -> np.ndarray:
+    """(n, budget + 1) the mean of `passed_greedily` over drafts that rank each token first with probability `closer`.
+
+    They do so independently at each position, and rank it as recorded otherwise. A sequence of cycles reads each
+    position once, so the expected number of cycles is exact too.
+    """
+    _require_ranked(text, tree)
+    n = len(text)
+    passed = np.zeros((n, tree.budget + 1))
+    passed[:, 0] = 1
+    for node in range(1, tree.budget + 1):
+        parent, rank = tree.parent[node], tree.rank[node]
+        above = int(tree.depth[parent])
+        if above < n:
+            hits = text.ranks[min(above, len(text.ranks) - 1)] == rank
+            edge = (1 - closer) * hits + closer * (rank == 0)
+            passed[: n - above, node] = passed[: n - above, parent] * edge[above:]
+    return passed
+
+
+def _require_ranked(text: GreedyText, tree: Tree) -> None:
+    """Check that as many candidates are ranked as a node of the tree has children. Raises InputError if not."""
+    widest = int(tree.rank.max()) + 1
+    if text.candidates is not None and widest > text.candidates and tree.budget:
+        raise InputError(
+            f"tree has {widest} children at a node, but only {text.candidates} candidates are ranked at each position: "
+            "record more candidates, or replay a narrower tree"
+        )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,7 @@ from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import NSS, RRS, Naive, Solver
 from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
-from spectheory.replay.greedy import ChainText, GreedyText, kept_of_chain, passed_greedily
+from spectheory.replay.greedy import ChainText, GreedyText, kept_of_chain, passed_greedily, passed_in_expectation
 from spectheory.replay.shape import Shape, shape_of
 from spectheory.replay.text import TargetText
 from spectheory.replay.top_down import Edges, edges, kept_top_down, passed_top_down
@@ -45,6 +45,11 @@ class OneText:
         """The stream of the drafts at one kind of node, named by numbers, or at all nodes."""
         return np.random.default_rng([*self.seed, 1, *node])
 
+    def closer(self, share: float) -> OneText:
+        """The text with a draft that is closer to the target, and the same random numbers."""
+        text = self.text
+        return OneText(TargetText(text.tokens, text.p, (1 - share) * text.q + share * text.p), self.seed, self.samples)
+
     def _siblings(self) -> list[Any]:
         from spectheory.replay.siblings import Siblings
 
@@ -66,17 +71,29 @@ class Cycle:
         verifier: the verifier.
         rule: how children of a tree are drawn; None for a policy, and for greedy decoding.
         perfect: depth of the nodes whose first child is always the token of the text, and is kept; None for none.
+        closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
+            (1 - closer) q + closer p in place of q, and greedy text has each token ranked first with this probability,
+            whatever its rank was.
 
     Raises:
-        InputError: the verifier is not lossless for the rule or the shape, or cannot be replayed.
+        InputError: the verifier is not lossless for the rule or the shape, or cannot be replayed; or a number is out of
+            range.
     """
 
     shape: Tree | DrawPolicy
     verifier: Verifier
     rule: DrawRule | None = None
     perfect: int | None = None
+    closer: float = 0.0
 
     def __post_init__(self) -> None:
+        if not 0 <= self.closer <= 1:
+            raise InputError(f"closer must be between 0, the recorded draft, and 1, the target, got {self.closer}")
+        if self.perfect is not None and not (isinstance(self.shape, Tree) and 0 <= self.perfect < self.shape.max_depth):
+            raise InputError(
+                f"perfect must be a depth at which a static tree has nodes with children, got {self.perfect} for "
+                f"{self.shape}"
+            )
         if type(self.verifier) not in KERNELS:
             raise InputError(
                 f"verifier {self.verifier} cannot be replayed: replay knows Greedy, Block, TreeMonteCarlo, Traversal, "
@@ -101,6 +118,8 @@ class Cycle:
 
     def passed(self, one: OneText) -> np.ndarray:
         """(n, nodes) chance that a cycle from each position keeps each node of a tree; of a policy, each depth."""
+        if self.closer and isinstance(one.text, TargetText):
+            return replace(self, closer=0.0).passed(one.closer(self.closer))
         return KERNELS[type(self.verifier)](one, self)
 
     def kept(self, one: OneText) -> np.ndarray:
@@ -125,9 +144,10 @@ def _greedily(one: OneText, cycle: Cycle) -> np.ndarray:
     text, tree = one.text, cycle.shape
     assert isinstance(tree, Tree)
     if isinstance(text, GreedyText):
-        return passed_greedily(text if cycle.perfect is None else text.perfect_at(cycle.perfect), tree)
-    if cycle.perfect is not None:
-        raise InputError("texts must hold ranks for a draft that is perfect at one depth, got recorded lengths only")
+        text = text if cycle.perfect is None else text.perfect_at(cycle.perfect)
+        return passed_in_expectation(text, tree, cycle.closer) if cycle.closer else passed_greedily(text, tree)
+    if cycle.perfect is not None or cycle.closer:
+        raise InputError("texts must hold ranks or probabilities for another draft, got recorded lengths only")
     return kept_of_chain(text, tree)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 import numpy as np
@@ -149,6 +149,17 @@ class Replays:
         cycle = self._cycle(shape, verifier, rule)
         return [cycle.kept(one) for one in self._each]
 
+    def passed(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
+        """For each text (n, budget + 1): the chance that a cycle from each position keeps each node of a static tree.
+
+        Raises:
+            InputError: see `replay`.
+        """
+        if tree.budget == 0:
+            return [np.ones((len(text), 1)) for text in self.texts]
+        cycle = self._cycle(tree, verifier, rule)
+        return [cycle.passed(one) for one in self._each]
+
     def reach(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> np.ndarray:
         """(budget + 1,) the share of the cycles that keep each node of a static tree.
 
@@ -158,16 +169,11 @@ class Replays:
         Raises:
             InputError: see `replay`.
         """
-        if tree.budget == 0:
-            return np.ones(1)
-        cycle = self._cycle(tree, verifier, rule)
-        self._require_long_enough(tree.max_depth + 1)
         kept, cycles = np.zeros(tree.budget + 1), 0.0
-        for one in self._each:
-            passed = cycle.passed(one)
-            chain = _whole(CycleChain(cycle.by_depth(passed), self.first), tree.max_depth + 1)
-            kept += chain.starts @ passed[: len(chain.kept)]
-            cycles += chain.starts.sum()
+        starts = self.starts(tree, verifier, rule)
+        for passed, started in zip(self.passed(tree, verifier, rule), starts, strict=True):
+            kept += started @ passed[: len(started)]
+            cycles += started.sum()
         return kept / cycles
 
     def _cycle(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None) -> Cycle:
@@ -182,7 +188,15 @@ class Replays:
                 f"{longest}: record more tokens per prompt, or replay a tree that is less deep"
             )
 
-    def replay(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> Replayed:
+    def replay(
+        self,
+        shape: Tree | DrawPolicy,
+        verifier: Verifier,
+        rule: DrawRule | None = None,
+        *,
+        perfect: int | None = None,
+        closer: float = 0.0,
+    ) -> Replayed:
         """The cycles of a decoder that drafts `shape` and verifies with `verifier`, over all texts.
 
         A cycle counts if it starts where the text still holds a whole one, L + 1 tokens before its end.
@@ -192,17 +206,38 @@ class Replays:
             verifier: a verifier of this package, or `TopDown` of any solver. `Greedy` stands for the recorded verifier
                 of a `ChainText`.
             rule: how children of a tree are drawn; a policy has its own, and greedy decoding draws nothing.
+            perfect: depth of nodes of a static tree at which the draft never misses: there the first child is always
+                the next token of the text, and is kept. None for the recorded draft.
+            closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
+                (1 - closer) q + closer p in place of q, greedy text has each token ranked first with this probability,
+                whatever its rank was.
 
         Raises:
             InputError: the verifier is not lossless for the rule or the shape, cannot be replayed, does not suit the
-                kind of text, or the texts are too short for the depth of the shape.
+                kind of text, or the texts are too short for the depth of the shape; or `perfect` or `closer` is out of
+                range, or given for a `ChainText`.
         """
-        kept = self.kept(shape, verifier, rule)
+        if isinstance(shape, Tree) and shape.budget == 0:
+            kept = self.kept(shape, verifier, rule)
+        else:
+            cycle = replace(self._cycle(shape, verifier, rule), perfect=perfect, closer=closer)
+            kept = [cycle.kept(one) for one in self._each]
         deepest = max(rows.shape[1] for rows in kept)
         self._require_long_enough(deepest)
         counted = [_counted(CycleChain(rows, self.first), deepest) for rows in kept]
         emitted, cycles, variance, accepted = zip(*counted, strict=True)
         return Replayed(np.array(emitted), np.array(cycles), np.array(variance), np.sum(accepted, 0))
+
+    def starts(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
+        """For each text: the probability that a cycle starts at each position, of the cycles that `replay` counts.
+
+        Raises:
+            InputError: see `replay`.
+        """
+        kept = self.kept(shape, verifier, rule)
+        deepest = max(rows.shape[1] for rows in kept)
+        self._require_long_enough(deepest)
+        return [_whole(CycleChain(rows, self.first), deepest).starts for rows in kept]
 
 
 def _whole(chain: CycleChain, deepest: int) -> CycleChain:
