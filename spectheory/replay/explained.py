@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import ClassVar
@@ -232,7 +233,7 @@ def explain(
     if verifier is None:
         verifier = Greedy() if replays.greedy else TopDown(Naive())
     if rule is None:
-        rule = _usual_rule(tree)
+        rule = _usual_rule(tree, verifier)
     replayed = replays.replay(tree, verifier, rule)
     others = list(_others(replays, tree, verifier, rule))
     depths = range(0 if replays.recorded else tree.max_depth)
@@ -275,12 +276,24 @@ def _require_same(tally: Tally, explained: Explained) -> None:
             "trace, with the same --skip and --count"
         )
     if stamp.tree not in (None, explained.tree.identity):
-        raise InputError(f"measured must be of the explained tree, {explained.tree}, got a tally of another tree")
-    if stamp.verifier and explained.verifier and explained.verifier not in stamp.verifier:
-        raise InputError(f"measured must be verified by {explained.verifier}, got a tally of {stamp.verifier}")
+        raise InputError(
+            f"measured must be of the explained tree, {explained.tree}, got a tally of another tree: explain the tree "
+            "that was decoded"
+        )
+    if stamp.verifier and explained.verifier and not re.search(rf"\b{explained.verifier}\(", stamp.verifier):
+        raise InputError(
+            f"measured must be verified by {explained.verifier}, got a tally of {stamp.verifier}: explain the verifier "
+            "that decoded"
+        )
 
 
-def _usual_rule(tree: Tree) -> DrawRule:
+def _usual_rule(tree: Tree, verifier: Verifier) -> DrawRule:
+    """The rule by which planned trees are drawn, or the first one for which the verifier is lossless."""
+    planned = _planned_rule(tree)
+    return planned if planned in verifier.rules else verifier.rules[0]
+
+
+def _planned_rule(tree: Tree) -> DrawRule:
     """The rule by which planned trees are drawn."""
     return DrawRule.IID if tree.is_chain else DrawRule.NO_REPLACEMENT
 
@@ -301,8 +314,8 @@ def _others(replays: Replays, tree: Tree, verifier: Verifier, rule: DrawRule) ->
             continue
         by, drawn = verifier, rule
         if changed.is_chain != tree.is_chain and not replays.greedy:
-            drawn = _usual_rule(changed)
-            by = verifier if drawn in verifier.rules and verifier.takes == "trees" else Traversal()
+            drawn = _planned_rule(changed)
+            by = verifier if verifier.takes == "trees" and drawn in verifier.rules else Traversal()
         yield change, changed, by, drawn, 0.0
     if not replays.recorded:
         for closer in CLOSER:

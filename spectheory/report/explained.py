@@ -269,9 +269,11 @@ def request_figure(explained: Explained) -> str:
     figure, (axes,) = panels(height_inches=3.0)
     x = np.arange(len(order))
     size = float(np.clip(120 / max(len(order), 1), 1.2, 4))
-    if deviation[order].max(initial=0) > 0:
-        axes.vlines(x, tau[order] - deviation[order], tau[order] + deviation[order], color=BLUE, linewidth=1, alpha=0.5)
-    axes.plot(x, tau[order], "o", color=BLUE, markersize=size, label="replayed, ± deviation given the text")
+    spread, label = deviation[order], "replayed"
+    if spread.max(initial=0) > 0:
+        axes.vlines(x, tau[order] - spread, tau[order] + spread, color=BLUE, linewidth=1, alpha=0.5)
+        label += ", ± deviation given the text"
+    axes.plot(x, tau[order], "o", color=BLUE, markersize=size, label=label)
     if measured is not None:
         axes.plot(x, measured[order], "s", color=ORANGE, markersize=size, fillstyle="none", label="measured")
     axes.axhline(explained.replayed.tau, color=INK, linewidth=0.8, linestyle=":", label="replayed, all requests")
