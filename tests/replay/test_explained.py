@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
 from fractions import Fraction
 from pathlib import Path
@@ -45,7 +45,7 @@ BUSHY = Tree([-1, 0, 0, 1, 1, 2, 3])
 
 def ends_by_path(world: World, tokens: tuple[int, ...], tree: Tree, verifier: Verifier) -> dict[Any, Fraction]:
     """W of a cycle at the start of a text by the path of ranks at which it ends, over all drafts and coins."""
-    found: Counter[Any] = Counter()
+    found: defaultdict[Any, Fraction] = defaultdict(Fraction)
     for draft, chance in drafts(world, tree, NO_REPLACEMENT):
         outcome, paths = verifier.outcome(draft, world.target(draft)), [(), *draft.tree.to_paths()]
         for node, (stop, following) in enumerate(zip(outcome.stop, outcome.next_token, strict=True)):
@@ -72,8 +72,8 @@ def test_the_chance_to_keep_a_node_is_that_of_all_drafts_and_coins(verifier: Ver
 
     for tokens in texts(3, 3):
         text, ends = text_of(world, tokens), ends_by_path(world, tokens, UNEVEN, verifier)
-        found = sum(chance * row for row, chance in branches(lambda rng, text=text: passed(text, rng)[0]))
-        assert list(found) == [
+        rows = [chance * row for row, chance in branches(lambda rng, text=text: passed(text, rng)[0])]
+        assert [sum(column) for column in zip(*rows, strict=True)] == [
             sum(chance for path, chance in ends.items() if path[: len(node)] == node) for node in paths
         ]
 
