@@ -24,7 +24,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.core.world import Levels, World
-from spectheory.otlp import RRS, Naive, SpecTr
+from spectheory.otlp import NSS, RRS, Naive, SpecTr
 from spectheory.replay import ChainText, Explained, GreedyText, Replays, TargetText, explain
 from spectheory.replay.explained import MOST_RANKS, RECENT, ranks_of
 from spectheory.replay.shape import shape_of
@@ -145,6 +145,22 @@ def test_a_draft_without_misses_at_a_depth_predicts_what_the_target_predicts_the
     rule = verifier.rules[0] if isinstance(verifier, Block) else NO_REPLACEMENT
     perfect = Replays([text], seed=4).replay(tree, verifier, rule, perfect=1)
     assert np.allclose(perfect.accepted, Replays([other], seed=4).replay(tree, verifier, rule).accepted)
+
+
+@pytest.mark.parametrize(
+    ("verifier", "rule"),
+    [
+        *((TopDown(solver), DrawRule.IID) for solver in (NSS(), RRS(), SpecTr())),
+        *((Traversal(), rule) for rule in Traversal().rules),
+        (TopDown(NSS()), DrawRule.TOP_K),
+    ],
+    ids=str,
+)
+def test_without_misses_at_the_root_every_cycle_of_a_tree_of_one_level_keeps_a_token(
+    verifier: Verifier, rule: DrawRule
+) -> None:
+    found = Replays([random_text(5, n=6, depths=1)]).replay(Tree.k_ary(2, 1), verifier, rule, perfect=0)
+    assert np.allclose(found.accepted, [0, found.cycles.sum()])
 
 
 @pytest.mark.parametrize("tree", [Tree.chain(3), BUSHY], ids=repr)
