@@ -22,15 +22,33 @@ USUAL = [1, 2, 3, 4, 5, 6, 8]
 """Lengths of the chains that are replayed by default."""
 
 
+Source = Annotated[
+    Path,
+    typer.Argument(
+        metavar="SOURCE",
+        help="Folder of a trace, from `spectheory trace`, or a JSON Lines file with the accepted length of a long "
+        "chain at every position, as the simulator of SpecDecode-Bench keeps them.",
+    ),
+]
+Drafter = Annotated[
+    str | None,
+    typer.Option("--drafter", help="Drafter in a JSON Lines file, such as acc_eagle; needed if it has several."),
+]
+
+
+def texts_in(source: Path, drafter: str | None) -> Replays:
+    """The texts of a trace, or of a JSON Lines file with accepted lengths."""
+    if not source.is_dir():
+        return Replays(read_chain_records(source, drafter))
+    from reference.replaying import traced_replays
+
+    if drafter is not None:
+        raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
+    return traced_replays(source)[0]
+
+
 def replay(
-    source: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SOURCE",
-            help="Folder of a trace, from `spectheory trace`, or a JSON Lines file with the accepted length of a long "
-            "chain at every position, as the simulator of SpecDecode-Bench keeps them.",
-        ),
-    ],
+    source: Source,
     chains: Annotated[
         str | None,
         typer.Option(
@@ -45,10 +63,7 @@ def replay(
             "--tree", help="File of a tree to replay: a plan, or a parent array such as [-1, 0, 0]. May be repeated."
         ),
     ] = None,
-    drafter: Annotated[
-        str | None,
-        typer.Option("--drafter", help="Drafter in a JSON Lines file, such as acc_eagle; needed if it has several."),
-    ] = None,
+    drafter: Drafter = None,
     as_json: Json = False,
 ) -> None:
     """Predict tokens per target call of chains and trees, with every verifier, from recorded texts.
@@ -58,14 +73,7 @@ def replay(
     """
     from spectheory.report.tables import replayed_rows
 
-    if source.is_dir():
-        from reference.replaying import traced_replays
-
-        if drafter is not None:
-            raise InputError(f"--drafter names a drafter in a JSON Lines file, but {source} is a folder: leave it out")
-        texts, _ = traced_replays(source)
-    else:
-        texts = Replays(read_chain_records(source, drafter))
+    texts = texts_in(source, drafter)
     lengths = USUAL if chains is None else numbers("--chains", chains, int)
     if min(lengths) < 1:
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")

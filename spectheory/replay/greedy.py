@@ -45,6 +45,13 @@ class GreedyText:
     def __len__(self) -> int:
         return self.ranks.shape[1]
 
+    def perfect_at(self, depth: int) -> GreedyText:
+        """The text of a draft that ranks every token first where it drafts children of a node at `depth`."""
+        rows = np.minimum(np.arange(max(depth + 2, len(self.ranks))), len(self.ranks) - 1)
+        ranks = self.ranks[rows]
+        ranks[depth] = 0
+        return GreedyText(ranks, self.candidates)
+
 
 @dataclass(frozen=True, eq=False)
 class ChainText:
@@ -91,31 +98,56 @@ def kept_of_chain(text: ChainText, tree: Tree) -> np.ndarray:
     return (text.accepted[:, None] >= np.arange(tree.budget + 1)).astype(np.float64)
 
 
-def kept_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
-    """(n, L + 1) 1 where a cycle from each position keeps at least 0..L tokens of the text, 0 where not."""
+def passed_greedily(text: GreedyText, tree: Tree) -> np.ndarray:
+    """(n, budget + 1) 1 where a cycle from each position keeps a node of the tree, 0 where not."""
+    _require_ranked(text, tree)
+    children = np.full((tree.budget + 1, int(tree.rank.max()) + 1), -1)
+    drafted = np.arange(1, tree.budget + 1)
+    children[tree.parent[drafted], tree.rank[drafted]] = drafted
+    return compiled(_passed)(text.ranks, children)
+
+
+def _passed(ranks: np.ndarray, children: np.ndarray) -> np.ndarray:
+    """`passed_greedily` by a walk down the tree from each position; children[node, rank] is a node, or -1."""
+    depths, n = ranks.shape
+    passed = np.zeros((n, len(children)))
+    for start in range(n):
+        node, depth = 0, 0
+        while node >= 0:
+            passed[start, node] = 1
+            if start + depth == n:
+                break
+            rank = ranks[min(depth, depths - 1), start + depth]
+            node = children[node, rank] if 0 <= rank < children.shape[1] else -1
+            depth += 1
+    return passed
+
+
+def passed_in_expectation(text: GreedyText, tree: Tree, closer: float) -> np.ndarray:
+    """(n, budget + 1) the mean of `passed_greedily` over drafts that rank each token first with probability `closer`.
+
+    They do so independently at each position, and rank it as recorded otherwise. A sequence of cycles reads each
+    position once, so the expected number of cycles is exact too.
+    """
+    _require_ranked(text, tree)
+    n = len(text)
+    passed = np.zeros((n, tree.budget + 1))
+    passed[:, 0] = 1
+    for node in range(1, tree.budget + 1):
+        parent, rank = tree.parent[node], tree.rank[node]
+        above = int(tree.depth[parent])
+        if above < n:
+            hits = text.ranks[min(above, len(text.ranks) - 1)] == rank
+            edge = (1 - closer) * hits + closer * (rank == 0)
+            passed[: n - above, node] = passed[: n - above, parent] * edge[above:]
+    return passed
+
+
+def _require_ranked(text: GreedyText, tree: Tree) -> None:
+    """Check that as many candidates are ranked as a node of the tree has children. Raises InputError if not."""
     widest = int(tree.rank.max()) + 1
     if text.candidates is not None and widest > text.candidates and tree.budget:
         raise InputError(
             f"tree has {widest} children at a node, but only {text.candidates} candidates are ranked at each position: "
             "record more candidates, or replay a narrower tree"
         )
-    children = np.full((tree.budget + 1, widest), -1)
-    drafted = np.arange(1, tree.budget + 1)
-    children[tree.parent[drafted], tree.rank[drafted]] = drafted
-    return compiled(_kept)(text.ranks, children, tree.max_depth)
-
-
-def _kept(ranks: np.ndarray, children: np.ndarray, deepest: int) -> np.ndarray:
-    """`kept_greedily` by a walk down the tree from each position; children[node, rank] is a node, or -1."""
-    depths, n = ranks.shape
-    kept = np.zeros((n, deepest + 1))
-    for start in range(n):
-        node, depth = 0, 0
-        while node >= 0:
-            kept[start, depth] = 1
-            if start + depth == n:
-                break
-            rank = ranks[min(depth, depths - 1), start + depth]
-            node = children[node, rank] if 0 <= rank < children.shape[1] else -1
-            depth += 1
-    return kept

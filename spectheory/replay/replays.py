@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
-from functools import cache
-from typing import Any, ClassVar
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -14,19 +13,13 @@ from spectheory.core.errors import InputError
 from spectheory.core.ratios import ratio_half_width
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
-from spectheory.core.world import DrawPolicy, Levels, Paths
-from spectheory.otlp import NSS, RRS, Naive, Solver
-from spectheory.replay.chains import best_path_ratios, chain_ratios, kept_by_ratio
+from spectheory.core.world import DrawPolicy
 from spectheory.replay.cycles import CycleChain
-from spectheory.replay.greedy import ChainText, GreedyText, kept_greedily, kept_of_chain
-from spectheory.replay.shape import Shape, shape_of
+from spectheory.replay.greedy import ChainText
+from spectheory.replay.kernels import Cycle, OneText, Text, require_kind
 from spectheory.replay.text import TargetText
-from spectheory.replay.top_down import Edges, edges, kept_top_down
-from spectheory.replay.traversal import kept_by_traversal
-from spectheory.verify import Block, Greedy, GreedyMultiPathBlock, TopDown, Traversal, TreeMonteCarlo, Verifier
+from spectheory.verify import Verifier
 
-Text = TargetText | GreedyText | ChainText
-"""What can be replayed."""
 ROUNDING = 1e-6
 """Relative rounding error of sums of expected counts."""
 
@@ -121,7 +114,7 @@ class Replays:
         if samples < 1 or first < 0:
             raise InputError(f"samples must be at least 1 and first at least 0, got {samples} and {first}")
         self.first = first
-        self._each = [_OneText(text, [seed, number], samples) for number, text in enumerate(self.texts)]
+        self._each = [OneText(text, [seed, number], samples) for number, text in enumerate(self.texts)]
 
     @property
     def greedy(self) -> bool:
@@ -153,10 +146,57 @@ class Replays:
         """
         if isinstance(shape, Tree) and shape.budget == 0:
             return [np.ones((len(text), 1)) for text in self.texts]
-        kernel = _kernel(self.texts[0], shape, verifier, rule)
-        return [kernel(one) for one in self._each]
+        cycle = self._cycle(shape, verifier, rule)
+        return [cycle.kept(one) for one in self._each]
 
-    def replay(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> Replayed:
+    def passed(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
+        """For each text (n, budget + 1): the chance that a cycle from each position keeps each node of a static tree.
+
+        Raises:
+            InputError: see `replay`.
+        """
+        if tree.budget == 0:
+            return [np.ones((len(text), 1)) for text in self.texts]
+        cycle = self._cycle(tree, verifier, rule)
+        return [cycle.passed(one) for one in self._each]
+
+    def reach(self, tree: Tree, verifier: Verifier, rule: DrawRule | None = None) -> np.ndarray:
+        """(budget + 1,) the share of the cycles that keep each node of a static tree.
+
+        The cycles are those that `replay` counts, and so the shares of all nodes sum to tau. Where siblings are sampled
+        the shares are unbiased up to the number of cycles that they are divided by, and single ones may be above 1.
+
+        Raises:
+            InputError: see `replay`.
+        """
+        kept, cycles = np.zeros(tree.budget + 1), 0.0
+        starts = self.starts(tree, verifier, rule)
+        for passed, started in zip(self.passed(tree, verifier, rule), starts, strict=True):
+            kept += started @ passed[: len(started)]
+            cycles += started.sum()
+        return kept / cycles
+
+    def _cycle(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None) -> Cycle:
+        require_kind(self.texts[0], verifier)
+        return Cycle(shape, verifier, None if self.greedy else rule)
+
+    def _require_long_enough(self, deepest: int) -> None:
+        """Check that a cycle of `deepest` tokens fits into the longest text. Raises InputError if not."""
+        if (longest := max(map(len, self.texts))) < self.first + deepest:
+            raise InputError(
+                f"texts must be longer than a cycle, {self.first} + {deepest} tokens for this shape, the longest has "
+                f"{longest}: record more tokens per prompt, or replay a tree that is less deep"
+            )
+
+    def replay(
+        self,
+        shape: Tree | DrawPolicy,
+        verifier: Verifier,
+        rule: DrawRule | None = None,
+        *,
+        perfect: int | None = None,
+        closer: float = 0.0,
+    ) -> Replayed:
         """The cycles of a decoder that drafts `shape` and verifies with `verifier`, over all texts.
 
         A cycle counts if it starts where the text still holds a whole one, L + 1 tokens before its end.
@@ -166,117 +206,50 @@ class Replays:
             verifier: a verifier of this package, or `TopDown` of any solver. `Greedy` stands for the recorded verifier
                 of a `ChainText`.
             rule: how children of a tree are drawn; a policy has its own, and greedy decoding draws nothing.
+            perfect: depth of nodes of a static tree at which the draft never misses: there the first child is always
+                the next token of the text, and is kept. None for the recorded draft.
+            closer: how much closer to the target the draft is than the recorded one, from 0 to 1: sampled text has
+                (1 - closer) q + closer p in place of q, greedy text has each token ranked first with this probability,
+                whatever its rank was.
 
         Raises:
             InputError: the verifier is not lossless for the rule or the shape, cannot be replayed, does not suit the
-                kind of text, or the texts are too short for the depth of the shape.
+                kind of text, or the texts are too short for the depth of the shape; or `perfect` or `closer` is out of
+                range, or given for a `ChainText`.
         """
-        kept = self.kept(shape, verifier, rule)
+        if isinstance(shape, Tree) and shape.budget == 0:
+            kept = self.kept(shape, verifier, rule)
+        else:
+            cycle = replace(self._cycle(shape, verifier, rule), perfect=perfect, closer=closer)
+            kept = [cycle.kept(one) for one in self._each]
         deepest = max(rows.shape[1] for rows in kept)
-        if (longest := max(map(len, self.texts))) < self.first + deepest:
-            raise InputError(
-                f"texts must be longer than a cycle, {self.first} + {deepest} tokens for this shape, the longest has "
-                f"{longest}: record more tokens per prompt, or replay a tree that is less deep"
-            )
+        self._require_long_enough(deepest)
         counted = [_counted(CycleChain(rows, self.first), deepest) for rows in kept]
         emitted, cycles, variance, accepted = zip(*counted, strict=True)
         return Replayed(np.array(emitted), np.array(cycles), np.array(variance), np.sum(accepted, 0))
 
+    def starts(self, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None = None) -> list[np.ndarray]:
+        """For each text: the probability that a cycle starts at each position, of the cycles that `replay` counts.
+
+        Raises:
+            InputError: see `replay`.
+        """
+        kept = self.kept(shape, verifier, rule)
+        deepest = max(rows.shape[1] for rows in kept)
+        self._require_long_enough(deepest)
+        return [_whole(CycleChain(rows, self.first), deepest).starts for rows in kept]
+
+
+def _whole(chain: CycleChain, deepest: int) -> CycleChain:
+    """The chain of the cycles that fit into a text whole, `deepest` tokens each."""
+    return CycleChain(chain.kept[: max(0, len(chain.kept) - deepest + 1)], chain.first)
+
 
 def _counted(chain: CycleChain, deepest: int) -> tuple[float, float, float, np.ndarray]:
     """Tokens, cycles, their variance, and the accepted histogram of the cycles that fit into one text."""
-    whole = max(0, len(chain.kept) - deepest + 1)
-    counted = CycleChain(chain.kept[:whole], chain.first)
-    starts = counted.starts
+    counted = _whole(chain, deepest)
     accepted = np.zeros(deepest)
-    accepted[: chain.kept.shape[1]] = np.einsum("i,ij->j", starts, counted.ends)
-    at = min(chain.first, whole)
+    accepted[: chain.kept.shape[1]] = np.einsum("i,ij->j", counted.starts, counted.ends)
+    at = min(chain.first, len(counted.kept))
     emitted = float(accepted @ np.arange(1, deepest + 1))
     return emitted, float(counted.expected_cycles[at]), float(counted.cycle_variance[at]), accepted
-
-
-class _OneText:
-    """A text, its draws, and the edges that were computed on it."""
-
-    def __init__(self, text: Text, seed: list[int], samples: int) -> None:
-        self.text: Any = text
-        self.seed, self.samples = seed, samples
-        self.edges = cache(self._edges)
-        self.siblings = cache(self._siblings)
-
-    @property
-    def rng(self) -> np.random.Generator:
-        """The stream of one number of drafts."""
-        return np.random.default_rng([*self.seed, 1])
-
-    def _siblings(self) -> list[Any]:
-        from spectheory.replay.siblings import Siblings
-
-        return [Siblings(self.text, [*self.seed, 0, sample]) for sample in range(self.samples)]
-
-    def _edges(self, solver: Solver, rule: DrawRule, k: int, depth: int) -> Edges:
-        if (k == 1 or rule is DrawRule.NO_REPLACEMENT) and type(solver) in (NSS, Naive, RRS):
-            tables = [one.edges(solver, k, depth) for one in self.siblings()]
-            return {(place, 1): column for place, column in enumerate(np.mean(tables, 0).T)}
-        return edges(self.text, solver, rule, k, self.rng, depth=depth, samples=self.samples)
-
-    def edges_below(self, solver: Solver, rule: DrawRule) -> Callable[[int, int], Edges]:
-        """`kept_top_down`'s callback. Depths that share a distribution share edges."""
-        return lambda k, depth: self.edges(solver, rule, k, min(depth, len(self.text.q) - 1))
-
-
-Kernel = Callable[[_OneText], np.ndarray]
-
-
-def _kernel(text: Text, shape: Tree | DrawPolicy, verifier: Verifier, rule: DrawRule | None) -> Kernel:
-    """What computes `kept` of one text.
-
-    Raises:
-        InputError: see `Replays.replay`.
-    """
-    if isinstance(verifier, Greedy) == isinstance(text, TargetText):
-        wanted = "GreedyText or ChainText" if isinstance(verifier, Greedy) else "TargetText"
-        raise InputError(f"texts for {verifier} must be {wanted}, got {type(text).__name__}")
-    if isinstance(verifier, Greedy):
-        if not isinstance(shape, Tree):
-            raise InputError(f"greedy decoding draws nothing, got {shape.name}: give a Tree")
-        return lambda one: (
-            kept_of_chain(one.text, shape) if isinstance(text, ChainText) else kept_greedily(one.text, shape)
-        )
-    states = shape_of(shape, rule)
-    if states.rule not in verifier.rules:
-        named = ", ".join(rule.name for rule in verifier.rules)
-        raise InputError(f"rule is {states.rule.name}, {verifier} is lossless for {named}")
-    if isinstance(verifier, TopDown):
-        solver = verifier.solver
-        return lambda one: kept_top_down(one.text, states, one.edges_below(solver, states.rule))
-    if isinstance(verifier, Traversal):
-        return lambda one: _traversal(one, shape, states)
-    if isinstance(verifier, Block | TreeMonteCarlo):
-        length = _chain_length(shape, verifier)
-        return lambda one: kept_by_ratio(chain_ratios(one.text, length))
-    if isinstance(verifier, GreedyMultiPathBlock):
-        paths = shape if isinstance(shape, Paths) else Paths(1, _chain_length(shape, verifier))
-        return lambda one: kept_by_ratio(best_path_ratios(one.text, paths.paths, paths.length, paths.trunk))
-    raise InputError(
-        f"verifier {verifier} cannot be replayed: replay knows Greedy, Block, TreeMonteCarlo, Traversal, "
-        "GreedyMultiPathBlock, and TopDown of any node solver"
-    )
-
-
-def _traversal(one: _OneText, shape: Tree | DrawPolicy, states: Shape) -> np.ndarray:
-    """`kept_by_traversal`, compiled for static trees whose children are drawn without replacement."""
-    if isinstance(shape, Tree) and (states.rule is DrawRule.NO_REPLACEMENT or shape.is_chain):
-        return np.mean([siblings.traversal(shape) for siblings in one.siblings()], 0)
-    return kept_by_traversal(one.text, states, one.rng, one.samples)
-
-
-def _chain_length(shape: Tree | DrawPolicy, verifier: Verifier) -> int:
-    """Number of drafted tokens of a chain; InputError for other shapes."""
-    if isinstance(shape, Tree) and shape.is_chain:
-        return shape.budget
-    if isinstance(shape, Levels) and set(shape.counts) == {1}:
-        return len(shape.counts)
-    if isinstance(shape, Paths) and shape.paths == 1:
-        return shape.trunk + shape.length
-    raise InputError(f"{verifier} verifies {verifier.takes}, got {shape}: give a chain, or verify it with Traversal()")

@@ -66,12 +66,13 @@ class Siblings:
             edges[:, 1:] = chances[:, 1:] * (rejected * corrected / target)[:, None]
         return edges
 
-    def traversal(self, tree: Tree) -> np.ndarray:
-        """(n, L + 1) `kept_by_traversal` of a static tree whose children are drawn without replacement."""
+    def traversal(self, tree: Tree, perfect: int | None = None) -> np.ndarray:
+        """(n, budget + 1) `passed_by_traversal` of a static tree whose children are drawn without replacement."""
         text, fanout = self.text, np.bincount(tree.parent[1:], minlength=tree.budget + 1)
         chances = self.chances(max(0, int(fanout.max()) - 1))
-        return traversal_kept(
-            text.p, text.q, text.tokens, self._drawn, chances, tree.parent, tree.rank, tree.depth, fanout
+        sure = -1 if perfect is None else perfect
+        return traversal_passed(
+            text.p, text.q, text.tokens, self._drawn, chances, tree.parent, tree.rank, tree.depth, fanout, sure
         )
 
     def _weighted(self) -> np.ndarray:
@@ -167,13 +168,13 @@ def rrs_edges(p, q, tokens, siblings, chances):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True)
-def traversal_kept(p, q, tokens, siblings, chances, parent, rank, depth, fanout):  # type: ignore[no-untyped-def]
-    """(n, L + 1) `kept_by_traversal` of a static tree whose children are drawn without replacement.
+def traversal_passed(p, q, tokens, siblings, chances, parent, rank, depth, fanout, perfect):  # type: ignore[no-untyped-def]
+    """(n, nodes) `passed_by_traversal` of a static tree whose children are drawn without replacement.
 
-    `parent`, `rank` and `depth` (nodes,) are the tree's, `fanout` its numbers of children.
+    `parent`, `rank` and `depth` (nodes,) are the tree's, `fanout` its numbers of children, `perfect` is a depth or -1.
     """
     n, nodes = len(tokens), len(parent)
-    kept = np.zeros((n, depth.max() + 1))
+    kept = np.zeros((n, nodes))
     share, weight = np.empty(nodes), np.empty(nodes)
     widest = fanout.max()
     passed, own = np.empty(max(widest, 1)), np.empty(max(widest, 1))
@@ -188,6 +189,11 @@ def traversal_kept(p, q, tokens, siblings, chances, parent, rank, depth, fanout)
             k, position = fanout[node], start + depth[node]
             if k == 0 or share[node] == 0 or position >= n:
                 continue
+            if depth[node] == perfect:
+                child = followed[node, 0]
+                share[child], weight[child] = share[node], weight[node]
+                kept[start, child] = share[child] * weight[child]
+                continue
             at = min(depth[node], len(q) - 1)
             token = tokens[position]
             visited(
@@ -198,5 +204,5 @@ def traversal_kept(p, q, tokens, siblings, chances, parent, rank, depth, fanout)
                 parted = share[node] * chances[at, position, place] * passed[place] / p[position, token]
                 share[child] = min(parted, LARGEST)
                 weight[child] = own[place]
-                kept[start, depth[child]] += share[child] * weight[child]
+                kept[start, child] = share[child] * weight[child]
     return kept

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.draft import DrawRule
+from spectheory.core.tree import Tree
 from spectheory.otlp import Solver
 from spectheory.replay.forced_draws import forced_draws
 from spectheory.replay.shape import Shape, State
@@ -58,17 +59,35 @@ def child_of(drafts: list[int], token: int, rule: DrawRule) -> tuple[int, int]:
 def kept_top_down(text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]) -> np.ndarray:
     """(n, L + 1) chance that a cycle from each position keeps at least 0..L tokens of the text, given the text.
 
-    The text walks down the tree as a Markov chain: a node at depth d is reached from position i by an edge at i + d.
-
     Args:
         text: the text.
         shape: the tree or the policy.
         edges_below: the edges below nodes with k drafts at a depth, called with k and the depth.
     """
+    zero = text.at_tokens(text.p) * 0
+    return np.stack([sum(level.values(), start=zero) for level in _levels(text, shape, edges_below)], 1)
+
+
+def passed_top_down(text: TargetText, tree: Tree, shape: Shape, edges_below: Callable[[int, int], Edges]) -> np.ndarray:
+    """(n, budget + 1) chance that a cycle from each position keeps each node of a static tree; see `kept_top_down`."""
+    passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
+    for level in _levels(text, shape, edges_below):
+        for node, reach in level.items():
+            passed[:, node] = reach
+    return passed
+
+
+def _levels(
+    text: TargetText, shape: Shape, edges_below: Callable[[int, int], Edges]
+) -> Iterator[Mapping[State, np.ndarray]]:
+    """For each depth the chance, at every position, to reach each state.
+
+    The text walks down the tree as a Markov chain: a node at depth d is reached from position i by an edge at i + d.
+    """
     n = len(text)
-    one = text.at_tokens(text.p) * 0 + 1
-    kept, level, depth = [one], {shape.root: one}, 0
-    while depth < n:
+    level: dict[State, np.ndarray] = {shape.root: text.at_tokens(text.p) * 0 + 1}
+    yield level
+    for depth in range(n):
         below: dict[State, np.ndarray] = {}
         for state, reach in level.items():
             k = shape.draws(depth, state)
@@ -78,7 +97,6 @@ def kept_top_down(text: TargetText, shape: Shape, edges_below: Callable[[int, in
                 child = shape.child(state, place, hits)
                 below[child] = below[child] + share if child in below else share
         if not below:
-            break
-        kept.append(sum(below.values(), start=one * 0))
-        level, depth = below, depth + 1
-    return np.stack(kept, 1)
+            return
+        yield below
+        level = below

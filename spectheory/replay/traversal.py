@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from spectheory.core.arrays import Vector, accept_ratio, one_of, without
 from spectheory.core.draft import DrawRule
+from spectheory.core.tree import Tree
 from spectheory.replay.chains import LARGEST
 from spectheory.replay.forced_draws import forced_draws
 from spectheory.replay.shape import Shape, State
@@ -34,28 +36,59 @@ def kept_by_traversal(text: TargetText, shape: Shape, rng: Any, samples: int = 1
     for start in range(len(text)):
         masses: list[Any] = []
         for _ in range(samples):
-            _add(masses, _masses(text, shape, start, rng))
+            _add(
+                masses,
+                [sum(share * weight for _, share, weight in level) for level in _levels(text, shape, start, rng)],
+            )
         kept.append([mass / samples for mass in masses])
     width = max(map(len, kept), default=1)
     zero = text.p[:1, :1].sum() * 0
     return np.array([row + [zero] * (width - len(row)) for row in kept])
 
 
-def _masses(text: TargetText, shape: Shape, start: int, rng: Any) -> list[Any]:
-    """The chance to keep 0, 1, ... tokens from one position, for one draw of the siblings."""
+def passed_by_traversal(
+    text: TargetText, tree: Tree, shape: Shape, rng: Any, samples: int = 1, perfect: int | None = None
+) -> np.ndarray:
+    """(n, budget + 1) chance that a cycle from each position keeps each node of a static tree, itself or some below it.
+
+    Args:
+        text: the text.
+        tree: the tree.
+        shape: the tree as states.
+        rng: as for `kept_by_traversal`.
+        samples: as for `kept_by_traversal`.
+        perfect: depth of the nodes whose first child is always the token of the text; None for none.
+    """
+    passed = np.zeros((len(text), tree.budget + 1), text.p.dtype)
+    for start in range(len(text)):
+        for _ in range(samples):
+            for level in _levels(text, shape, start, rng, perfect):
+                for node, share, weight in level:
+                    passed[start, node] += share * weight / samples
+    return passed
+
+
+Level = list[tuple[State, Any, Any]]
+"""The states at one depth, each with its share, and the weight with which it is visited."""
+
+
+def _levels(text: TargetText, shape: Shape, start: int, rng: Any, perfect: int | None = None) -> Iterator[Level]:
+    """The states that the text visits from one position, for one draw of the siblings, depth by depth."""
     one = one_of(text.p[start])
-    masses, level = [one], [(shape.root, one, one)]
+    level: Level = [(shape.root, one, one)]
     for depth, position in enumerate(range(start, len(text))):
-        below = [
-            child
-            for state, share, weight in level
-            for child in _children(text, shape, depth, position, state, share, weight, rng)
-        ]
-        if not below:
-            break
-        masses.append(sum(share * weight for _, share, weight in below))
-        level = below
-    return masses
+        yield level
+        if depth == perfect:
+            level = [(shape.child(state, 0, 1), *masses) for state, *masses in level if shape.draws(depth, state)]
+        else:
+            level = [
+                child
+                for state, share, weight in level
+                for child in _children(text, shape, depth, position, state, share, weight, rng)
+            ]
+        if not level:
+            return
+    yield level
 
 
 def _children(

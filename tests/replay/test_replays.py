@@ -120,6 +120,48 @@ def test_greedy_cycles_are_those_of_the_longest_match(tree: Tree, ranks: list[in
     assert chain.cycle_variance[1] == 0
 
 
+@pytest.mark.parametrize(
+    ("tree", "verifier", "rule"),
+    [
+        *((tree, verifier, NO_REPLACEMENT) for tree in TREES for verifier in (TopDown(RRS()), Traversal())),
+        *((TREES[2], verifier, DrawRule.IID) for verifier in (TopDown(SpecInfer()), Traversal())),
+        (Tree.chain(3), Block(), DrawRule.IID),
+    ],
+    ids=repr,
+)
+def test_the_reach_of_the_nodes_adds_up_to_the_cycles_that_keep_as_many_tokens(
+    tree: Tree, verifier: Verifier, rule: DrawRule
+) -> None:
+    replays = Replays([random_text(seed) for seed in range(3)])
+    reach = replays.reach(tree, verifier, rule)
+    accepted = replays.replay(tree, verifier, rule).accepted
+    at_least = accepted[::-1].cumsum()[::-1] / accepted.sum()
+    assert np.allclose(np.bincount(tree.depth, reach), at_least)
+    assert np.allclose(reach.sum(), accepted @ np.arange(1, len(accepted) + 1) / accepted.sum())
+
+
+@settings(deadline=None)
+@given(trees, st.lists(st.integers(-1, 3), min_size=12, max_size=30))
+def test_the_reach_of_a_node_is_the_share_of_cycles_that_walk_through_it(tree: Tree, ranks: list[int]) -> None:
+    paths, cycles, counted = [(), *tree.to_paths()], 0, np.zeros(tree.budget + 1)
+    position = 1
+    while position + tree.max_depth < len(ranks):
+        walked: tuple[int, ...] = ()
+        while walked in paths:
+            counted[paths.index(walked)] += 1
+            walked = (*walked, ranks[position + len(walked)]) if len(walked) < tree.max_depth else (-1,)
+        depth = max(len(path) for path in paths if path == tuple(ranks[position : position + len(path)]))
+        position, cycles = position + depth + 1, cycles + 1
+    assert np.allclose(Replays([GreedyText(np.array(ranks))]).reach(tree, Greedy()), counted / cycles)
+
+
+def test_nodes_of_other_width_or_depth_have_drafts_of_their_own() -> None:
+    """Edges at different positions are independent, whatever nodes lie there."""
+    (one,) = Replays([random_text(0)])._each
+    first = [one.rng(k, depth).random() for k in (1, 2, 3) for depth in (0, 1)]
+    assert len(set(first)) == 6
+
+
 def test_ranks_by_depth_are_read_where_the_node_is() -> None:
     """A head that drafts well at depth 0 and never at depth 1."""
     ranks = np.array([[0] * 8, [-1] * 8])

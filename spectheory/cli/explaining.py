@@ -1,0 +1,117 @@
+"""The command `explain`: where tau is lost on recorded texts, and what other choices give."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.planning import tree_in
+from spectheory.cli.replaying import Drafter, Source, texts_in
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.files import read_text, write_whole
+from spectheory.core.record import parse, to_json
+from spectheory.core.tree import Tree
+from spectheory.replay import Explained, Replays
+from spectheory.replay import explain as explained_on
+from spectheory.results.tally import Tally
+from spectheory.verify import Verifier, verifier_of
+
+USUAL = 5
+"""Length of the chain that is explained if no tree is given."""
+
+
+def explain(
+    source: Source,
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            "--tree",
+            help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
+            show_default=f"a chain of {USUAL}",
+        ),
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option(
+            "--verifier", help="Verifier of sampled text, such as Traversal.", show_default="that of the plan, or Naive"
+        ),
+    ] = None,
+    measured: Annotated[
+        Path | None,
+        typer.Option(
+            "--measured",
+            help="Tally of the same requests in the same order, from `spectheory decode --out`, to show beside them.",
+        ),
+    ] = None,
+    drafter: Drafter = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="Folder for the record, the figures and a page (index.html).")
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Explain tokens per target call: where cycles end, and what another tree, verifier or draft would give.
+
+    Nothing is assumed about the rates: everything is averaged over the cycles that a decoder would make on the recorded
+    texts. Requests are texts; the intervals are over texts.
+    """
+    from spectheory.report.explained import explained_rows, explained_words
+
+    texts, tally = texts_in(source, drafter), None if measured is None else Tally.load(measured)
+    shape, by, rule = _chosen(texts, tree, verifier)
+    with progress("replays") as tell:
+        found = explained_on(texts, shape, by, rule, measured=tally, progress=tell)
+    files = [] if out is None else _files(out, found)
+    require_free([source, tree, measured], *(Output(*file) for file in files), force=force)
+    for path, _, text in files:
+        write_whole(path, text)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    for line in explained_words(found):
+        console.print(line, highlight=False)
+    for table in explained_rows(found):
+        console.print()
+        console.print(table)
+    if files:
+        print(f"wrote {', '.join(str(path) for path, *_ in files)}")
+
+
+def _chosen(texts: Replays, file: Path | None, named: str | None) -> tuple[Tree, Verifier | None, DrawRule | None]:
+    """The tree, the verifier and the draw rule; None for the usual ones."""
+    if texts.greedy and named not in (None, "Greedy"):
+        raise InputError(f"--verifier must be left out for greedy text and recorded lengths, got {named!r:.60}")
+    if file is None:
+        fitting = [n for n in range(1, USUAL + 1) if n <= texts.deepest and texts.can_replay(Tree.chain(n))]
+        return Tree.chain(fitting[-1] if fitting else 1), _verifier(texts, named), None
+    held: Any = parse(read_text(file), str(file))
+    planned = held if isinstance(held, dict) and named is None and held.get("verifier") not in (None, "Greedy") else {}
+    rule = str(planned.get("rule"))
+    return (
+        tree_in(file),
+        _verifier(texts, named or planned.get("verifier")),
+        DrawRule[rule] if rule in DrawRule.__members__ and not texts.greedy else None,
+    )
+
+
+def _verifier(texts: Replays, name: str | None) -> Verifier | None:
+    return None if texts.greedy or name is None else verifier_of(name)
+
+
+def _files(out: Path, found: Explained) -> list[tuple[Path, str | None, str]]:
+    """The path, the kind and the text of each file."""
+    from spectheory.report.explained import depth_figure, explained_page, request_figure, what_if_figure
+
+    return [
+        (out / "explained.json", found.kind, to_json(found.to_dict())),
+        (out / "index.html", PAGE, explained_page("Where tau is lost", found)),
+        (out / "depths.svg", None, depth_figure(found)),
+        (out / "choices.svg", None, what_if_figure(found)),
+        (out / "requests.svg", None, request_figure(found)),
+    ]
