@@ -201,8 +201,8 @@ def test_a_choice_by_replay_is_laid_beside_the_choice_of_the_rates() -> None:
 def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     """The rates' choice comes first; then the plan's own tree with each verifier that was not chosen."""
     prompts = [[10 * i + j for j in range(8)] for i in range(24)]
-    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), *2 * [np.array([[1.0, 1.01]] * 2)])
-    latency = replace(latency, draft_seconds=latency.draft_seconds / 1e4)
+    seconds = np.array([[1.0, 1.01]] * 2)
+    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
     chosen, by_rates, *others = measured_plans(
         tiny, prompts, new_tokens=60, temperature=1.0, latency=latency, folder=tmp_path
     )

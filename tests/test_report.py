@@ -277,31 +277,8 @@ def test_page_is_self_contained_and_escapes_what_it_is_given():
 
 
 def test_text_between_backticks_is_code_on_a_page():
-    chain = (
-        "chain",
-        "chain",
-        "NSS",
-        1.0,
-        2,
-        9,
-        5.0,
-        2.0,
-        1.9,
-        2.1,
-        2.1,
-        -1.25,
-        2.5,
-        2.4,
-        2.6,
-        2.1,
-        2.0,
-        2.2,
-        0.1,
-        0.2,
-        0,
-        0,
-        None,
-    )
+    chain = "chain", "chain", "NSS", 1.0, 2, 9, 5.0, 2.0, 1.9, 2.1, 2.1, -1.25, *(2.5, 2.4, 2.6), *(2.2, 2.0, 2.4)
+    chain = *chain, *(2.1, 2.0, 2.2, 0.1), 0.2, 0, 0, None
     calibrated = calibration_page("Matrix", Calibration((Calibrated(*chain),), {}))
     assert "<code>certify_step</code>" in calibrated
     noted = html_page("Notes", FLAT, [], ["see `a<b`"])
