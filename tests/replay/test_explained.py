@@ -34,7 +34,7 @@ from spectheory.report.explained import explained_page, explained_rows, explaine
 from spectheory.results.tally import Tally
 from spectheory.verify import Block, Greedy, TopDown, Traversal, Verifier, name_of
 from tests.command_line import Run, refused
-from tests.replay.test_planned import prompts
+from tests.replay.inputs import prompts
 from tests.replay.test_replays import random_text, trees
 
 NO_REPLACEMENT = DrawRule.NO_REPLACEMENT

@@ -21,7 +21,8 @@ from spectheory.replay import TargetText
 from spectheory.results.comparison import mismatches
 from spectheory.verify import TopDown, Traversal, Verifier
 from tests.command_line import Run
-from tests.replay.test_planned import TREE, prompts
+from tests.replay.inputs import prompts
+from tests.replay.test_planned import TREE
 
 TEXTS, TOKENS = 48, 30
 LIMITED = [Sampling(1.0, top_k=5), Sampling(0.8, top_p=0.8), Sampling(1.0, 8, 0.9)]
