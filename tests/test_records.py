@@ -46,9 +46,9 @@ def test_every_record_says_where_it_came_from() -> None:
     ("damage", "message"),
     [
         (lambda d: d.update(kind="latency"), "holds a record of kind 'latency', expected 'acceptance'"),
-        (lambda d: d.update(schema=1), r"has schema version 1, .* reads version 2: make the record again"),
+        (lambda d: d.update(schema=1), r"has schema version 1, .* reads version 3: make the record again"),
         (lambda d: d.update(schema=True), "is not a spectheory record"),
-        (lambda d: d.update(schema=99), r"has schema version 99, .* reads version 2: upgrade spectheory"),
+        (lambda d: d.update(schema=99), r"has schema version 99, .* reads version 3: upgrade spectheory"),
         (lambda d: d.pop("table"), r"is damaged: missing fields \['table'\]"),
         (lambda d: d.update(tables=1), r"is damaged: .*unknown fields \['tables'\]"),
         (lambda d: d.update(table=[[0.5], [0.5, 0.2]]), "is damaged"),

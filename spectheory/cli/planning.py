@@ -26,6 +26,7 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
 from spectheory.replay import Replays
+from spectheory.yields import NoClassesError, RequestClasses
 
 ENGINES = ", ".join(engine.name for engine in ALL if engine.exporter)
 """The names of the engines to which this package can export plans."""
@@ -109,14 +110,18 @@ def plan(
     if verifier is not None and (tree is None or trace is None):
         raise InputError("--verifier needs --tree and --trace: without --tree the fastest verifier is chosen")
     texts = None if trace is None else _replays(trace, rates)
+    classes = _classes(rates) if texts is None else None
     if tree is None:
         with progress("trees") as tell:
-            chosen = search(rates, seconds, context=context, replays=texts, progress=tell, **bounds)
+            chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
-        chosen = evaluate(tree_in(tree), rates, seconds, context=context, replays=texts, verifier=verifier)
+        terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
+        chosen = evaluate(tree_in(tree), rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
+    if classes is not None:
+        notes.append(Text(f"contexts: {classes.summary}"))
     if seconds.batch > 1:
         notes.insert(0, Text(f"at batch size {seconds.batch}, the batch size of {latency}"))
     shown = plan_summary(chosen), *notes, tree_drawing(chosen.tree, chosen.reach, chosen.reach_source)
@@ -135,6 +140,17 @@ def _replays(folder: Path, rates: Acceptance) -> Replays:
             "use the rates of this trace"
         )
     return texts
+
+
+def _classes(rates: Acceptance) -> RequestClasses | None:
+    """Classes of contexts, if the rates have the counts of cycles of one tree and these can be described by classes."""
+    if rates.cycles_of is None or rates.trials is None:
+        return None
+    try:
+        return RequestClasses.from_acceptance(rates)
+    except NoClassesError as error:
+        warn(f"tau is a product of rates, because no classes of contexts fit their counts: {error}")
+        return None
 
 
 def tree_in(file: Path) -> Tree:
@@ -208,9 +224,10 @@ def schedule(
     rates = loaded(Acceptance, acceptance)
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
+    classes = _classes(rates) if texts is None else None
     place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
     with progress("trees") as tell:
-        planned = place.schedule(rates, batches, replays=texts, progress=tell, **bounds)
+        planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:
@@ -218,6 +235,8 @@ def schedule(
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
+    if classes is not None:
+        notes.append(Text(f"contexts: {classes.summary}"))
     show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)

@@ -45,15 +45,18 @@ class Acceptance(Record):
         table: (D, R) float64.
         hits: (D, R) int64 or None: how often the child of rank r was accepted.
         trials: (D,) int64 or None: how often a node at depth d was accepted, so that one of its children could be.
+        cycles_of: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
+            a text was counted, or if nothing was.
     """
 
     kind: ClassVar[str] = "acceptance"
-    schema: ClassVar[int] = 2
+    schema: ClassVar[int] = 3
 
     table: np.ndarray
     hits: np.ndarray | None = None
     trials: np.ndarray | None = None
     provenance: Provenance = UNKNOWN
+    cycles_of: Tree | None = None
 
     def __post_init__(self) -> None:
         table = check_array("table", self.table)
@@ -104,19 +107,26 @@ class Acceptance(Record):
 
     @classmethod
     def from_counts(
-        cls, hits: np.ndarray, trials: np.ndarray, provenance: Provenance = UNKNOWN, *, min_trials: int = MIN_TRIALS
+        cls,
+        hits: np.ndarray,
+        trials: np.ndarray,
+        provenance: Provenance = UNKNOWN,
+        *,
+        min_trials: int = MIN_TRIALS,
+        cycles_of: Tree | None = None,
     ) -> Self:
         """Measured rates, hits / trials. `hits` has shape (D, R) and `trials` shape (D,).
 
         The table ends before the first depth that has fewer than `min_trials` trials. Its last row also holds for the
-        depths that were left out. Raises TooFewTrialsError if no depth has enough trials.
+        depths that were left out. `cycles_of` is the tree whose cycles were counted. Raises TooFewTrialsError if no
+        depth has enough trials.
         """
         hits, trials = _counts(hits, trials)
         few = trials < min_trials
         kept = int(few.argmax()) if few.any() else len(trials)
         if kept == 0:
             raise TooFewTrialsError(int(trials[0]) if len(trials) else 0, min_trials)
-        return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance)
+        return cls(hits[:kept] / trials[:kept, None], hits[:kept], trials[:kept], provenance, cycles_of)
 
     @classmethod
     def from_ranks(
@@ -159,7 +169,7 @@ class Acceptance(Record):
                 reached = rank[at[run[at] >= depth]]
                 trials[depth] += len(reached)
                 hits[depth] += np.bincount(reached[reached >= 0], minlength=ranks)[:ranks]
-        return cls.from_counts(hits, trials, provenance, min_trials=min_trials)
+        return cls.from_counts(hits, trials, provenance, min_trials=min_trials, cycles_of=policy)
 
     @property
     def summary(self) -> str:

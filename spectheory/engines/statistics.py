@@ -12,6 +12,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.tree import Tree
 from spectheory.engines.report_values import FLOAT, agree, within
 
 RECOVERED = "the line has only rounded rates: cycles and counts by position are recovered from them"
@@ -104,7 +105,8 @@ def from_positions(
             before = f"position {d - 1} has {trial}" if d else f"there are {trial} drafts"
             raise InputError(f"position {d} has {hit} accepted, but {before}: counts by position must not increase")
     provenance = Provenance.now("spectheory.engines", settings={"report": f"{engine} {kind}"})
-    acceptance = Acceptance.from_counts(np.array(hits)[:, None], np.array(trials), provenance, min_trials=min_trials)
+    chain, counts = Tree.chain(len(hits)), (np.array(hits)[:, None], np.array(trials))
+    acceptance = Acceptance.from_counts(*counts, provenance, min_trials=min_trials, cycles_of=chain)
     accepted, sentences = sum(hits), [RANK_0_ONLY, *assumed]
     sentences.append(f"the rate at depth {acceptance.depths} is used for all deeper depths")
     mean = drafted / drafts if drafted is not None and drafts else len(hits)

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.provenance import Provenance
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
+from spectheory.planning.by_rates import ByRates
 from spectheory.planning.tried_trees import TriedTrees
 from spectheory.verify import Greedy, name_of
+from spectheory.yields.request_classes import ASSUMED
 
 PRODUCT = "tau is a product of rates: a rate depends on depth and rank alone, whatever the verifier"
 """What a prediction from rates assumes and a replayed one does not."""
 
 
 def assumptions_of(
-    acceptance: Acceptance, trees: Iterable[Tree], latencies: Iterable[Latency], tried: TriedTrees | None
+    rates: ByRates, trees: Iterable[Tree], latencies: Iterable[Latency], tried: TriedTrees | None
 ) -> tuple[str, ...]:
     """What the predictions for `trees` assume about the rates and about the times, one sentence each.
 
@@ -26,11 +27,13 @@ def assumptions_of(
     times = tuple(sentence for latency in latencies for sentence in latency.provenance.assumptions)
     if tried is not None:
         return tuple(dict.fromkeys((*times, *_untimed(tried, latencies))))
-    product = [PRODUCT] if deepest else []
+    acceptance = rates.acceptance
+    product = [PRODUCT if rates.classes is None else ASSUMED] if deepest else []
+    below = "use the rates of that depth" if rates.classes is None else "assume that each class keeps its rate"
     deeper = (
         [
-            f"rates are known only down to depth {acceptance.depths}: deeper nodes use the rates of that depth, "
-            f"in trees and chains down to depth {deepest}"
+            f"rates are known only down to depth {acceptance.depths}: deeper nodes {below}, in trees and chains down "
+            f"to depth {deepest}"
         ]
         if deepest > acceptance.depths
         else []

@@ -15,9 +15,10 @@ from spectheory.core.errors import InputError
 from spectheory.core.memory import available_bytes, require_memory
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
+from spectheory.planning.by_rates import ByRates
 from spectheory.search import best_trees
 from spectheory.search.beam import beam, draft_scores
-from spectheory.yields import block_efficiency
+from spectheory.yields import RequestClasses, block_efficiency
 
 Progress = Callable[[int, int], None]
 """A callback to which a search reports its progress: the number of finished steps and the number of all steps."""
@@ -95,6 +96,8 @@ class Candidates:
 
     The candidates depend only on the acceptance, so one search serves every latency, batch size and context.
 
+    Request classes change what is predicted for the candidates, and so which one is the fastest, but not the search.
+
     Attributes:
         acceptance: the rates.
         limits: limits of the search.
@@ -103,7 +106,13 @@ class Candidates:
         chains: (max_budget + 1,) for each budget, the index of its chain, cut to the depth limit.
     """
 
-    def __init__(self, acceptance: Acceptance, limits: Limits, progress: Progress = ignore_progress) -> None:
+    def __init__(
+        self,
+        acceptance: Acceptance,
+        limits: Limits,
+        progress: Progress = ignore_progress,
+        classes: RequestClasses | None = None,
+    ) -> None:
         self.acceptance, self.limits = acceptance, limits
         max_budget, max_depth, max_fanout = limits.max_budget, limits.max_depth, limits.max_fanout
         free = best_trees(acceptance, max_budget, max_depth=max_depth, max_fanout=max_fanout)
@@ -128,6 +137,8 @@ class Candidates:
                 pool.add(*prefixes)
         self._pool = pool
         self.block_efficiency, self._budget, self._depth = pool.joined()
+        if classes is not None:
+            self.block_efficiency = pool.taus(ByRates(acceptance, classes))
 
     def tree(self, number: int) -> Tree:
         """The tree of the candidate with the index `number`."""
@@ -217,6 +228,11 @@ class _Pool:
         self._known.clear()
         depths = [np.full(len(widths), widths.shape[1], np.int32) for widths in self._widths]
         return np.concatenate(self._tau), np.concatenate(self._budget), np.concatenate(depths)
+
+    def taus(self, rates: ByRates) -> np.ndarray:
+        """What these rates predict for every candidate."""
+        trees = zip(self._parents, self._budget, strict=True)
+        return np.concatenate([rates.taus(Tree(parent), budgets) for parent, budgets in trees])
 
     def draft_seconds(self, draft: np.ndarray) -> np.ndarray:
         """Seconds of the draft forwards of every candidate. `draft[w]` is the time of a forward of w tokens."""

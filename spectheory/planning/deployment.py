@@ -18,6 +18,7 @@ from spectheory.planning.schedule_checks import MOST_BATCHES
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.replay import Replays
+from spectheory.yields import RequestClasses
 
 
 @dataclass(frozen=True)
@@ -70,6 +71,7 @@ class Deployment:
         max_budget: int = 64,
         max_depth: int | None = None,
         max_fanout: int | None = None,
+        classes: RequestClasses | None = None,
         replays: Replays | None = None,
         progress: Progress = ignore_progress,
     ) -> Schedule:
@@ -89,6 +91,7 @@ class Deployment:
             max_budget=max_budget,
             max_depth=max_depth,
             max_fanout=max_fanout,
+            classes=classes,
             replays=replays,
             progress=progress,
         )

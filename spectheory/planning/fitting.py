@@ -23,7 +23,6 @@ from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule_of
 from spectheory.verify import Greedy, name_of
-from spectheory.yields import block_efficiency
 
 BY_RATES = "compared with the plan by the rates, because trees that the draft grows are not replayed"
 """What the prediction for an envelope is beside replayed trees."""
@@ -319,7 +318,7 @@ class Fitting:
             return np.array([tried.chain_speedups(at, context, self.longest) for at in self.latencies])
         lengths = np.arange(self.longest + 1)
         chains = [Tree.chain(length) for length in lengths.tolist()]
-        tau = np.array([block_efficiency(chain, self.schedule.acceptance) for chain in chains])
+        tau = np.array([self.schedule.rates.tau(chain) for chain in chains])
         rows = []
         for at in self.latencies:
             draft, target = at.curves(len(chains), context)

@@ -6,10 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from spectheory.core.acceptance import Acceptance
 from spectheory.core.tree import Tree
+from spectheory.planning.by_rates import ByRates
 from spectheory.replay import Replayed
-from spectheory.yields import reach
 
 
 class NodeReach(NamedTuple):
@@ -24,11 +23,11 @@ class NodeReach(NamedTuple):
     source: str = ""
 
 
-def node_reach(tree: Tree, acceptance: Acceptance, replayed: Replayed | None) -> NodeReach:
+def node_reach(tree: Tree, rates: ByRates, replayed: Replayed | None) -> NodeReach:
     """The reach by replay for a replayed chain, whose nodes are its depths; otherwise by the rates."""
     if replayed is not None and tree.is_chain:
         return NodeReach(replayed.accepted[::-1].cumsum()[::-1] / replayed.accepted.sum())
-    values = reach(tree, acceptance)
+    values = rates.reach(tree)
     if replayed is None:
         return NodeReach(values)
     return NodeReach(values, f"nodes by the rates, which give this tree {values.sum():.3f} tokens per target call")

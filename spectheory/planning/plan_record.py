@@ -15,12 +15,13 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.budget_curves import BudgetCurves, curves_of
+from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits
 from spectheory.planning.node_reach import node_reach
 from spectheory.planning.replayed_tree import ReplayedTree, replayed_tree
-from spectheory.planning.tried_trees import TriedTrees, require_tried
+from spectheory.planning.tried_trees import TriedTrees, require_one_source, require_tried
 from spectheory.replay import Replayed
-from spectheory.yields import block_efficiency, block_efficiency_interval
+from spectheory.yields import RequestClasses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,6 +36,8 @@ class Plan(Record):
         latency: the forward times from which the speed is predicted.
         context: number of tokens in the KV cache for which the speed is predicted.
         limits: the limits of the search that chose the tree.
+        classes: classes of contexts from which tau is predicted in place of one table of rates; None if tau is replayed
+            or predicted from the table.
         verifier: the name of the verifier that was chosen with the tree; None if tau is predicted from rates, which do
             not tell verifiers apart, or if nothing is drafted.
         rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
@@ -50,7 +53,7 @@ class Plan(Record):
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 4
+    schema: ClassVar[int] = 5
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",
@@ -75,6 +78,7 @@ class Plan(Record):
     replayed: Replayed | None = None
     chain: ReplayedTree | None = None
     tried: TriedTrees | None = None
+    classes: RequestClasses | None = None
 
     def __post_init__(self) -> None:
         self.latency.context_of(self.context)
@@ -86,6 +90,12 @@ class Plan(Record):
             if not self.chain.tree.is_chain:
                 raise InputError(f"chain must be a chain, got {self.chain.tree}")
         require_tried(self.tried, used)
+        require_one_source(self.tried, self.classes)
+
+    @property
+    def rates(self) -> ByRates:
+        """What the rates predict."""
+        return ByRates(self.acceptance, self.classes)
 
     @property
     def answer(self) -> str:
@@ -95,9 +105,7 @@ class Plan(Record):
     @cached_property
     def block_efficiency(self) -> float:
         """Predicted tau, tokens per target call: replayed where there is a trace, otherwise from the rates."""
-        if self.replayed is not None:
-            return self.replayed.tau
-        return float(block_efficiency(self.tree, self.acceptance))
+        return self.rates.tau(self.tree) if self.replayed is None else self.replayed.tau
 
     @cached_property
     def block_efficiency_interval(self) -> tuple[float, float] | None:
@@ -106,9 +114,7 @@ class Plan(Record):
         """
         if self.replayed is not None:
             return self.replayed.tau_interval() if (self.replayed.cycles > 0).sum() > 1 else None
-        if self.acceptance.trials is None:
-            return None
-        return block_efficiency_interval(self.tree, self.acceptance)
+        return self.rates.interval(self.tree)
 
     @property
     def block_efficiency_low(self) -> float | None:
@@ -171,12 +177,12 @@ class Plan(Record):
     @property
     def reach(self) -> np.ndarray:
         """(budget + 1,) predicted probability that each node is accepted; see `reach_source`."""
-        return node_reach(self.tree, self.acceptance, self.replayed).values
+        return node_reach(self.tree, self.rates, self.replayed).values
 
     @property
     def reach_source(self) -> str:
         """A clause for people where `reach` is by the rates although tau is replayed; otherwise empty."""
-        return node_reach(self.tree, self.acceptance, self.replayed).source
+        return node_reach(self.tree, self.rates, self.replayed).source
 
     @cached_property
     def by_budget(self) -> BudgetCurves:
@@ -185,7 +191,7 @@ class Plan(Record):
         """
         if self.tried is not None:
             return self.tried.curves(self.latency, self.context)
-        candidates = Candidates(self.acceptance, self.limits)
+        candidates = Candidates(self.acceptance, self.limits, classes=self.classes)
         return curves_of(candidates, candidates.speedups(self.latency, self.context))
 
 

@@ -11,13 +11,15 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.budget_curves import curves_of
+from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest, paying
 from spectheory.planning.replayed_tree import ReplayedTree
-from spectheory.planning.tried_trees import TriedTrees, worth_keeping
+from spectheory.planning.tried_trees import TriedTrees, require_one_source, worth_keeping
 from spectheory.replay import Replays
+from spectheory.yields import RequestClasses
 
 
 def plan(
@@ -28,6 +30,7 @@ def plan(
     max_depth: int | None = None,
     max_fanout: int | None = None,
     context: int | None = None,
+    classes: RequestClasses | None = None,
     replays: Replays | None = None,
     progress: Progress = ignore_progress,
 ) -> Plan:
@@ -44,6 +47,8 @@ def plan(
         max_depth: depth of the deepest drafted node; None sets no limit.
         max_fanout: largest number of children of a node; None sets no limit.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
+        classes: classes of contexts fitted to the counts of the rates, which then predict tau in place of the product
+            of rates; not together with `replays`.
         replays: texts of a trace, on which trees and verifiers are replayed; None predicts tau from the rates.
         progress: callback to which the search reports its progress.
 
@@ -51,11 +56,12 @@ def plan(
         InputError: `max_budget`, `max_depth` or `max_fanout` is below 1, the search does not fit into memory, `context`
             is outside the measured contexts, or the texts are too short to replay any tree.
     """
+    require_one_source(replays, classes)
     context = latency.context_of(context)
     limits = Limits(max_budget, max_depth, max_fanout)
-    candidates = Candidates(acceptance, limits, progress)
+    candidates = Candidates(acceptance, limits, progress, classes)
     speedups = candidates.speedups(latency, context)
-    terms = _Terms(acceptance, latency, context, limits, "spectheory.plan")
+    terms = _Terms(ByRates(acceptance, classes), latency, context, limits, "spectheory.plan")
     if replays is not None:
         choice = ReplayedChoice(replays, candidates, progress)
         return terms.by_replay(choice.fastest(latency, context), choice.options)
@@ -70,6 +76,7 @@ def evaluate(
     latency: Latency,
     *,
     context: int | None = None,
+    classes: RequestClasses | None = None,
     replays: Replays | None = None,
     verifier: str | None = None,
 ) -> Plan:
@@ -80,6 +87,7 @@ def evaluate(
         acceptance: rates by depth and rank.
         latency: forward times.
         context: tokens in the KV cache; defaults to the middle of the measured contexts.
+        classes: classes of contexts that predict tau, as in `plan`.
         replays: texts of a trace, on which the tree is replayed; None predicts tau from the rates.
         verifier: the name of the verifier that is replayed; None takes the fastest one.
 
@@ -98,7 +106,8 @@ def evaluate(
         raise InputError(f"verifier {verifier!r} needs replays: rates alone do not tell verifiers apart")
     if verifier is not None and not tree.budget:
         raise InputError(f"verifier {verifier!r:.60} needs a tree with drafted nodes, got {tree}")
-    terms = _Terms(acceptance, latency, context, limits, "spectheory.evaluate")
+    require_one_source(replays, classes)
+    terms = _Terms(ByRates(acceptance, classes), latency, context, limits, "spectheory.evaluate")
     if replays is None:
         return terms.by_rates(tree)
     options = ReplayedOptions(replays)
@@ -113,7 +122,7 @@ def evaluate(
 class _Terms:
     """What a plan is made from, except its tree. `source` is the function that makes it."""
 
-    acceptance: Acceptance
+    rates: ByRates
     latency: Latency
     context: int
     limits: Limits
@@ -121,7 +130,8 @@ class _Terms:
 
     def by_rates(self, tree: Tree) -> Plan:
         """The plan of a tree, predicted from the rates."""
-        return Plan(tree, self.acceptance, self.latency, self.context, self.limits, self._stamp(tree, None))
+        stamp, rates = self._stamp(tree, None), self.rates
+        return Plan(tree, rates.acceptance, self.latency, self.context, self.limits, stamp, classes=rates.classes)
 
     def by_replay(self, best: Option | None, options: ReplayedOptions) -> Plan:
         """The plan of the option `best`, or of no speculation if it is None, with what else was replayed."""
@@ -131,7 +141,7 @@ class _Terms:
         chosen = ReplayedTree.of(best) if best else None
         return Plan(
             tree=tree,
-            acceptance=self.acceptance,
+            acceptance=self.rates.acceptance,
             latency=latency,
             context=context,
             limits=self.limits,
@@ -141,6 +151,7 @@ class _Terms:
             replayed=chosen and chosen.replayed,
             chain=ReplayedTree.of(chain) if chain else None,
             tried=tried,
+            classes=self.rates.classes,
         )
 
     def _stamp(self, tree: Tree, tried: TriedTrees | None) -> Provenance:
@@ -148,4 +159,4 @@ class _Terms:
         stamp = Provenance.now(
             self.source, target=times.target, draft=times.draft, batch=times.batch, **times.placement
         )
-        return stamp.assuming(*assumptions_of(self.acceptance, [tree], [self.latency], tried))
+        return stamp.assuming(*assumptions_of(self.rates, [tree], [self.latency], tried))

@@ -16,6 +16,7 @@ from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.batch_ranges import runs, span
+from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Limits
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.node_reach import NodeReach, node_reach
@@ -28,9 +29,9 @@ from spectheory.planning.schedule_checks import (
     check_latencies,
     speeds_of,
 )
-from spectheory.planning.tried_trees import TriedTrees, require_tried
+from spectheory.planning.tried_trees import TriedTrees, require_one_source, require_tried
 from spectheory.replay import Replayed
-from spectheory.yields import block_efficiency, block_efficiency_interval
+from spectheory.yields import RequestClasses
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -54,6 +55,7 @@ class Schedule(Record):
         replayed: for each tree its cycles on recorded texts; empty as `verifiers`. Like the other two, an entry is None
             for the root alone.
         tried: the chains that were replayed and the trees of this schedule; None if tau is predicted from rates.
+        classes: classes of contexts, as in `Plan`.
         searched: whether `choice` and `chain_choice` are the fastest of `trees`; False for the schedule of one plan,
             whose tree may be the user's own.
 
@@ -62,7 +64,7 @@ class Schedule(Record):
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 5
+    schema: ClassVar[int] = 6
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
@@ -91,6 +93,7 @@ class Schedule(Record):
     replayed: tuple[Replayed | None, ...] = ()
     tried: TriedTrees | None = None
     searched: bool = True
+    classes: RequestClasses | None = None
 
     def __post_init__(self) -> None:
         check_batches(self.batches)
@@ -102,6 +105,7 @@ class Schedule(Record):
         for tree in self.trees:
             self.limits.require(tree)
         self._require_replayed()
+        require_one_source(self.tried, self.classes)
         if self.searched:
             self._require_fastest()
 
@@ -137,6 +141,11 @@ class Schedule(Record):
             check_fastest(name, choice, np.where(among, speeds, 0), trees, self.batches)
 
     @property
+    def rates(self) -> ByRates:
+        """What the rates predict."""
+        return ByRates(self.acceptance, self.classes)
+
+    @property
     def summary(self) -> str:
         """The answer at the smallest and at the largest batch size, and the break-even."""
         rows = sorted({0, len(self.batches) - 1})
@@ -165,7 +174,7 @@ class Schedule(Record):
     @cached_property
     def block_efficiency(self) -> np.ndarray:
         """(T,) predicted tau of each tree in `trees`: replayed where it was, otherwise from the rates."""
-        return np.array([one.tau if one else block_efficiency(tree, self.acceptance) for tree, one in self._replayed])
+        return np.array([one.tau if one else self.rates.tau(tree) for tree, one in self._replayed])
 
     @cached_property
     def block_efficiency_interval(self) -> np.ndarray | None:
@@ -182,7 +191,7 @@ class Schedule(Record):
         """The 95% interval of the tau of a tree; that of no speculation has no width."""
         if replayed is not None:
             return replayed.tau_interval()
-        return block_efficiency_interval(tree, self.acceptance) if tree.budget else (1.0, 1.0)
+        return (self.rates.interval(tree) if tree.budget else None) or (1.0, 1.0)
 
     @property
     def block_efficiency_low(self) -> np.ndarray | None:
@@ -202,7 +211,7 @@ class Schedule(Record):
     @property
     def rates_speedup(self) -> np.ndarray:
         """(B,) what the rates predict for the same choice, to compare with what cannot be replayed."""
-        tau = np.array([block_efficiency(tree, self.acceptance) for tree in self.trees])
+        tau = np.array([self.rates.tau(tree) for tree in self.trees])
         return self.speedup * (tau / self.block_efficiency)[self.choice]
 
     @property
@@ -246,7 +255,7 @@ class Schedule(Record):
 
     def reach(self, row: int) -> NodeReach:
         """The predicted probability that each node of the fastest tree at batches[row] is accepted."""
-        return node_reach(self.trees[self.choice[row]], self.acceptance, self._replayed[self.choice[row]][1])
+        return node_reach(self.trees[self.choice[row]], self.rates, self._replayed[self.choice[row]][1])
 
     @property
     def _replayed(self) -> list[tuple[Tree, Replayed | None]]:

@@ -12,6 +12,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.batch_ranges import spans
+from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
@@ -19,9 +20,10 @@ from spectheory.planning.replayed_options import paying
 from spectheory.planning.replayed_tree import replayed_tree
 from spectheory.planning.schedule_checks import check_batches
 from spectheory.planning.schedule_record import Schedule
-from spectheory.planning.tried_trees import TriedTrees
+from spectheory.planning.tried_trees import TriedTrees, require_one_source
 from spectheory.replay import Replays
 from spectheory.verify import name_of
+from spectheory.yields import RequestClasses
 
 
 def schedule(
@@ -33,6 +35,7 @@ def schedule(
     max_budget: int = 64,
     max_depth: int | None = None,
     max_fanout: int | None = None,
+    classes: RequestClasses | None = None,
     replays: Replays | None = None,
     progress: Progress = ignore_progress,
 ) -> Schedule:
@@ -46,6 +49,7 @@ def schedule(
         max_budget: maximum number of drafted nodes of a sequence.
         max_depth: depth of the deepest drafted node; None sets no limit.
         max_fanout: maximum number of children of a node; None sets no limit.
+        classes: classes of contexts that predict tau, as in `spectheory.plan`.
         replays: texts of a trace, on which the candidates are replayed with each verifier; None predicts tau from the
             rates.
         progress: callback to which the search reports its progress.
@@ -56,7 +60,8 @@ def schedule(
     """
     check_batches(batches)
     limits = Limits(max_budget, max_depth, max_fanout)
-    candidates = Candidates(acceptance, limits, progress)
+    require_one_source(replays, classes)
+    candidates = Candidates(acceptance, limits, progress, classes)
     latencies = tuple(latency_at(int(batch)) for batch in batches)
     if replays is not None:
         return _replayed_schedule(ReplayedChoice(replays, candidates, progress), latencies, np.array(batches), context)
@@ -67,8 +72,9 @@ def schedule(
     used, index = np.unique([best, best_chain], return_inverse=True)
     choice, chain_choice = index.reshape(2, -1)
     trees = tuple(candidates.tree(i) for i in used)
-    stamp = _provenance(acceptance, trees, latencies, np.array(batches), None)
-    return Schedule(acceptance, context, np.array(batches), latencies, trees, choice, chain_choice, limits, stamp)
+    stamp = _provenance(ByRates(acceptance, classes), trees, latencies, np.array(batches), None)
+    rows = np.array(batches), latencies, trees, choice, chain_choice
+    return Schedule(acceptance, context, *rows, limits, stamp, classes=classes)
 
 
 def _replayed_schedule(
@@ -93,7 +99,7 @@ def _replayed_schedule(
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
-        provenance=_provenance(acceptance, trees, latencies, batches, tried),
+        provenance=_provenance(ByRates(acceptance), trees, latencies, batches, tried),
         verifiers=tuple(option and name_of(option.verifier) for option in used),
         rules=tuple(option and option.rule.name for option in used),
         replayed=tuple(option and option.replayed for option in used),
@@ -126,11 +132,12 @@ def schedule_of(plan: Plan) -> Schedule:
         replayed=tuple(one and one.replayed for one in verified),
         tried=plan.tried,
         searched=False,
+        classes=plan.classes,
     )
 
 
 def _provenance(
-    acceptance: Acceptance,
+    rates: ByRates,
     trees: Sequence[Tree],
     latencies: Sequence[Latency],
     batches: np.ndarray,
@@ -139,8 +146,8 @@ def _provenance(
     """The merged provenance of the latencies. Assumptions that hold at some batch sizes only name these sizes."""
     stamp = Provenance.merged([latency.provenance for latency in latencies])
     said = []
-    for sentence in assumptions_of(acceptance, trees, latencies, tried):
+    for sentence in assumptions_of(rates, trees, latencies, tried):
         holds = np.array([sentence in latency.provenance.assumptions for latency in latencies])
-        partly = holds.any() and not holds.all() and sentence not in acceptance.provenance.assumptions
+        partly = holds.any() and not holds.all() and sentence not in rates.acceptance.provenance.assumptions
         said.append(f"at batch {spans(batches, holds)}: {sentence}" if partly else sentence)
     return stamp.replace(assumptions=tuple(dict.fromkeys(said)))

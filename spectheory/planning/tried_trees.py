@@ -18,6 +18,7 @@ from spectheory.planning.budget_curves import BudgetCurves
 from spectheory.planning.replayed_options import Option
 from spectheory.planning.replayed_tree import ReplayedTree
 from spectheory.verify import name_of, verifier_of
+from spectheory.yields import RequestClasses
 
 ROUNDING = 1e-6
 """Relative rounding error of a tau."""
@@ -147,3 +148,9 @@ def require_tried(tried: TriedTrees | None, used: Iterable[tuple[Tree, ReplayedT
             raise InputError(f"replayed must be given for {tree}, because tried is given: plan with a trace")
         if tried is not None and one is not None:
             tried.require(one)
+
+
+def require_one_source(replayed: object | None, classes: RequestClasses | None) -> None:
+    """Raise InputError if tau would be replayed and predicted from request classes."""
+    if replayed is not None and classes is not None:
+        raise InputError("classes must be None beside replayed trees, which need no rates: leave them out")

@@ -134,13 +134,12 @@ class RequestClasses(Record):
         return cls._fitted(counts, np.zeros((kept, 0)), Tree.chain(rows.shape[1] - 1), level, provenance)
 
     @classmethod
-    def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None, *, level: float = 0.95) -> Self:
+    def from_acceptance(cls, acceptance: Acceptance, counted: Tree | None = None, *, level: float = 0.95) -> Self:
         """Classes from measured rates, which have counts by depth.
 
         Args:
             acceptance: rates with counts. Later ranks share what rank 0 misses in every class as they do in the table.
-            counted: the tree whose cycles were counted, such as the chain that an engine ran; None if every position of
-                a text was counted, as `spectheory trace` does.
+            counted: the tree whose cycles were counted; None takes `acceptance.cycles_of`.
             level: confidence level of the limits.
 
         Raises:
@@ -156,7 +155,7 @@ class RequestClasses(Record):
                 f"trials[{depth}] of acceptance is {trials[0, depth]:,}, but only {hits[0, depth - 1]:,} nodes were "
                 f"accepted at depth {depth}: give counts of cycles, each of which tries the depths one after another"
             )
-        later = _later(acceptance)
+        later, counted = _later(acceptance), counted or acceptance.cycles_of
         return cls._fitted(ClassCounts(hits, trials, later.sum(1)), later, counted, level, acceptance.provenance)
 
     @classmethod
@@ -212,9 +211,19 @@ class RequestClasses(Record):
         later = _later(acceptance)
         return replace(self, later=later[np.minimum(np.arange(len(self.falls)), len(later) - 1)])
 
+    def reach_by_class(self, tree: Tree) -> np.ndarray:
+        """(C, budget + 1) probability in each class that a cycle accepts each node."""
+        return _reach(tree, self._tables(self.rates))
+
     def by_class(self, tree: Tree) -> np.ndarray:
         """(C,) tokens per target call in each class."""
-        return _reach(tree, self._tables(self.rates)).sum(-1)
+        return self.reach_by_class(tree).sum(-1)
+
+    def reach(self, tree: Tree) -> np.ndarray:
+        """(budget + 1,) probability that a cycle accepts each node, over the cycles of all classes."""
+        reached = self.reach_by_class(tree)
+        cycles = self.shares / reached.sum(-1)
+        return cycles @ reached / cycles.sum()
 
     def block_efficiency(self, tree: Tree) -> float:
         """E[tau], the expected tokens per target call, over all classes: the harmonic mean weighted by tokens."""
