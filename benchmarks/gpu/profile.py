@@ -98,8 +98,9 @@ def _begun(file: Path, model: str, place: Place, grid: Grid, seed: int) -> dict[
     if not file.exists():
         return {"kind": "gpu-profile", "model": model, "grid": settings, "provenance": stamp, "points": []}
     found = read(file)
-    ours = {"grid": settings} | {name: stamp[name] for name in ("seed", "device", "settings", "versions")}
-    if differing := differences({"grid": found["grid"], **found["provenance"]}, ours):
+    same = "seed", "device", "settings", "versions"
+    theirs, ours = ({name: one.get(name) for name in same} for one in (found["provenance"], stamp))
+    if differing := differences({"grid": found["grid"], **theirs}, {"grid": settings, **ours}):
         raise InputError(f"{file} was measured with {differing}: give an empty folder or remove the file")
     return found
 
