@@ -33,11 +33,12 @@ from reference.random_streams import streams
 from reference.replaying import OffTextError, replay_drafter, replays
 from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
-from spectheory import DrawPolicy, DrawRule, Tally, Tree
+from spectheory import DrawPolicy, DrawRule, RequestClasses, Tally, Tree
 from spectheory.core.errors import InputError
+from spectheory.otlp import Naive
 from spectheory.replay import Replayed, Replays
 from spectheory.results.calibration import Calibrated, Calibration
-from spectheory.verify import Greedy
+from spectheory.verify import Greedy, TopDown
 
 COLUMNS = pa.schema(
     [
@@ -57,6 +58,8 @@ ARROW = {"str": pa.string(), "int": pa.int64()}
 SUMMARY = pa.schema([(field.name, ARROW.get(str(field.type), pa.float64())) for field in fields(Calibrated)])
 SAMPLES = 2
 """Replays of a combination's own texts, each with its own draws of the siblings."""
+COUNTED = Tree.chain(5)
+"""The chain from whose counts the request classes are fitted."""
 MATRIX = "matrix.parquet"
 PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0))), Greedy(), Sampling())
 
@@ -107,6 +110,7 @@ class Matrix:
         self.stamp = claim(folder, "matrix", seed=settings.seed, **pair.stamp, settings={**inputs, "prompts": prompts})
         self.positional = cache(self._traced)
         self.replays = cache(self._replays)
+        self.classes = cache(self._fitted_classes)
 
     @property
     def temperatures(self) -> list[float]:
@@ -179,6 +183,16 @@ class Matrix:
         self.positional(sampling)
         return replays(self._trace_folder(sampling), self.pair, seed=self.settings.seed)
 
+    def _fitted_classes(self, sampling: Sampling) -> RequestClasses | None:
+        """Classes of contexts, from the counts that an engine with the chain `COUNTED` gives on the traced prompts."""
+        verifier = Greedy() if sampling.greedy else TopDown(Naive())
+        counted = self.replays(sampling).replay(COUNTED, verifier, DrawRule.IID).accepted
+        later = self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[1]
+        try:
+            return RequestClasses.from_histogram(np.rint(counted).astype(np.int64)).with_ranks(later)
+        except InputError:
+            return None
+
     def _trace_folder(self, sampling: Sampling) -> Path:
         return self.folder / f"trace-{sampling.temperature:g}"
 
@@ -214,10 +228,13 @@ class Matrix:
             accepted_histogram=np.bincount(np.concatenate(taus) - 1),
         )
         low, high = tally.tau_interval() if len(rows) > 1 else (None, None)
-        positional = (None,) * 3
+        positional = by_classes = (None,) * 3
         if policy.shape is not None:
-            rule = policy.drafter.rule(combination.sampling)
-            positional = self.positional(combination.sampling).tau(policy.shape, rule)
+            rule, rates = policy.drafter.rule(combination.sampling), self.positional(combination.sampling)
+            positional, tree = rates.tau(policy.shape, rule), rates.settled(policy.shape, rule)[0]
+            classes = self.classes(combination.sampling)
+            if classes is not None and (greedy or rule is not DrawRule.TOP_K):
+                by_classes = classes.block_efficiency(tree), *classes.block_efficiency_interval(tree)
         replayed = self._replayed(combination, rows)
         margins = [row["margin"] for row in rows if row["margin"] is not None]
         return Calibrated(
@@ -236,9 +253,9 @@ class Matrix:
             positional=positional[0],
             positional_low=positional[1],
             positional_high=positional[2],
-            classes=None,
-            classes_low=None,
-            classes_high=None,
+            classes=by_classes[0],
+            classes_low=by_classes[1],
+            classes_high=by_classes[2],
             replayed=replayed[0],
             replayed_low=replayed[1],
             replayed_high=replayed[2],
