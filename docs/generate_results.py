@@ -1,6 +1,10 @@
 """Write the measurements on the shipped pair into docs/results.md.
 
-spectheory matrix --out build/matrix --json > build/results/compare.json
+python -m reference.held_out build/prompts.jsonl
+PROMPTS="--prompts build/prompts.jsonl --skip 300"
+spectheory matrix --out build/matrix-0 $PROMPTS --count 500 --temperatures 0 --json > build/results/compare-0.json
+spectheory matrix --out build/matrix-0.6 $PROMPTS --count 240 --temperatures 0.6 --json > build/results/compare-0.6.json
+spectheory matrix --out build/matrix-1 $PROMPTS --count 200 --temperatures 1 --json > build/results/compare-1.json
 OMP_NUM_THREADS=2 spectheory clock --out build/results/clock-0-threads-2.json
 OMP_NUM_THREADS=2 spectheory clock --temperature 1 --out build/results/clock-1-threads-2.json
 python docs/generate_results.py build/results
@@ -10,6 +14,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from spectheory import Provenance
@@ -23,12 +28,14 @@ PAGE = Path(__file__).parent / "results.md"
 
 
 def summary(folder: Path) -> str:
-    """The sections for `compare.json` and each `clock-*.json` in `folder`."""
-    return "\n\n".join([*_compared(folder / "compare.json"), *_clocked(sorted(folder.glob("clock-*.json")))]) + "\n"
+    """The sections for all `compare-*.json` together and for each `clock-*.json` in `folder`."""
+    compared, clocked = (sorted(folder.glob(f"{name}-*.json")) for name in ("compare", "clock"))
+    return "\n\n".join([*_compared(compared), *_clocked(clocked)]) + "\n"
 
 
-def _compared(file: Path) -> Iterator[str]:
-    found = Calibration.load(file)
+def _compared(files: list[Path]) -> Iterator[str]:
+    several = [Calibration.load(file) for file in files]
+    found = replace(several[0], rows=tuple(row for one in several for row in one.rows))
     yield "### Predicted against measured"
     yield _where(found.provenance)
     yield from calibration_words(found)
