@@ -36,8 +36,8 @@ PUBLISHED = {
     "gpt2": 124_439_808,
     "deepseek-r1": 671_026_419_200,
     "kimi-k2": 1_026_408_232_448,
-    "glm-4.5": 352_798_300_064,
-    "glm-4.5-air": 106_852_439_680,
+    "glm-4.5": 352_797_829_024,
+    "glm-4.5-air": 106_852_251_264,
     "qwen3-next-80b-a3b": 79_674_391_296,
     "qwen3-235b-a22b": 235_093_634_560,
     "qwen2.5-0.5b": 494_032_768,
@@ -299,11 +299,12 @@ def test_every_family_is_compared_with_transformers() -> None:
     assert {change.get("model_type", "llama") for change in TINY} == set(FAMILIES)
 
 
+@pytest.mark.parametrize("biases", [{}, {"attention_bias": True, "mlp_bias": True}], ids=["", "biases"])
 @pytest.mark.parametrize("change", TINY, ids=lambda change: change.get("model_type", "llama"))
-def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any]) -> None:
+def test_every_family_has_the_parameters_and_windows_of_transformers(change: dict[str, Any], biases: Any) -> None:
     """The same config built by transformers on the meta device, buffers that are weights included."""
     torch, transformers = pytest.importorskip("torch"), pytest.importorskip("transformers")
-    config = tiny(change)
+    config = biases | tiny(change)
     built = transformers.AutoConfig.for_model(**config)
     with torch.device("meta"):
         network = transformers.AutoModelForCausalLM.from_config(built)

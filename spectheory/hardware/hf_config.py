@@ -21,7 +21,7 @@ class Family:
         out_bias: whether the output projection of the attention has biases. None: as `attention_bias` says.
         bias: the default of `attention_bias`.
         bias_field: the field that states whether attention and MLPs have biases, instead of `attention_bias`.
-        mlp_bias: whether the MLPs have biases.
+        mlp_bias: whether the MLPs have biases. None: as the field `mlp_bias` says, apart from routed experts.
         gated: whether the MLPs have a gate.
         norms: number of norms in a layer.
         norm_bias: whether the norms have biases.
@@ -49,7 +49,7 @@ class Family:
     out_bias: bool | None = None
     bias: bool = False
     bias_field: str = "attention_bias"
-    mlp_bias: bool = False
+    mlp_bias: bool | None = False
     gated: bool = True
     norms: int = 2
     norm_bias: bool = False
@@ -83,13 +83,13 @@ _DEEPSEEK = Family(
     router_bias=True,
 )
 _GLM = Family(qkv_bias=True, out_bias=False, bias=True, stated=_STATED)
-_LLAMA = Family(stated=())
+_LLAMA = Family(mlp_bias=None, stated=())
 _OPT = Family(True, True, bias=True, mlp_bias=True, gated=False, norm_bias=True, tied=True, positions=0, stated=())
 FAMILIES = {
     "llama": _LLAMA,
-    "mistral": Family(full_every=0),
-    "ministral3": Family(stated=_STATED, full_every=0),
-    "mixtral": Family(full_every=0, experts=True, mlp_name="block_sparse_moe"),
+    "mistral": Family(False, False, full_every=0),
+    "ministral3": Family(False, False, stated=_STATED, full_every=0),
+    "mixtral": Family(False, False, full_every=0, experts=True, mlp_name="block_sparse_moe"),
     "qwen2": _QWEN2,
     "qwen2_moe": replace(_QWEN2, bias_field="qkv_bias", experts=True, shared="gated"),
     "qwen3": _QWEN3,
@@ -109,13 +109,19 @@ FAMILIES = {
     "gpt_neox": Family(bias=True, mlp_bias=True, gated=False, norm_bias=True, stated=()),
     "opt": replace(_OPT, positions=2),
     "gpt_oss": Family(bias=True, mlp_bias=True, stated=_STATED, full_every=2, experts=True),
-    "deepseek_v2": replace(_DEEPSEEK, router_bias=False),
+    "deepseek_v2": replace(_DEEPSEEK, router_bias=False, mlp_bias=None),
     "deepseek_v3": _DEEPSEEK,
     "deepseek_v32": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
     "glm": _GLM,
     "glm4": replace(_GLM, norms=4),
     "glm4_moe": Family(
-        stated=_STATED, experts=True, shared="count", router_bias=True, qk_norm="head", qk_norm_field="use_qk_norm"
+        out_bias=False,
+        stated=_STATED,
+        experts=True,
+        shared="count",
+        router_bias=True,
+        qk_norm="head",
+        qk_norm_field="use_qk_norm",
     ),
     "glm4_moe_lite": _DEEPSEEK,
     "glm_moe_dsa": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
@@ -130,13 +136,16 @@ FAMILIES = {
     "starcoder2": Family(
         bias=True, bias_field="use_bias", mlp_bias=True, gated=False, norm_bias=True, tied=True, full_every=0
     ),
-    "smollm3": Family(tied=True),
-    "exaone4": Family(qk_norm="head", full_every=4),
-    "seed_oss": Family(qkv_bias=True, out_bias=False, bias=True, stated=_STATED),
+    "smollm3": Family(mlp_bias=None, tied=True),
+    "exaone4": Family(False, False, qk_norm="head", full_every=4),
+    "seed_oss": Family(qkv_bias=True, out_bias=False, bias=True, mlp_bias=None, stated=_STATED),
     "ernie4_5": Family(bias_field="use_bias", tied=True),
     "hunyuan_v1_dense": Family(qk_norm="head", stated=_STATED),
-    "nemotron": Family(gated=False, norm_bias=True),
+    "nemotron": Family(mlp_bias=None, gated=False, norm_bias=True),
     "nemotron_h": Family(
+        False,
+        False,
+        mlp_bias=None,
         gated=False,
         norms=1,
         stated=_STATED,
@@ -148,7 +157,9 @@ FAMILIES = {
         mlp_name="mixer",
     ),
     "llama4_text": Family(stated=_STATED, experts=True, shared="one", mlp_name="feed_forward"),
-    "minimax_m2": Family(stated=_STATED, qk_norm="all", experts=True, router_bias=True, mlp_name="block_sparse_moe"),
+    "minimax_m2": Family(
+        False, False, stated=_STATED, qk_norm="all", experts=True, router_bias=True, mlp_name="block_sparse_moe"
+    ),
 }
 SAME_AS = {
     "gemma3": "gemma3_text",

@@ -415,12 +415,13 @@ def _dense(fields: Fields, layer: Layer, name: str, hidden: int) -> list[Weights
     return _mlp(fields, name, hidden, width * (1 + doubled))
 
 
-def _mlp(fields: Fields, name: str, hidden: int, width: int) -> list[Weights]:
-    """One MLP, dense or shared."""
+def _mlp(fields: Fields, name: str, hidden: int, width: int, *, routed: bool = False) -> list[Weights]:
+    """One MLP or expert."""
     family = fields.family
     parts = ("gate_proj", "up_proj") if family.gated else ("up_proj",)
-    says = fields.flag(family.bias_field, family.bias) if family.bias_field == "use_bias" else family.mlp_bias
-    biased = says or fields.flag("mlp_bias", False)
+    biased = fields.flag("mlp_bias", False) and not routed if family.mlp_bias is None else family.mlp_bias
+    if family.bias_field == "use_bias":
+        biased = fields.flag("use_bias", family.bias)
     weights = [Weights(f"{name}.{part}", "matrix", width, hidden) for part in parts]
     weights.append(Weights(f"{name}.down_proj", "matrix", hidden, width))
     return [*weights, Weights(f"{name}.vectors", "other", biased * (len(parts) * width + hidden))]
@@ -441,11 +442,17 @@ def _routed(fields: Fields, name: str, hidden: int) -> list[Weights]:
     inner = fields.number("moe_latent_size", default=hidden) if fields.model_type == "nemotron_h" else hidden
     expert = [
         replace(one, use="expert" if one.use == "matrix" else "expert other")
-        for one in _mlp(fields, f"{name}.experts.0", inner, width)
+        for one in _mlp(fields, f"{name}.experts.0", inner, width, routed=True)
     ]
     biased = fields.family.router_bias or fields.model_type == "gpt_oss"
     router = Weights(f"{name}.gate", "other", experts, hidden + biased)
-    latent = [] if inner == hidden else [Weights(f"{name}.latent_proj", "matrix", 2 * inner, hidden)]
+    latent = []
+    if inner != hidden:
+        biases = fields.flag("mlp_bias", False) * (inner + hidden)
+        latent = [
+            Weights(f"{name}.latent_proj", "matrix", 2 * inner, hidden),
+            Weights(f"{name}.biases", "other", biases),
+        ]
     return [*expert, router, *latent, *_shared(fields, name, hidden, width)]
 
 
