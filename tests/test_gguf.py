@@ -192,14 +192,20 @@ def huge(entries: int, tensors: int) -> bytes:
         (b"", "is not a GGUF file: it begins with b'', not with b'GGUF'; give a GGUF file"),
         (b"PK\x03\x04rest", "is not a GGUF file: it begins with b'PK"),
         (b"GGUF", "ends within its header: 4 bytes are announced where 0 are left; download the file again"),
-        (gguf(LLAMA, [], version=1), "has version 1 of GGUF, versions 2 and 3 in little-endian order are read: convert"),
+        (
+            gguf(LLAMA, [], version=1),
+            "has version 1 of GGUF, versions 2 and 3 in little-endian order are read: convert",
+        ),
         (gguf(LLAMA, [], version=3 << 24), "version 50331648 of GGUF .a big-endian file., versions 2 and 3"),
         (huge(0, 2**60), "announces 1,152,921,504,606,846,976 tensors, at most 1,000,000 are possible"),
         (huge(2**40, 0), "announces 1,099,511,627,776 metadata entries, at most"),
         (huge(1, 0) + struct.pack("<Q", 2**62), "ends within its header: 4,611,686,018,427,387,904 bytes"),
         (huge(1, 0) + text("k") + struct.pack("<IIQ", 9, 4, 2**62), "ends within its header"),
         (huge(1, 0) + text("k") + struct.pack("<I", 77), "has metadata of the unknown type 77: the file is damaged"),
-        (huge(1, 0) + text("k") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9, "metadata of the unknown type 9"),
+        (
+            huge(1, 0) + text("k") + struct.pack("<I", 9) + struct.pack("<IQ", 9, 1) * 9,
+            "metadata of the unknown type 9",
+        ),
         (gguf(LLAMA, [("x", (3, 5), "Q4_K")]), r"tensor 'x' of type Q4_K cannot have the shape \(3, 5\)"),
         (gguf(LLAMA, [("x", (0,), "F32")]), r"cannot have the shape \(0,\)"),
         (gguf(LLAMA, [("x", (2**40, 2**40), "F32")]), "cannot have the shape"),
@@ -277,4 +283,6 @@ def test_what_is_written_is_read(tmp_path: Path, metadata: dict[str, Any], tenso
     file = Gguf.read(path)
     assert file.metadata == metadata
     assert [(one.name, one.shape, one.type) for one in file.tensors] == list(tensors)
-    assert all(one.bytes * 8 == one.size * 8 * BLOCKS[TYPES[one.type]][2] / BLOCKS[TYPES[one.type]][1] for one in file.tensors)
+    assert all(
+        one.bytes * 8 == one.size * 8 * BLOCKS[TYPES[one.type]][2] / BLOCKS[TYPES[one.type]][1] for one in file.tensors
+    )

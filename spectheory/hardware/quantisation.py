@@ -234,17 +234,27 @@ def _listed(choices: list[Any]) -> str:
     return ", ".join(map(str, choices[:-1])) + f" or {choices[-1]}" if len(choices) > 1 else str(choices[0])
 
 
+_FUSED = {
+    "qkv_proj": ("q_proj", "k_proj", "v_proj"),
+    "gate_up_proj": ("gate_proj", "up_proj"),
+    "in_proj_qkvz": ("in_proj_qkv", "in_proj_z"),
+}
+"""Names of matrices that some checkpoints store as one, with the names of their parts."""
+
+
 def _names(weights: Weights) -> set[str]:
-    """The names that checkpoints give to a module: with the prefix of a multimodal model, and fused with its twin."""
-    fused = {"q_proj": "qkv_proj", "gate_proj": "gate_up_proj", "in_proj_qkv": "in_proj_qkvz"}
-    head, _, last = weights.name.rpartition(".")
-    names = {weights.name, f"{head}.{fused.get(last, last)}" if head else last}
-    wrapped = {f"language_model.{name}" for name in names}
-    return names | wrapped | {name.replace("model.", "model.language_model.", 1) for name in names}
+    """The names that checkpoints give to a module: as a whole model, and as a part of a multimodal one."""
+    name = weights.name
+    return {name, f"language_model.{name}", name.replace("model.", "model.language_model.", 1)}
 
 
 def _matches(pattern: str, names: set[str], where: str) -> bool:
     """Whether a pattern of a config means one of `names`: a regular expression after `re:`, a glob, or a part."""
+    for fused, parts in _FUSED.items():
+        if fused in pattern:
+            names = {
+                f"{head}.{fused if last in parts else last}" for head, _, last in (n.rpartition(".") for n in names)
+            }
     if pattern.startswith("re:"):
         try:
             return any(re.match(pattern[3:], name) for name in names)
