@@ -31,6 +31,7 @@ Shapes = Sequence[tuple[str, tuple[int, ...], str]]
 
 
 def llama_tensors(matrix: str = "Q4_K") -> list[tuple[str, tuple[int, ...], str]]:
+    tensors: list[tuple[str, tuple[int, ...], str]]
     tensors = [("token_embd.weight", (HIDDEN, VOCABULARY), "Q4_K"), ("output.weight", (HIDDEN, VOCABULARY), "Q6_K")]
     tensors.append(("output_norm.weight", (HIDDEN,), "F32"))
     for layer in range(LAYERS):

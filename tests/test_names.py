@@ -14,9 +14,29 @@ from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from tests.command_line import Run, plan, run  # noqa: F401
 
-TARGETS = """llama-3.1-8b qwen3-235b-a22b qwen3-30b-a3b llama-2-13b llama-2-7b qwen3-8b qwen3-32b qwen3-14b gpt-oss-120b
-    gpt-oss-20b qwen3-235b-a22b-fp8 llama-3.1-405b-fp8 vicuna-33b llama-2-70b qwen3-1.7b qwen3-4b llama-3.1-70b
-    mixtral-8x7b llama-3.1-8b-nvfp4 qwen3-8b-nvfp4 qwen3-1.7b-nvfp4""".split()
+TARGETS = [
+    "llama-3.1-8b",
+    "qwen3-235b-a22b",
+    "qwen3-30b-a3b",
+    "llama-2-13b",
+    "llama-2-7b",
+    "qwen3-8b",
+    "qwen3-32b",
+    "qwen3-14b",
+    "gpt-oss-120b",
+    "gpt-oss-20b",
+    "qwen3-235b-a22b-fp8",
+    "llama-3.1-405b-fp8",
+    "vicuna-33b",
+    "llama-2-70b",
+    "qwen3-1.7b",
+    "qwen3-4b",
+    "llama-3.1-70b",
+    "mixtral-8x7b",
+    "llama-3.1-8b-nvfp4",
+    "qwen3-8b-nvfp4",
+    "qwen3-1.7b-nvfp4",
+]
 TARGETS += ["llama-3.1-8b q4_0", "llama-2-7b int8", "llama-2-7b int4g32", "llama-2-70b int8", "llama-2-70b int4g32"]
 TARGETS += ["llama-3.1-8b int8", "llama-3.1-70b int8", "llama-2-7b q8_0", "LLaMA-2-7B Q8_0"]
 PAIRS = {
@@ -105,7 +125,8 @@ def test_nvfp4_is_multiplied_in_fp4_where_the_gpu_can(card: str, peak: float) ->
 
 
 def deployment(**changes: Any) -> Deployment:
-    return Deployment(**{"gpu": "h200_sxm", "target": "qwen3-32b", "draft": "eagle3-qwen3-32b"} | changes)
+    arguments: dict[str, Any] = {"gpu": "h200_sxm", "target": "qwen3-32b", "draft": "eagle3-qwen3-32b"}
+    return Deployment(**arguments | changes)
 
 
 def test_a_deployment_packs_its_target_and_both_caches() -> None:

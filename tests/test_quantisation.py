@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -113,6 +115,17 @@ def test_a_checkpoint_states_the_format_of_its_cache() -> None:
     assert stored(tensors(FP8, ACTIVE) | scheme).kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
     algorithm = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
     assert stored(algorithm).kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
+
+
+def test_model_optimizer_keeps_its_quantisation_in_a_file_beside_the_config(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    algorithm = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": algorithm}))
+    packed = model(tmp_path)
+    assert (packed.linear_bytes, packed.kv_bytes_per_value, packed.arithmetic) == (4.5 / 8, 1.0, "fp4")
+    (tmp_path / "hf_quant_config.json").write_text("[]")
+    with pytest.raises(ValueError, match="cannot be read as a hf_quant_config.json: TypeError"):
+        model(tmp_path)
 
 
 def test_only_the_experts_of_mxfp4_are_packed() -> None:
