@@ -169,17 +169,35 @@ def schedule(
     target: Annotated[
         str,
         typer.Option(
-            "--target", help="Target model: the name of a known model, or the path of a config.json or of its folder."
+            "--target",
+            help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF "
+            "file.",
         ),
     ],
     draft: Annotated[
         str,
         typer.Option(
             "--draft",
-            help="Draft model, in the same form as --target. Engine settings will contain this name.",
+            help="Draft model, in the same form as --target; mtp for the multi-token-prediction module of the target. "
+            "Engine settings will contain this name.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
+    quant: Annotated[
+        str | None,
+        typer.Option(
+            "--quant",
+            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m. For a draft, write it after the "
+            "name: llama-3.2-1b-q8_0.",
+            show_default="as in the config",
+        ),
+    ] = None,
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
+        ),
+    ] = None,
     measured: Annotated[
         Path | None,
         typer.Option(
@@ -225,7 +243,7 @@ def schedule(
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
-    place = Deployment(gpu, target, draft, gpus, context, measured, smooth)
+    place = Deployment(gpu, target, draft, gpus, context, measured, smooth, quant, kv_dtype)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from importlib.resources import files
 
@@ -17,6 +17,11 @@ DRIVER_NAMES = {
     "NVIDIA A100-SXM4-80GB": "a100_80_sxm",
     "NVIDIA A100-SXM4-40GB": "a100_40",
     "NVIDIA A100-PCIE-40GB": "a100_40",
+    "NVIDIA Thor": "thor",
+    "Tesla V100-SXM2-32GB": "v100_sxm",
+    "NVIDIA B300 SXM6 AC": "b300",
+    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx_pro_6000",
+    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "rtx_pro_6000",
 }
 """Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
 
@@ -30,9 +35,13 @@ class Gpu:
         full_name: the maker's name.
         memory_bytes: memory, with 1 GB = 1e9 bytes.
         bandwidth_bytes_per_second: peak bandwidth of the memory.
-        bf16_flops_per_second: dense peak in bfloat16 with float32 accumulation.
+        bf16_flops_per_second: dense peak in 16 bits with float32 accumulation.
         fp8_flops_per_second: dense peak in fp8; None if the GPU has no fp8 units.
         sources: the sources of the numbers, and notes.
+        int8_flops_per_second: dense peak in int8; None if it is unknown.
+        fp4_flops_per_second: dense peak in fp4; None if the GPU has no fp4 units.
+        link: what connects the GPU to others, such as `NVLink 4`; empty if that is unknown.
+        link_bytes_per_second: bandwidth of this link in one direction; None if that is unknown.
     """
 
     name: str
@@ -42,12 +51,16 @@ class Gpu:
     bf16_flops_per_second: float
     fp8_flops_per_second: float | None
     sources: tuple[str, ...]
+    int8_flops_per_second: float | None = None
+    fp4_flops_per_second: float | None = None
+    link: str = ""
+    link_bytes_per_second: float | None = None
 
     def __post_init__(self) -> None:
-        for field in ("memory_bytes", "bandwidth_bytes_per_second", "bf16_flops_per_second", "fp8_flops_per_second"):
-            value = getattr(self, field)
-            if value is not None and not 0 < value < float("inf"):
-                raise InputError(f"{field} of GPU {self.name!r} must be finite and above 0, got {value}")
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if field.name.endswith(("_bytes", "_second")) and value is not None and not 0 < value < float("inf"):
+                raise InputError(f"{field.name} of GPU {self.name!r} must be finite and above 0, got {value}")
 
 
 def gpu(name: str | Gpu) -> Gpu:
@@ -87,13 +100,19 @@ def _table() -> dict[str, Gpu]:
 
 
 def _gpu(row: dict[str, str]) -> Gpu:
-    fp8 = row["fp8_dense_tflops"]
+    def rate(column: str, unit: float = 1e12) -> float | None:
+        return float(row[column]) * unit if row[column] else None
+
     return Gpu(
         name=row["key"],
         full_name=row["name"],
         memory_bytes=float(row["mem_gb"]) * 1e9,
         bandwidth_bytes_per_second=float(row["mem_bw_gb_s"]) * 1e9,
         bf16_flops_per_second=float(row["bf16_dense_tflops"]) * 1e12,
-        fp8_flops_per_second=float(fp8) * 1e12 if fp8 else None,
+        fp8_flops_per_second=rate("fp8_dense_tflops"),
         sources=tuple(row[column] for column in ("primary_source", "cross_check", "notes") if row[column]),
+        int8_flops_per_second=rate("int8_dense_tops"),
+        fp4_flops_per_second=rate("fp4_dense_tflops"),
+        link=row["link"],
+        link_bytes_per_second=rate("link_gb_s", 1e9),
     )

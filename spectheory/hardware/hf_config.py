@@ -1,9 +1,9 @@
-"""Reader of the fields of a Hugging Face config.json: sizes, windows, longest context, weight formats."""
+"""`Fields`, the reader of a Hugging Face config.json, and `Family`, what a config.json does not contain."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from spectheory.core.checks import check_whole
@@ -19,64 +19,175 @@ class Family:
         qkv_bias: whether the query, key and value projections have biases. True: yes, unless the config says no. None:
             as the field `attention_bias` says. False: no.
         out_bias: whether the output projection of the attention has biases. None: as `attention_bias` says.
-        mlp_bias: whether the MLPs have biases.
+        bias: the default of `attention_bias`.
+        bias_field: the field that states whether attention and MLPs have biases, instead of `attention_bias`.
+        mlp_bias: whether the MLPs have biases. None: as the field `mlp_bias` says, apart from routed experts.
         gated: whether the MLPs have a gate.
         norms: number of norms in a layer.
         norm_bias: whether the norms have biases.
-        qk_norm: whether queries and keys are normalised.
+        final_norm: whether there is a norm before the output head.
+        qk_norm: how queries and keys are normalised: not at all, with the weights of one head, or with weights for all
+            heads.
+        qk_norm_field: the field that states whether they are normalised; empty if they always are.
         tied: the default of `tie_word_embeddings`.
         head_bias: whether the output head has biases.
+        positions: position embeddings, apart from the `max_position_embeddings` ones; None if there are none.
         stated: fields that every config of the family must contain.
         full_every: every n-th layer attends to all tokens, the other layers to a window. 0: all layers attend to a
             window, if the config has one.
+        latent: whether the attention is multi-head latent attention.
+        linear: kind of the layers without attention: gated delta rule, or Mamba 2.
+        query_gate: whether the query projection also computes a gate of the same size.
+        experts: whether layers can have routed experts.
+        shared: how the width of the shared experts is stated: `n_shared_experts` times the width of an expert, one
+            expert more, `shared_expert_intermediate_size` with a gate, or `moe_shared_expert_intermediate_size`.
+        router_bias: whether the router has a bias for each expert.
+        attention_name, mlp_name: names of the two parts of a layer in a checkpoint.
     """
 
     qkv_bias: bool | None = None
     out_bias: bool | None = None
-    mlp_bias: bool = False
+    bias: bool = False
+    bias_field: str = "attention_bias"
+    mlp_bias: bool | None = False
     gated: bool = True
     norms: int = 2
     norm_bias: bool = False
-    qk_norm: bool = False
+    final_norm: bool = True
+    qk_norm: Literal["none", "head", "all"] = "none"
+    qk_norm_field: str = ""
     tied: bool = False
     head_bias: bool = False
+    positions: int | None = None
     stated: tuple[str, ...] = ("num_key_value_heads",)
     full_every: int = 1
+    latent: bool = False
+    linear: Literal["", "delta", "mamba"] = ""
+    query_gate: bool = False
+    experts: bool = False
+    shared: Literal["", "count", "one", "gated", "stated"] = ""
+    router_bias: bool = False
+    attention_name: str = "self_attn"
+    mlp_name: str = "mlp"
 
 
 _STATED = ("num_key_value_heads", "head_dim")
-_QWEN2 = Family(qkv_bias=True, out_bias=False)
-_QWEN3 = Family(qk_norm=True, stated=_STATED)
-_DEEPSEEK = Family(stated=("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"))
+_QWEN2 = Family(qkv_bias=True, out_bias=False, bias=True)
+_QWEN3 = Family(qk_norm="head", stated=_STATED)
+_QWEN_HYBRID = Family(qk_norm="head", stated=_STATED, linear="delta", query_gate=True)
+_DEEPSEEK = Family(
+    stated=("kv_lora_rank", "qk_nope_head_dim", "qk_rope_head_dim", "v_head_dim"),
+    latent=True,
+    experts=True,
+    shared="count",
+    router_bias=True,
+)
+_GLM = Family(qkv_bias=True, out_bias=False, bias=True, stated=_STATED)
+_LLAMA = Family(mlp_bias=None, stated=())
+_OPT = Family(True, True, bias=True, mlp_bias=True, gated=False, norm_bias=True, tied=True, positions=0, stated=())
 FAMILIES = {
-    "llama": Family(stated=()),
-    "mistral": Family(full_every=0),
-    "mixtral": Family(full_every=0),
+    "llama": _LLAMA,
+    "mistral": Family(False, False, full_every=0),
+    "ministral3": Family(False, False, stated=_STATED, full_every=0),
+    "mixtral": Family(False, False, full_every=0, experts=True, mlp_name="block_sparse_moe"),
     "qwen2": _QWEN2,
-    "qwen2_moe": _QWEN2,
+    "qwen2_moe": replace(_QWEN2, bias_field="qkv_bias", experts=True, shared="gated"),
     "qwen3": _QWEN3,
-    "qwen3_moe": _QWEN3,
+    "qwen3_moe": replace(_QWEN3, experts=True),
+    "qwen3_next": replace(_QWEN_HYBRID, experts=True, shared="gated"),
+    "qwen3_5_text": _QWEN_HYBRID,
+    "qwen3_5_moe_text": replace(_QWEN_HYBRID, experts=True, shared="gated"),
     "gemma": Family(tied=True, stated=_STATED),
     "gemma2": Family(norms=4, tied=True, stated=_STATED, full_every=2),
-    "gemma3_text": Family(norms=4, qk_norm=True, tied=True, stated=_STATED, full_every=6),
-    "phi": Family(True, True, mlp_bias=True, gated=False, norms=1, norm_bias=True, head_bias=True, stated=()),
+    "gemma3_text": Family(norms=4, qk_norm="head", tied=True, stated=_STATED, full_every=6),
+    "gemma4_text": Family(norms=4, qk_norm="head", tied=True, stated=_STATED, full_every=6, experts=True),
+    "phi": Family(
+        True, True, bias=True, mlp_bias=True, gated=False, norms=1, norm_bias=True, head_bias=True, stated=()
+    ),
     "phi3": Family(False, False, stated=(), full_every=0),
-    "gpt2": Family(True, True, mlp_bias=True, gated=False, norm_bias=True, tied=True, stated=()),
-    "gpt_oss": Family(mlp_bias=True, stated=_STATED, full_every=2),
-    "deepseek_v2": _DEEPSEEK,
+    "gpt2": _OPT,
+    "gpt_neox": Family(bias=True, mlp_bias=True, gated=False, norm_bias=True, stated=()),
+    "opt": replace(_OPT, positions=2),
+    "gpt_oss": Family(bias=True, mlp_bias=True, stated=_STATED, full_every=2, experts=True),
+    "deepseek_v2": replace(_DEEPSEEK, router_bias=False, mlp_bias=None),
     "deepseek_v3": _DEEPSEEK,
+    "deepseek_v32": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
+    "glm": _GLM,
+    "glm4": replace(_GLM, norms=4),
+    "glm4_moe": Family(
+        out_bias=False,
+        stated=_STATED,
+        experts=True,
+        shared="count",
+        router_bias=True,
+        qk_norm="head",
+        qk_norm_field="use_qk_norm",
+    ),
+    "glm4_moe_lite": _DEEPSEEK,
+    "glm_moe_dsa": replace(_DEEPSEEK, stated=(*_DEEPSEEK.stated, "index_topk")),
+    "granite": _LLAMA,
+    "granitemoe": Family(stated=(), experts=True, mlp_name="block_sparse_moe"),
+    "olmo": Family(stated=(), norms=0, final_norm=False),
+    "olmo2": Family(stated=(), qk_norm="all"),
+    "olmo3": Family(stated=(), qk_norm="all", full_every=4),
+    "olmoe": Family(stated=(), qk_norm="all", experts=True),
+    "cohere": Family(stated=(), norms=1, tied=True, qk_norm="all", qk_norm_field="use_qk_norm"),
+    "cohere2": Family(stated=(), norms=1, tied=True, full_every=4),
+    "starcoder2": Family(
+        bias=True, bias_field="use_bias", mlp_bias=True, gated=False, norm_bias=True, tied=True, full_every=0
+    ),
+    "smollm3": Family(mlp_bias=None, tied=True),
+    "exaone4": Family(False, False, qk_norm="head", full_every=4),
+    "seed_oss": Family(qkv_bias=True, out_bias=False, bias=True, mlp_bias=None, stated=_STATED),
+    "ernie4_5": Family(bias_field="use_bias", tied=True),
+    "hunyuan_v1_dense": Family(qk_norm="head", stated=_STATED),
+    "nemotron": Family(mlp_bias=None, gated=False, norm_bias=True),
+    "nemotron_h": Family(
+        False,
+        False,
+        mlp_bias=None,
+        gated=False,
+        norms=1,
+        stated=_STATED,
+        linear="mamba",
+        experts=True,
+        shared="stated",
+        router_bias=True,
+        attention_name="mixer",
+        mlp_name="mixer",
+    ),
+    "llama4_text": Family(stated=_STATED, experts=True, shared="one", mlp_name="feed_forward"),
+    "minimax_m2": Family(
+        False, False, stated=_STATED, qk_norm="all", experts=True, router_bias=True, mlp_name="block_sparse_moe"
+    ),
 }
-DTYPE_BYTES = {"float32": 4.0, "float16": 2.0, "bfloat16": 2.0}
+SAME_AS = {
+    "gemma3": "gemma3_text",
+    "gemma4": "gemma4_text",
+    "gemma4_unified_text": "gemma4_text",
+    "llama4": "llama4_text",
+    "qwen3_5": "qwen3_5_text",
+    "qwen3_5_moe": "qwen3_5_moe_text",
+    "kimi_k2": "deepseek_v3",
+    "qwen2_vl_text": "qwen2",
+    "qwen2_5_vl_text": "qwen2",
+    "qwen3_vl_text": "qwen3",
+    "qwen3_vl_moe_text": "qwen3_moe",
+    "glm4v_moe_text": "glm4_moe",
+}
+"""Names of model types whose language model has the parameters of another model type."""
 LARGEST = 10**9
 """The largest number that is accepted in a config; it is above every number in a real config."""
+MOST_LAYERS = 10_000
+"""The largest number of layers that is accepted; it is above the number in every real config."""
 
-Arithmetic = Literal["fp8", "bf16", "fp32"]
-_GPT2_NAMES = {
+_OLD_NAMES = {
     "n_embd": "hidden_size",
     "n_layer": "num_hidden_layers",
     "n_head": "num_attention_heads",
     "n_inner": "intermediate_size",
     "n_positions": "max_position_embeddings",
+    "ffn_dim": "intermediate_size",
 }
 
 
@@ -106,10 +217,10 @@ class Fields:
         kind = config.get("model_type")
         if kind is None:
             raise InputError(f"{where} lacks the field 'model_type', which must be one of {', '.join(FAMILIES)}")
-        kind = "gemma3_text" if kind == "gemma3" else kind
-        if not isinstance(kind, str) or kind not in FAMILIES:
-            raise InputError(f"{where}: {unknown('model_type', str(kind), FAMILIES)}")
-        return cls({_GPT2_NAMES.get(key, key): value for key, value in config.items()}, where, kind)
+        kind = SAME_AS.get(kind, kind) if isinstance(kind, str) else str(kind)
+        if kind not in FAMILIES:
+            raise InputError(f"{where}: {unknown('model_type', kind, [*FAMILIES, *SAME_AS])}")
+        return cls({_OLD_NAMES.get(key, key): value for key, value in config.items()}, where, kind)
 
     @property
     def family(self) -> Family:
@@ -158,23 +269,16 @@ class Fields:
         """
         return self.number(name, default=None if name in self.family.stated else default)
 
-    def sliding_layers(self, layers: int) -> int:
-        """The number of layers that attend to a window only, out of `layers`."""
-        types = self.values.get("layer_types")
-        if isinstance(types, list):
-            if len(types) != layers:
-                raise InputError(
-                    f"{self.where}: layer_types must have one entry for each of the num_hidden_layers={layers} layers, "
-                    f"got {len(types)} entries"
-                )
-            return types.count("sliding_attention")
-        if self.values.get("sliding_window") is None:
-            return 0
-        if self.model_type.startswith("qwen"):
-            windowed = self.flag("use_sliding_window", False)
-            return max(0, layers - self.number("max_window_layers", default=28, least=0)) if windowed else 0
-        every = self.number("sliding_window_pattern", default=self.family.full_every, least=0)
-        return layers - layers // every if every else layers
+    def listed(self, name: str) -> list[Any] | None:
+        """The value of a field that is a list; None if the config lacks it.
+
+        Raises:
+            InputError: the value is not a list.
+        """
+        value = self.values.get(name)
+        if value is not None and not isinstance(value, list):
+            raise InputError(f"{self.where}: {name} must be a list, got {value!r:.40}")
+        return value
 
     def longest_context(self) -> int | None:
         """The longest context in tokens, with the rope scaling of the config; None if the config states no length.
@@ -197,53 +301,3 @@ class Fields:
             raise InputError(f"{self.where}: the factor of rope_scaling must be a number above 0, got {factor!r:.40}")
         original = scaling.get("original_max_position_embeddings") if kind == "yarn" else None
         return int((original if isinstance(original, int) else stated) * factor)
-
-    def moe_layers(self, layers: int) -> int:
-        """The number of layers whose MLP is a mixture of experts, out of `layers`."""
-        step = self.number("decoder_sparse_step", "moe_layer_freq", default=1)
-        if self.model_type.startswith("deepseek"):
-            return sum(i % step == 0 for i in range(self.number("first_k_dense_replace", default=0, least=0), layers))
-        dense = self.values.get("mlp_only_layers") or []
-        if not isinstance(dense, list):
-            raise InputError(f"{self.where}: mlp_only_layers must be a list, got {dense!r:.40}")
-        return sum((i + 1) % step == 0 and i not in dense for i in range(layers))
-
-
-def weight_formats(fields: Fields) -> tuple[float, float, float, Arithmetic]:
-    """How the weights are stored and multiplied.
-
-    Returns:
-        Bytes per parameter of the matrices, of the experts, and of everything else, and the arithmetic of the
-        multiplications.
-
-    Raises:
-        InputError: the dtype or the quantisation is unknown.
-    """
-    where, quantization = fields.where, fields.values.get("quantization_config")
-    dtype = str(fields.values.get("dtype") or fields.values.get("torch_dtype") or "bfloat16").removeprefix("torch.")
-    if dtype not in DTYPE_BYTES:
-        raise InputError(f"{where}: {unknown('dtype', dtype, DTYPE_BYTES)}")
-    size = DTYPE_BYTES[dtype]
-    if quantization is None:
-        return size, size, size, "fp32" if size == 4 else "bf16"
-    if not isinstance(quantization, Mapping):
-        raise InputError(f"{where}: quantization_config must be an object, got {quantization!r:.40}")
-    method = quantization.get("quant_method")
-    if method == "mxfp4":  # 4 bits, and 8 bits for the scale of each 32 parameters; only experts are packed
-        return size, 4.25 / 8, size, "bf16"
-    if method == "fp8":  # one float32 scale for each block, by default 128 by 128
-        block = quantization.get("weight_block_size") or [128, 128]
-        if not (isinstance(block, list) and len(block) == 2 and all(isinstance(n, int) and n > 0 for n in block)):
-            raise InputError(f"{where}: weight_block_size must be two whole numbers, got {block!r:.40}")
-        packed = 1 + 4 / (block[0] * block[1])
-        return packed, packed, size, "fp8"
-    if method in ("awq", "gptq"):  # a 16-bit scale and a zero point for each group
-        bits, group = quantization.get("bits"), quantization.get("group_size")
-        if bits not in (2, 3, 4, 8) or not isinstance(group, int):
-            raise InputError(
-                f"{where}: quantization_config of {method} must have bits of 2, 3, 4 or 8 and a whole number as "
-                f"group_size, got bits={bits!r:.40} and group_size={group!r:.40}"
-            )
-        packed = (bits + (16 + bits) / group if group > 0 else bits) / 8
-        return packed, packed, size, "bf16"
-    raise InputError(f"{where}: quant_method must be one of fp8, mxfp4, awq, gptq, got {method!r:.40}")

@@ -17,8 +17,7 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.library import MEASURE, device_key, find
-from spectheory.hardware.models import ModelConfig, require_pair
-from spectheory.hardware.models import model as model_of
+from spectheory.hardware.models import ModelConfig, pair, require_pair
 from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
 
 LARGEST_COUNT = 2**53
@@ -149,7 +148,7 @@ class Latency(Record):
                 the memory of the GPUs.
         """
         place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
-        both = model_of(target), model_of(draft)
+        both = pair(target, draft)
         grid = TOKENS if tokens is None else tuple(tokens)
         require_pair(*both, context)
         place.require_memory(*both)

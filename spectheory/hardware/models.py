@@ -1,21 +1,33 @@
-"""`ModelConfig`: what a forward of a language model reads, computes and caches, by its config.json or shipped name."""
+"""`ModelConfig`: what a forward of a language model reads, computes and caches, by config.json, GGUF file or name."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
-from spectheory.hardware.hf_config import Arithmetic, Fields, weight_formats
-from spectheory.hardware.parameters import Shape, is_eagle3, shape_of
+from spectheory.hardware.gguf import Gguf
+from spectheory.hardware.gguf_shape import shape_and_formats
+from spectheory.hardware.hf_config import Fields
+from spectheory.hardware.parameters import Design, Shape, design_of, is_eagle1, is_eagle3, prediction_of
+from spectheory.hardware.quantisation import (
+    Arithmetic,
+    config_formats,
+    kv_bytes_of,
+    named_formats,
+    quantisations,
+)
+
+MTP = "mtp"
+"""The name of the draft that is the multi-token-prediction module of the target."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +37,17 @@ class ModelConfig:
     Attributes:
         name: the name of the model in messages and in the provenance.
         shape: the number of parameters by how a forward reads them, and the sizes of the attention.
-        linear_bytes, expert_bytes, other_bytes: bytes per parameter of the matrices, of the routed experts, and of
-            everything else.
+        linear_bytes, expert_bytes, other_bytes, lookup_bytes: mean bytes per parameter of the matrices, of the routed
+            experts, of everything else that a forward reads, and of the input embeddings.
         kv_bytes_per_value: bytes of a number in the KV cache.
-        arithmetic: the number format of the multiplications; packed weights are unpacked to bf16.
+        arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
         target_hidden: for an EAGLE-3 head, the hidden size of its target; None for a whole model.
         longest_context: the longest context in tokens; None if the config does not state it.
         tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
             config does not state them.
+        prediction: the multi-token-prediction module in the config of the model; None if there is none.
+        design: the single weights of the model; None if it comes from a GGUF file.
     """
 
     name: str
@@ -41,6 +55,7 @@ class ModelConfig:
     linear_bytes: float = 2.0
     expert_bytes: float = 2.0
     other_bytes: float = 2.0
+    lookup_bytes: float = 2.0
     kv_bytes_per_value: float = 2.0
     arithmetic: Arithmetic = "bf16"
     vocabulary: int | None = None
@@ -49,6 +64,8 @@ class ModelConfig:
     longest_context: int | None = None
     tokenizer: str | None = None
     base_model: str | None = None
+    prediction: ModelConfig | None = None
+    design: Design | None = field(default=None, repr=False, compare=False)
 
     @classmethod
     def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
@@ -73,23 +90,84 @@ class ModelConfig:
         else:
             config, where = _read(Path(source))
         fields = Fields.of(config, where)
-        linear, expert, other, arithmetic = weight_formats(fields)
-        shape, hidden = shape_of(fields), fields.number("hidden_size")
+        design, own = design_of(fields), name or where
+        module = prediction_of(fields)
+        hidden = fields.number("hidden_size")
+        head = is_eagle3(fields) or is_eagle1(fields)
         return cls(
-            name or where,
-            shape,
-            linear,
-            expert,
-            other,
-            other,
-            arithmetic,
+            own,
+            design.shape,
+            **vars(config_formats(design)),
             vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
             hidden=hidden,
-            target_hidden=fields.number("target_hidden_size", default=hidden) if is_eagle3(fields) else None,
+            target_hidden=fields.number("target_hidden_size", default=hidden) if head else None,
             longest_context=fields.longest_context(),
             tokenizer=fields.text("tokenizer"),
             base_model=fields.text("base_model"),
+            prediction=None if module is None else cls._prediction(own, module),
+            design=design,
         )
+
+    @classmethod
+    def _prediction(cls, target: str, module: Design) -> ModelConfig:
+        """The multi-token-prediction module of `target` as a draft."""
+        fields = module.fields
+        return cls(
+            f"{target}-{MTP}",
+            module.shape,
+            **vars(config_formats(module)),
+            vocabulary=fields.number("vocab_size"),
+            hidden=fields.number("hidden_size"),
+            target_hidden=fields.number("hidden_size"),
+            tokenizer=fields.text("tokenizer"),
+            base_model=target,
+            design=module,
+        )
+
+    @classmethod
+    def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
+        """The model in a GGUF file, with the bytes of its tensors. The KV cache is in 16 bits.
+
+        Args:
+            path: the GGUF file, or the first of its parts.
+            name: the name of the model; the default is the path.
+
+        Raises:
+            InputError: the file does not exist or is not a GGUF file, it ends within its header, or metadata are
+                missing or impossible.
+        """
+        file = Gguf.read(path)
+        shape, formats = shape_and_formats(file)
+        embedding = next((one for one in file.tensors if one.name == "token_embd.weight"), None)
+        return cls(
+            name or str(path),
+            shape,
+            **vars(formats),
+            vocabulary=embedding.shape[-1] if embedding else None,
+            hidden=file.number("embedding_length"),
+            longest_context=file.number("context_length", 0) or None,
+        )
+
+    def quantised(self, quantisation: str) -> Self:
+        """The model with its weights packed in another format, such as `fp8`, `nvfp4` or `q4_k_m`.
+
+        Raises:
+            InputError: there is no such quantisation, or the model comes from a GGUF file.
+        """
+        if self.design is None:
+            raise InputError(f"{self.name} is packed already: leave out the quantisation {quantisation}")
+        formats = named_formats(self.design, quantisation, self.kv_bytes_per_value)
+        module = None if self.prediction is None else self.prediction.quantised(quantisation)
+        return replace(self, name=f"{self.name}-{quantisation.lower()}", prediction=module, **vars(formats))
+
+    def with_kv(self, kv_format: str) -> Self:
+        """The model with a KV cache in another format, such as `fp8`.
+
+        Raises:
+            InputError: there is no such format.
+        """
+        module = None if self.prediction is None else self.prediction.with_kv(kv_format)
+        return replace(self, kv_bytes_per_value=kv_bytes_of(kv_format), prediction=module)
 
     @property
     def layers(self) -> int:
@@ -111,15 +189,15 @@ class ModelConfig:
         """Bytes of all weights in memory."""
         shape = self.shape
         return (
-            self._always_read
-            + shape.lookup_parameters * self.other_bytes
+            self._stored_and_read
+            + shape.lookup_parameters * self.lookup_bytes
             + shape.moe_layers * shape.experts * self._bytes_of_an_expert
         )
 
     @property
     def kv_bytes_per_token(self) -> float:
         """Bytes that all layers together cache for one token, as if every layer attended to all tokens."""
-        return self.shape.layers * self.shape.kv_values * self.kv_bytes_per_value
+        return self.shape.kv_values * self.kv_bytes_per_value
 
     def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
         """The expected number of experts of a layer that n tokens use together.
@@ -142,12 +220,26 @@ class ModelConfig:
 
     def flops_per_token(self, context: int) -> float:
         """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
-        multiplied = self.active_parameters - self.shape.lookup_parameters
-        return 2.0 * multiplied + self.shape.attention_flops * self._cached(context)
+        shape = self.shape
+        multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
+        attention = sum(cache.layers * cache.flops * cache.read(context) for cache in shape.caches)
+        return 2.0 * multiplied + attention + shape.state_flops
 
     def kv_bytes(self, context: int) -> float:
-        """Bytes of the KV cache of one sequence of `context` tokens. A layer with a window caches the window only."""
-        return self._cached(context) * self.shape.kv_values * self.kv_bytes_per_value
+        """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
+
+        A layer with a window keeps the window only.
+        """
+        kept = sum(cache.layers * cache.values * cache.kept(context) for cache in self.shape.caches if cache.stored)
+        return kept * self.kv_bytes_per_value + self.shape.state_bytes
+
+    def kv_read_bytes(self, context: int) -> float:
+        """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
+
+        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache.
+        """
+        read = sum(cache.layers * cache.values * cache.read(context) for cache in self.shape.caches)
+        return read * self.kv_bytes_per_value + self.shape.state_bytes
 
     @property
     def _besides_experts(self) -> int:
@@ -158,18 +250,17 @@ class ModelConfig:
         return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
 
     @property
-    def _always_read(self) -> float:
+    def _stored_and_read(self) -> float:
         return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
+
+    @property
+    def _always_read(self) -> float:
+        return self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
 
     @property
     def _bytes_of_an_expert(self) -> float:
         shape = self.shape
         return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
-
-    def _cached(self, context: int) -> int:
-        """The number of cached tokens, summed over all layers."""
-        sliding = self.shape.sliding_layers
-        return (self.shape.layers - sliding) * context + sliding * min(context, self.shape.window)
 
 
 PADDING = 0.01
@@ -214,10 +305,14 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
 
 
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
-    """A model from its shipped name or its repository, or from the path, the folder or the contents of a config.json.
+    """A model from its shipped name or its repository, from a config.json (path, folder, contents), or a GGUF file.
+
+    After a shipped name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
+    >>> round(model("llama-3.1-8b-q4_k_m").weight_bytes / 2**30, 2)
+    4.58
 
     Raises:
         InputError: there is no shipped model of this name (the message lists similar names), or the config.json cannot
@@ -225,13 +320,48 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     """
     if isinstance(source, ModelConfig):
         return source
+    if isinstance(source, str | Path) and str(source).lower().endswith(".gguf"):
+        return ModelConfig.from_gguf(source)
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
     if known := shipped_name(source):
         return _shipped(known)
+    if packed := _packed_name(source):
+        return _shipped(packed[0]).quantised(packed[1])
     if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
         raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
     return ModelConfig.from_hf(source)
+
+
+def _packed_name(source: str) -> tuple[str, str] | None:
+    """The shipped name and the quantisation in `source`; None if it does not consist of these."""
+    for quantisation in quantisations():
+        name = source.lower().removesuffix(quantisation)
+        if name != source.lower() and name[-1:] in ("-", " ") and (known := shipped_name(name[:-1])):
+            return known, quantisation
+    return None
+
+
+def pair(
+    target: str | Path | Mapping[str, Any] | ModelConfig, draft: str | Path | Mapping[str, Any] | ModelConfig
+) -> tuple[ModelConfig, ModelConfig]:
+    """Target and draft, as `model` finds them. The draft `mtp` is the multi-token-prediction module of the target.
+
+    >>> pair("deepseek-v3", "mtp")[1].layers
+    1
+
+    Raises:
+        InputError: see `model`, or the config of the target has no multi-token-prediction module.
+    """
+    first = model(target)
+    if draft != MTP:
+        return first, model(draft)
+    if first.prediction is None:
+        raise InputError(
+            f"the config of target {first.name} has no multi-token-prediction module (num_nextn_predict_layers): name "
+            "a draft model or a head"
+        )
+    return first, first.prediction
 
 
 def known_model(source: str | None) -> ModelConfig | None:
@@ -265,7 +395,7 @@ def model_names() -> tuple[str, ...]:
 
 
 def repository(name: str) -> str | None:
-    """The Hugging Face repository `owner/name` of a shipped model; None if there is no shipped model of this name.
+    """The Hugging Face repository `owner/name` of a shipped model; None if there is no such model or repository.
 
     >>> repository("eagle3-llama-3.1-8b")
     'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
@@ -273,7 +403,8 @@ def repository(name: str) -> str | None:
     if name.lower() not in model_names():
         return None
     source = json.loads(_text(name.lower()))["source"]
-    return source.removeprefix("huggingface.co/").split()[0]
+    host = "huggingface.co/"
+    return source.removeprefix(host).split()[0] if source.startswith(host) else None
 
 
 @cache
@@ -295,4 +426,15 @@ def _read(path: Path) -> tuple[Mapping[str, Any], str]:
         raise InputError(f"{path} cannot be read as a config.json: {error}") from error
     if not isinstance(config, dict):
         raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
-    return config, str(path)
+    return _with_quantisation(config, path.with_name("hf_quant_config.json")), str(path)
+
+
+def _with_quantisation(config: Mapping[str, Any], beside: Path) -> Mapping[str, Any]:
+    """`config` with the quantisation that NVIDIA Model Optimizer writes into a file of its own beside the config."""
+    if "quantization_config" in config or not beside.is_file():
+        return config
+    try:
+        found = json.loads(beside.read_text(encoding="utf-8"))["quantization"]
+        return {**config, "quantization_config": {"quant_method": "modelopt", **found}}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"{beside} cannot be read as a hf_quant_config.json: {error!r:.80}") from error

@@ -124,7 +124,7 @@ class Roofline:
         together, derates = self.batch * n, self.derates
         bandwidth = self.gpu.bandwidth_bytes_per_second
         operations = together * model.flops_per_token(self.context)
-        cache = self.batch * model.kv_bytes(self.context) / self._cache_shards(model)
+        cache = self.batch * model.kv_read_bytes(self.context) / self._cache_shards(model)
         return {
             "weights": model.read_bytes(together) / (derates.bandwidth_share * bandwidth * self.gpus),
             "operations": operations / (derates.flops_share * self._peak(model) * self.gpus),
@@ -174,9 +174,13 @@ class Roofline:
         return stamp.assuming("forwards are computed by a roofline, not measured", level, *between, *pair)
 
     def _peak(self, model: ModelConfig) -> float:
-        if model.arithmetic == "fp8" and self.gpu.fp8_flops_per_second is not None:
-            return self.gpu.fp8_flops_per_second
-        return self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
+        packed = {
+            "fp4": self.gpu.fp4_flops_per_second,
+            "fp8": self.gpu.fp8_flops_per_second,
+            "int8": self.gpu.int8_flops_per_second,
+        }
+        usual = self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
+        return packed.get(model.arithmetic) or usual
 
     def _cache_shards(self, model: ModelConfig) -> int:
         return min(self.gpus, model.shape.kv_heads)

@@ -11,7 +11,7 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
-from spectheory.hardware.models import ModelConfig, known_model, model, model_names, require_pair, shipped_name
+from spectheory.hardware.models import MTP, ModelConfig, model, model_names, pair, require_pair, shipped_name
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.schedule_checks import MOST_BATCHES
@@ -27,11 +27,16 @@ class Deployment:
 
     Attributes:
         gpu: key or name of a known GPU.
-        target, draft: name of a shipped model, or path of a config.json or of its folder.
+        target, draft: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file. The draft
+            `mtp` is the multi-token-prediction module of the target.
         gpus: number of GPUs that share a forward.
         context: number of tokens in the KV cache of each sequence.
         measured: folder of measured latency records; None uses the records in the package.
         smooth: whether measured times are made non-decreasing in tokens.
+        quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
+            None keeps the one of the config.
+        kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
+            state theirs, so with a format all times are computed.
 
     >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
     >>> place.latency(4).provenance.batch
@@ -45,6 +50,8 @@ class Deployment:
     context: int = 1024
     measured: Path | None = None
     smooth: bool = False
+    quant: str | None = None
+    kv_dtype: str | None = None
 
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
@@ -55,12 +62,14 @@ class Deployment:
             InputError: see `Latency.roofline` and `Latency.measured`.
         """
         target, draft = self._names
-        if self.gpus == 1 and exists(self.gpu, target, draft, batch, self.measured):
+        recorded = self.gpus == 1 and self.kv_dtype is None
+        if recorded and exists(self.gpu, target, draft, batch, self.measured):
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.context):
                 return record.smoothed() if self.smooth else record
+        first, second = self._models()
         return Latency.roofline(
-            gpu=self.gpu, target=target, draft=draft, gpus=self.gpus, batch=batch, context=self.context
+            gpu=self.gpu, target=first, draft=second, gpus=self.gpus, batch=batch, context=self.context
         )
 
     def schedule(
@@ -99,17 +108,30 @@ class Deployment:
     @property
     def target_config(self) -> ModelConfig | None:
         """The configuration of the target; None if only measurements of the target are known."""
-        return known_model(self._names[0])
+        try:
+            found = model(self.target)
+            return found if self.quant is None else found.quantised(self.quant)
+        except InputError:
+            return None
 
     @property
     def _names(self) -> tuple[str, str]:
-        return shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
+        """The names of target and draft in measured records."""
+        target, draft = shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
+        return target if self.quant is None else f"{target}-{self.quant.lower()}", draft
+
+    def _models(self) -> tuple[ModelConfig, ModelConfig]:
+        """Target and draft in the formats of the deployment."""
+        target = model(self.target)
+        target = target if self.quant is None else target.quantised(self.quant)
+        both = pair(target, self.draft)
+        return both if self.kv_dtype is None else (both[0].with_kv(self.kv_dtype), both[1].with_kv(self.kv_dtype))
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
-        target, draft = self._names
-        if self.measured is None or {target, draft} <= set(model_names()):
-            require_pair(model(target), model(draft), self.context)
+        shipped = {shipped_name(self.target), shipped_name(self.draft) or self.draft} <= {*model_names(), MTP}
+        if self.measured is None or shipped:
+            require_pair(*self._models(), self.context)
 
     def _require_batches(self, batches: Sequence[int]) -> None:
         """Check that there are not too many batch sizes, and that the largest fits into memory."""
@@ -129,6 +151,11 @@ class Deployment:
         if self.gpus > 1:
             raise InputError(
                 f"measured records are for 1 GPU, got {self.gpus} GPUs: plan for 1, or give no folder of records"
+            )
+        if self.kv_dtype is not None:
+            raise InputError(
+                f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: give no "
+                "folder of records, or no kv_dtype"
             )
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
@@ -151,8 +178,7 @@ class Deployment:
             return
         try:
             gpu_of(self.gpu)
-            for name in self._names:
-                model(name)
+            self._models()
         except InputError as error:
             raise InputError(
                 f"batch {min(missing)} has no record, and its times cannot be computed ({str(error).split(':')[0]}): "

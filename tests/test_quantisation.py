@@ -1,0 +1,250 @@
+"""Tests of the bytes of packed weights and caches: formats of checkpoints, formats by name, and what is refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as hs
+
+from spectheory.hardware.models import ModelConfig, model
+from spectheory.hardware.quantisation import quantisations
+
+TINY: dict[str, Any] = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "intermediate_size": 96,
+    "num_hidden_layers": 5,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "head_dim": 24,
+    "vocab_size": 100,
+}
+MATRICES = 5 * (96 + 48 + 48 + 96 + 3 * 96) * 64
+ROWS = 5 * (96 + 48 + 48 + 64 + 96 + 96 + 64)
+UP, LAYER, HEAD = 5 * 96 * 64, MATRICES // 5, 100 * 64
+PLAIN = ModelConfig.from_hf(TINY)
+
+
+def stored(config: dict[str, Any], **changes: Any) -> ModelConfig:
+    return ModelConfig.from_hf(TINY | {"quantization_config": config} | changes)
+
+
+def tensors(weights: dict[str, Any], activations: dict[str, Any] | None = None, **changes: Any) -> dict[str, Any]:
+    """A quantization_config of compressed-tensors with one group."""
+    group = {"targets": ["Linear"], "weights": weights, "input_activations": activations}
+    return {"quant_method": "compressed-tensors", "config_groups": {"group_0": group}, "ignore": ["lm_head"], **changes}
+
+
+INT4 = {"num_bits": 4, "type": "int", "strategy": "group", "group_size": 32, "symmetric": True}
+FP8 = {"num_bits": 8, "type": "float", "strategy": "channel"}
+NVFP4 = {"num_bits": 4, "type": "float", "strategy": "tensor_group", "group_size": 16}
+ACTIVE = {"num_bits": 8, "type": "float", "dynamic": True}
+AUTO = {"quant_method": "auto-round", "bits": 4, "group_size": 32, "sym": True}
+NF4 = {"quant_method": "bitsandbytes", "load_in_4bit": True, "load_in_8bit": False, "bnb_4bit_quant_type": "nf4"}
+
+
+@pytest.mark.parametrize(
+    ("config", "saved_bits", "arithmetic"),
+    [
+        (tensors(INT4), MATRICES * (16 - 4 - 16 / 32), "bf16"),
+        (tensors(INT4 | {"symmetric": False}), MATRICES * (16 - 4 - 20 / 32), "bf16"),
+        (tensors(INT4, ignore=["lm_head", "re:.*up_proj"]), (MATRICES - UP) * 11.5, "bf16"),
+        (tensors(INT4, ignore=["lm_head", "model.layers.3"]), (MATRICES - LAYER) * 11.5, "bf16"),
+        (tensors(INT4, ignore=["model.language_model.layers.0.mlp.up_proj", "lm_head"]), (MATRICES - UP / 5) * 11.5, 0),
+        (tensors(INT4, ignore=["lm_head", "model.layers.2.mlp.gate_up_proj"]), (MATRICES - 2 * UP / 5) * 11.5, "bf16"),
+        (tensors(INT4, ignore=[]), (MATRICES + HEAD) * 11.5, "bf16"),
+        (tensors(FP8, ACTIVE), MATRICES * 8 - ROWS * 32, "fp8"),
+        (tensors(FP8 | {"type": "int"}, ACTIVE | {"type": "int"}), MATRICES * 8 - ROWS * 32, "int8"),
+        (tensors(NVFP4, NVFP4), MATRICES * (16 - 4.5), "fp4"),
+        (tensors(FP8 | {"strategy": "block", "block_structure": [32, 16]}, ACTIVE), MATRICES * (8 - 32 / 512), "fp8"),
+        ({"quant_method": "modelopt", "quant_algo": "NVFP4", "ignore": ["lm_head"]}, MATRICES * 11.5, "fp4"),
+        (
+            {"quant_method": "modelopt", "quant_algo": "NVFP4", "exclude_modules": ["lm_head", "model.layers.0*"]},
+            (MATRICES - LAYER) * 11.5,
+            "fp4",
+        ),
+        ({"quant_method": "modelopt", "quant_algo": "FP8"}, MATRICES * 8 - 5 * 7 * 32, "fp8"),
+        (
+            {
+                "quant_method": "modelopt",
+                "quant_algo": "MIXED_PRECISION",
+                "quantized_layers": {f"model.layers.{n}.mlp.up_proj": {"quant_algo": "NVFP4"} for n in range(5)},
+            },
+            UP * 11.5,
+            0,
+        ),
+        ({"quant_method": "fbgemm_fp8", "modules_to_not_convert": ["lm_head"]}, MATRICES * 8 - ROWS * 32, "fp8"),
+        (NF4, MATRICES * (12 - 32 / 64), "bf16"),
+        (NF4 | {"bnb_4bit_use_double_quant": True}, MATRICES * (12 - 8 / 64 - 32 / 64 / 256), "bf16"),
+        (NF4 | {"llm_int8_skip_modules": ["lm_head", "up_proj"]}, (MATRICES - UP) * 11.5, "bf16"),
+        ({"quant_method": "bitsandbytes", "load_in_8bit": True}, MATRICES * 8 - ROWS * 32, "int8"),
+        (AUTO, MATRICES * 11.5, "bf16"),
+        (AUTO | {"extra_config": {"model.layers.3": {"bits": 16}, "lm_head": {"bits": 8}}}, 0, "bf16"),
+        ({"quant_method": "gptq", "bits": 4, "group_size": 32, "lm_head": True}, (MATRICES + HEAD) * (12 - 20 / 32), 0),
+        (
+            {"quant_method": "gptq", "bits": 8, "group_size": -1, "dynamic": {"-:.*up_proj": {}}},
+            (MATRICES - UP) * 8 - (ROWS - 5 * 96) * 24,
+            0,
+        ),
+        ({"quant_method": "awq", "bits": 4, "group_size": 64, "modules_to_not_convert": ["mlp"]}, 0, 0),
+        ({"quant_method": "fp8", "weight_block_size": [32, 16]}, MATRICES * (8 - 32 / 512), "fp8"),
+        ({"quant_method": "fp8", "ignored_layers": ["model.layers.1"]}, (MATRICES - LAYER) * (8 - 32 / 128**2), "fp8"),
+        ({"quant_method": "mxfp4"}, 0.0, "bf16"),
+    ],
+)
+def test_checkpoints_store_what_their_config_says(config: dict[str, Any], saved_bits: float, arithmetic: Any) -> None:
+    """The bits saved against 16 a weight, with scales and zero points counted here from the sizes of the matrices."""
+    if config["quant_method"] == "awq":
+        attention = 5 * (96 + 48 + 48 + 96) * 64
+        saved_bits = attention * (12 - 20 / 64)
+    if "extra_config" in config:
+        saved_bits = (MATRICES - LAYER) * 11.5 + HEAD * (8 - 16 / 32)
+    packed = stored(config)
+    assert PLAIN.weight_bytes - packed.weight_bytes == pytest.approx(saved_bits / 8, rel=1e-12)
+    assert packed.parameters == PLAIN.parameters
+    assert arithmetic in (0, packed.arithmetic)
+    assert packed.kv_bytes_per_token == PLAIN.kv_bytes_per_token
+
+
+def test_a_checkpoint_states_the_format_of_its_cache() -> None:
+    scheme = {"kv_cache_scheme": {"num_bits": 8, "type": "float"}}
+    assert stored(tensors(FP8, ACTIVE) | scheme).kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
+    algorithm = {"quant_method": "modelopt", "quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}
+    assert stored(algorithm).kv_bytes_per_token == PLAIN.kv_bytes_per_token / 2
+
+
+def test_model_optimizer_keeps_its_quantisation_in_a_file_beside_the_config(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(TINY))
+    algorithm = {"quant_algo": "NVFP4", "kv_cache_quant_algo": "FP8", "group_size": 16, "exclude_modules": ["lm_head"]}
+    (tmp_path / "hf_quant_config.json").write_text(json.dumps({"quantization": algorithm}))
+    packed = model(tmp_path)
+    assert (packed.linear_bytes, packed.kv_bytes_per_value, packed.arithmetic) == (4.5 / 8, 1.0, "fp4")
+    (tmp_path / "hf_quant_config.json").write_text("[]")
+    with pytest.raises(ValueError, match="cannot be read as a hf_quant_config.json: TypeError"):
+        model(tmp_path)
+
+
+def test_only_the_experts_of_mxfp4_are_packed() -> None:
+    moe = TINY | {"model_type": "mixtral", "num_local_experts": 4, "num_experts_per_tok": 2}
+    whole = ModelConfig.from_hf(moe)
+    packed = ModelConfig.from_hf(moe | {"quantization_config": {"quant_method": "mxfp4"}})
+    assert whole.weight_bytes - packed.weight_bytes == pytest.approx(5 * 4 * 3 * 96 * 64 * (2 - 4.25 / 8))
+
+
+@pytest.mark.parametrize(
+    ("name", "gibibytes"),
+    [
+        ("llama-2-7b q4_0", 3.56),
+        ("llama-2-7b-q8_0", 6.67),
+        ("llama-2-13b q4_0", 6.86),
+        ("llama-3.1-8b-q4_k_m", 4.58),
+        ("llama-3.1-8b Q8_0", 7.95),
+        ("llama-3.1-70b-q4_k_m", 39.59),
+    ],
+)
+def test_formats_of_llama_cpp_have_the_sizes_that_llama_bench_prints(name: str, gibibytes: float) -> None:
+    """llama-bench prints the bytes of all tensors, rounded to 0.01 GiB, as in the tables of llama.cpp's discussions."""
+    assert round(model(name).weight_bytes / 2**30, 2) == gibibytes
+
+
+@pytest.mark.parametrize(
+    ("quantisation", "bits", "arithmetic"),
+    [
+        ("int4", 4 + 16 / 128, "bf16"),
+        ("int4g32", 5.0, "bf16"),
+        ("awq", 4 + 20 / 128, "bf16"),
+        ("nvfp4", 4.5, "fp4"),
+        ("mxfp4", 4.25, "bf16"),
+        ("nf4", 4 + 8 / 64 + 32 / 64 / 256, "bf16"),
+        ("fp8-block", 8 + 32 / 128**2, "fp8"),
+    ],
+)
+def test_formats_by_name(quantisation: str, bits: float, arithmetic: str) -> None:
+    packed = PLAIN.quantised(quantisation)
+    assert PLAIN.weight_bytes - packed.weight_bytes == pytest.approx(MATRICES * (16 - bits) / 8, rel=1e-12)
+    assert (packed.arithmetic, packed.name) == (arithmetic, f"the config-{quantisation}")
+
+
+@pytest.mark.parametrize("quantisation", quantisations())
+def test_every_name_packs_every_part_of_a_prediction_pair(quantisation: str) -> None:
+    target = model("glm-4.5-air").quantised(quantisation)
+    assert target.prediction is not None
+    assert target.prediction.name == f"glm-4.5-air-mtp-{quantisation}"
+    assert target.parameters == model("glm-4.5-air").parameters
+    assert 0 < target.read_bytes(1) <= target.read_bytes(50) <= target.weight_bytes
+    assert target.linear_bytes <= 4
+
+
+def test_a_format_of_the_cache_by_name() -> None:
+    assert PLAIN.with_kv("fp8").kv_bytes(10) == PLAIN.kv_bytes(10) / 2
+    assert PLAIN.with_kv("q8_0").kv_bytes(10) == PLAIN.kv_bytes(10) * 8.5 / 16
+    with pytest.raises(ValueError, match="unknown format of the KV cache 'fp9': did you mean fp8"):
+        PLAIN.with_kv("fp9")
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        ({"quant_method": "modelopt"}, "modelopt must have quant_algo of FP8, .* or MIXED_PRECISION, got quant_algo="),
+        ({"quant_method": "compressed-tensors"}, "compressed-tensors must have an object as config_groups, got None"),
+        (tensors({"num_bits": 5}), "must have num_bits of 2, 3, 4, 6 or 8, got num_bits=5"),
+        (tensors(INT4 | {"group_size": "x"}), "must have a whole number as group_size, or -1, got group_size='x'"),
+        (tensors(INT4, ignore="lm_head"), "must have a list of names as ignore, got ignore='lm_head'"),
+        (tensors(INT4, ignore=["re:("]), r"has the pattern 're:\(', which is no regular expression"),
+        (tensors(FP8 | {"strategy": "block", "block_structure": [1]}), "two whole numbers as block_structure, got"),
+        (
+            {"quant_method": "bitsandbytes"},
+            "must have either load_in_4bit or load_in_8bit as true, got False and False",
+        ),
+        ({"quant_method": "gptq", "bits": 4, "dynamic": {"+:x": {}}}, "has modules of different bits in 'dynamic'"),
+        (
+            {"quant_method": "auto-round", "bits": 4, "extra_config": {"x": {"bits": 5}}},
+            "extra_config|, x must have bits",
+        ),
+        ({"quant_method": "fp8", "weight_block_size": [0, 1]}, "must have two whole numbers as weight_block_size"),
+        ({"quant_method": "quark"}, "quant_method must be one of fp8, mxfp4, awq, .* compressed-tensors, got 'quark'"),
+    ],
+)
+def test_quantisations_that_cannot_be_are_refused(config: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        stored(config)
+
+
+def test_an_unknown_quantisation_lists_near_names() -> None:
+    with pytest.raises(ValueError, match="unknown quantisation 'q4_k_x': did you mean q4_k_s, q4_k_m"):
+        PLAIN.quantised("q4_k_x")
+
+
+VALUES = hs.recursive(
+    hs.none() | hs.booleans() | hs.integers(-5, 300) | hs.floats() | hs.sampled_from(["Linear", "re:(", "int", "FP8"]),
+    lambda inner: hs.lists(inner, max_size=3) | hs.dictionaries(hs.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+EXAMPLES = [tensors(INT4), tensors(FP8, ACTIVE), AUTO, NF4, {"quant_method": "modelopt", "quant_algo": "NVFP4"}]
+EXAMPLES += [{"quant_method": "gptq", "bits": 4, "group_size": 32, "dynamic": {"-:x": {}}}, {"quant_method": "fp8"}]
+FIELDS = (
+    "bits",
+    "group_size",
+    "config_groups",
+    "ignore",
+    "quant_algo",
+    "extra_config",
+    "dynamic",
+    "load_in_4bit",
+    "sym",
+)
+
+
+@given(hs.sampled_from(EXAMPLES), hs.dictionaries(hs.sampled_from(FIELDS), VALUES, min_size=1, max_size=3))
+@settings(deadline=None, derandomize=True, max_examples=300)
+def test_a_damaged_quantisation_is_read_or_refused_with_a_message(base: dict[str, Any], damage: dict[str, Any]) -> None:
+    try:
+        packed = stored(base | damage)
+    except ValueError as error:
+        assert str(error).startswith("the config: ")  # noqa: PT017
+    else:
+        assert 0 < packed.read_bytes(1) <= packed.weight_bytes <= 2 * PLAIN.weight_bytes
