@@ -51,6 +51,8 @@ FORMATS = {
     "q5_k_m": Format(0.71, 0.8203),
     "q6_k": Format(0.8203, 0.8203),
     "nf4": Format(0.5625),
+    "4bit": Format(0.5625),
+    "8bit": Format(1.0625),
     "bf16": Format(2.0, packed=False),
     "fp16": Format(2.0, packed=False),
     "f16": Format(2.0, packed=False),
@@ -81,6 +83,15 @@ CONFIGS: dict[str, dict[str, object]] = {
     | {"num_experts_per_tok": 8, "decoder_sparse_step": 1, "mlp_only_layers": [], "vocab_size": 151936},
 }
 """Sizes of models that the library does not ship, from the config.json of their repositories."""
+
+HEADS = {
+    **dict.fromkeys(("eagle1", "eagle2", "eagle"), "eagle1"),
+    "eagle3": "eagle3",
+    **dict.fromkeys(("mtp", "nextn"), "mtp"),
+    **dict.fromkeys(("p-eagle", "peagle", "dflash", "dspark", "medusa"), "parallel"),
+}
+"""Kinds of draft heads by the first word of their names. A parallel head drafts all depths in one forward; its size is
+taken to be that of an EAGLE-3 head."""
 
 ALIASES = {
     "vicuna-7b": "llama-2-7b",
@@ -138,6 +149,11 @@ def target_of(name: str) -> ModelConfig:
     return replace(model, name=name, linear_bytes=packed, expert_bytes=packed, other_bytes=other, arithmetic=arithmetic)
 
 
+def drafts_at_once(name: str) -> bool:
+    """Whether the draft of this name drafts all depths in one forward."""
+    return any(HEADS[word] == "parallel" for word in HEADS if name.startswith(word + "-"))
+
+
 @cache
 def draft_of(name: str, target: str) -> ModelConfig | None:
     """The draft of this name for `target`, None if there is no draft model (n-gram, suffix).
@@ -150,11 +166,12 @@ def draft_of(name: str, target: str) -> ModelConfig | None:
     base, stored = format_of(name)
     if base in model_names() and stored is None:
         return library_model(base)
-    head = re.fullmatch(r"(eagle1|eagle2|eagle|eagle3|mtp|nextn)(-.*)?", base)
+    head = re.fullmatch(rf"(?:{re.escape(format_of(target)[0])}-)?({'|'.join(HEADS)})(-.*)?", base)
     if head is None:
         return target_of(name)
     whole = target_of(format_of(target)[0])
-    found = {"eagle3": _eagle3, "mtp": _mtp, "nextn": _mtp}.get(head[1], _eagle1)(whole, name)
+    kind = HEADS[head[1]]
+    found = (_mtp if kind == "mtp" else _eagle1 if kind == "eagle1" else _eagle3)(whole, name)
     if stored is None:
         return found
     return replace(found, linear_bytes=stored.bytes_per_weight, arithmetic="fp8" if stored.fp8 else found.arithmetic)

@@ -30,7 +30,8 @@ class Engine:
         layer_seconds: overhead of a layer in a forward.
         eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
         step_seconds: overhead of a plain step.
-        sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising.
+        sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising. It is
+            for the vocabulary of Llama 3 and grows in proportion to the vocabulary.
         spec_step_seconds, spec_sequence_seconds: what a speculative step adds to the two before.
         level_seconds: overhead of a drafted level outside the draft's forward.
     """

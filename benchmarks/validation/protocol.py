@@ -177,12 +177,12 @@ def _load(row: Row) -> int:
 def class_of(row: Row) -> str:
     """The class of `CLASSES` to which a row belongs, by its engine, models, GPUs and batch."""
     model, (_, stored) = target_of(row.target), format_of(row.target)
-    if row.kind == "plain" and row.batch > 1:
-        return "plain steps in serving"
     if row.engine == "hf":
         return "Hugging Face eager"
     if row.gpus > 1:
         return "several GPUs"
+    if row.kind == "plain" and row.batch > 1:
+        return "plain steps in serving"
     if stored is not None and stored.bytes_per_weight < 0.8:
         return "4-bit kernels"
     if model.shape.moe_layers:

@@ -1,8 +1,8 @@
 """The proposed time model: the roofline of the library with terms by engine, placement, format and experts.
 
     forward(n) = max(weights + experts + operations + cache + layers, eager)
-    plain      = forward(1) + step + batch * sequence + prefill
-    cycle      = forward(nodes + 1) + step + spec_step + batch * (sequence + spec_sequence)
+    plain      = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
+    cycle      = forward(nodes + 1) + step + spec_step + batch * (sequence * vocabulary / 128256 + spec_sequence)
                  + sum over levels of (draft_forward(width) + level)
 
 `eager` is the time in which the host launches the layers; it is waited for, not added, except where layers are split
@@ -29,6 +29,8 @@ RUN_NOISE = 0.02
 """The same for the runs of a calibration."""
 UNPACKED_TOKENS = 8
 """Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
+VOCABULARY = 128_256
+"""The vocabulary for which `sequence_seconds` is stated, that of Llama 3."""
 PROMPT = 300
 """Tokens of a prompt in the plain steps in serving; their `context` is 300 and half the mean output."""
 
@@ -125,11 +127,12 @@ def predict(row: Row, parameters: Parameters) -> Seconds:
     if row.kind == "forward":
         return Seconds(place.forward(target, row.nodes))
     engine = place.engine
-    plain = place.forward(target, 1) + engine.step_seconds + row.batch * engine.sequence_seconds
+    sequence = engine.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
+    plain = place.forward(target, 1) + engine.step_seconds + row.batch * sequence
     if row.kind == "plain":
         return Seconds(plain + _prefill(row, target, place))
     cycle = place.forward(target, row.nodes + 1) + engine.step_seconds + engine.spec_step_seconds
-    cycle += row.batch * (engine.sequence_seconds + engine.spec_sequence_seconds)
+    cycle += row.batch * (sequence + engine.spec_sequence_seconds)
     if draft is not None:
         cycle += sum(place.forward(draft, width) + engine.level_seconds for width in widths(row))
     return Seconds(plain, cycle)
@@ -166,7 +169,7 @@ def fit(rows: Sequence[Row]) -> Parameters:
 def calibrate(rows: Sequence[Row], parameters: Parameters) -> Parameters:
     """`parameters` moved to the few `rows` of one deployment: the same fit, with `parameters` as its priors."""
     which = [key for key in _fitted(rows) if key[0] != ALL]
-    return parameters_of(_optimum(rows, which, parameters, RUN_NOISE), which, parameters)
+    return parameters_of(_optimum(rows, which, parameters, RUN_NOISE, 10), which, parameters)
 
 
 def supports(rows: Sequence[Row]) -> dict[Key, dict[str, float]]:
@@ -193,13 +196,15 @@ def _fitted(rows: Sequence[Row]) -> list[Key]:
     return names(sorted({row.engine if row.engine in PRIOR.engines else OTHER for row in rows}))
 
 
-def _optimum(rows: Sequence[Row], which: list[Key], base: Parameters = PRIOR, noise: float = NOISE) -> np.ndarray:
+def _optimum(
+    rows: Sequence[Row], which: list[Key], base: Parameters = PRIOR, noise: float = NOISE, evaluations: int = 30
+) -> np.ndarray:
     wide = np.array([width(*name) for name in which])
 
     def residuals(x: np.ndarray) -> np.ndarray:
         return np.concatenate([_errors(rows, x, which, base, noise), x / wide])
 
-    return least_squares(residuals, np.zeros(len(which)), loss="soft_l1", max_nfev=30).x
+    return least_squares(residuals, np.zeros(len(which)), loss="soft_l1", max_nfev=evaluations).x
 
 
 def _errors(

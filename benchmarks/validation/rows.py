@@ -24,6 +24,10 @@ SHAPES: dict[Kind, str] = {
     "chain": r"chain (?P<depth>\d+)",
     "tree": r"tree depth (?P<depth>\d+) nodes (?P<nodes>\d+)",
 }
+MOST = 10_000
+"""The largest number of drafted levels or nodes that is read."""
+LAYER_SPLIT = ("hf", "llama.cpp")
+"""Engines that split layers over several GPUs unless they are told otherwise."""
 TOLERANCE = 0.05
 """A stated speedup may differ from the quotient of the two stated rates by this share."""
 
@@ -35,7 +39,7 @@ class Row:
     Attributes:
         number: the line of the CSV file, the header being line 1.
         group, source, engine, gpu, gpus, target, draft, note: as in the CSV.
-        placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`).
+        placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`) and the engine.
         kind: a plain step, a forward without step overhead, or a step that verifies a chain or a tree.
         depth: drafted levels.
         nodes: drafted tokens that are verified, the root excluded; in a forward, its tokens.
@@ -146,7 +150,7 @@ def _row(number: int, cells: Mapping[str, str]) -> Row:
         gpus=_whole(cells, "gpus"),
         target=cells["target"].lower(),
         draft=cells["draft"].lower() or "none",
-        placement=_placement(_whole(cells, "gpus"), cells["note"]),
+        placement=_placement(_whole(cells, "gpus"), cells["engine"].lower(), cells["note"]),
         kind=kind,
         depth=depth,
         nodes=nodes,
@@ -167,7 +171,10 @@ def _shape(text: str) -> tuple[Kind, int, int]:
         if found := re.fullmatch(pattern, text):
             numbers = {name: int(value) for name, value in found.groupdict().items()}
             depth = numbers.get("depth", 0)
-            return kind, depth, numbers.get("nodes", depth)
+            nodes = numbers.get("nodes", depth)
+            if any(not 1 <= number <= MOST for number in numbers.values()) or nodes < depth:
+                raise InputError(f"shape {text!r} must have numbers from 1 to {MOST}, depth at most nodes: correct it")
+            return kind, depth, nodes
     raise InputError(
         "shape must be 'none', 'chain 3', 'tree depth 6 nodes 59' or 'forward of 8 tokens', "
         f"got {text!r}: write one of these"
@@ -218,12 +225,11 @@ def _check_measured(row: Row) -> None:
             )
 
 
-def _placement(gpus: int, note: str) -> Placement:
+def _placement(gpus: int, engine: str, note: str) -> Placement:
     if gpus == 1:
         return "one GPU"
-    if "layers split" in note:
-        return "layer split"
-    found = re.search(r"\bTP ?(\d+)\b.*?\bEP ?(\d+)\b", note)
-    if found and int(found[2]) > 1 and int(found[1]) == 1:
+    found = re.search(r"\bTP ?(\d+)\b(?:.*?\bEP ?(\d+)\b)?", note)
+    if found and int(found[1]) == 1 and int(found[2] or 1) > 1:
         return "expert parallel"
-    return "tensor parallel"
+    split = "layers split" in note or (engine in LAYER_SPLIT and not found)
+    return "layer split" if split else "tensor parallel"

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from benchmarks.validation.names import draft_of, gpu_of, target_of
+from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
 from benchmarks.validation.rows import Row
 from spectheory import Latency, Tree
 from spectheory.hardware.roofline import DERATES, TOKENS, Roofline
@@ -29,6 +29,8 @@ class Seconds:
 
 def widths(row: Row) -> list[int]:
     """The number of nodes that the draft reads at each drafted level."""
+    if drafts_at_once(row.draft):
+        return [row.depth]
     if row.kind == "chain":
         return [1] * row.depth
     return [1] + [min(WIDEST, max(1, row.nodes // row.depth))] * (row.depth - 1)

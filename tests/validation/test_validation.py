@@ -20,7 +20,7 @@ from benchmarks.validation.parameters import PRIOR, Parameters, names, parameter
 from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
 from benchmarks.validation.prototype import calibrate, fit, predict
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
-from benchmarks.validation.shipped import Seconds, shipped
+from benchmarks.validation.shipped import Seconds, shipped, widths
 from spectheory import InputError, Latency
 
 GOOD = {
@@ -76,6 +76,9 @@ def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
     ("cells", "named"),
     [
         ({"shape": "bush 3"}, "shape must be"),
+        ({"shape": "chain 0"}, "must have numbers from 1"),
+        ({"shape": "tree depth 6 nodes 5"}, "depth at most nodes"),
+        ({"shape": "chain 99999999"}, "must have numbers from 1 to 10000"),
         ({"batch": "two"}, "batch must be a finite number"),
         ({"batch": "1.5"}, "batch must be a whole number"),
         ({"gpus": ""}, "gpus must be a whole number"),
@@ -105,6 +108,10 @@ def test_bad_line_is_named_with_its_number_and_repair(cells: dict[str, str], nam
         ({"draft": "nobody-1b"}, "nobody-1b"),
         ({"draft": "eagle3-nobody"}, None),
         ({"engine": "an engine of tomorrow"}, None),
+        ({"target": "deepseek-v3", "draft": "mtp-deepseek-v3", "gpus": "8", "note": "TP 8"}, None),
+        ({"draft": "dflash-llama-3.1-8b"}, None),
+        ({"batch": "1e300"}, "1"),
+        ({"context": "9" * 30}, "context"),
     ],
 )
 def test_unknown_names_are_listed_and_never_stop_the_judge(tmp_path: Path, cells: dict[str, str], named: str) -> None:
@@ -231,11 +238,15 @@ def test_placements_and_classes() -> None:
     assert experts.placement == "expert parallel"
     assert row(gpus="4", note="layers split over 4 GPUs").placement == "layer split"
     assert row(gpus="2").placement == "tensor parallel"
+    assert row(gpus="2", engine="llama.cpp").placement == "layer split"
+    assert row(gpus="2", engine="hf", note="TP 2").placement == "tensor parallel"
     assert class_of(experts) == "several GPUs"
     assert class_of(row(target="llama-3.1-8b q4_0")) == "4-bit kernels"
     assert class_of(row(target="gpt-oss-20b", draft="none")) == "MoE, one GPU"
     assert class_of(row(batch="64")) == "dense, batch 2 to 64"
-    assert class_of(row(shape="none", draft="", batch="8", measured_spec_tok_s="")) == "plain steps in serving"
+    plain = row(shape="none", draft="", batch="8", measured_spec_tok_s="")
+    assert class_of(plain) == "plain steps in serving"
+    assert class_of(replace(plain, gpus=4)) == "several GPUs"
 
 
 def test_proposed_model_is_slower_where_it_has_more_terms() -> None:
@@ -256,6 +267,8 @@ def test_derived_heads_have_the_sizes_of_their_kind() -> None:
     assert head.shape.linear_parameters == 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096**2
     assert head.shape.other_parameters == 32_000 * 4096
     assert draft_of("none", "llama-2-7b") is None
+    assert widths(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")) == [7]
+    assert widths(row(shape="tree depth 3 nodes 12")) == [1, 4, 4]
     assert target_of("llama-2-7b int4g32").linear_bytes == 0.5625
 
 
