@@ -1,0 +1,1 @@
+"""The judge of the time model: published measurements beside their predictions."""

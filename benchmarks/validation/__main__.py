@@ -1,0 +1,116 @@
+"""Judge the time model by published measurements: python -m benchmarks.validation FILE.csv --out docs/validation.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from benchmarks.validation.page import Judged, class_table, document, figure_svg, unread_table
+from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
+from benchmarks.validation.prototype import calibrate, fit, predict
+from benchmarks.validation.rows import Row, read
+from benchmarks.validation.shipped import Seconds, shipped
+from spectheory import InputError
+from spectheory.core.files import write_whole
+
+PUBLISHED = Path(__file__).with_name("published.csv")
+LIBRARY, FITTED, LEFT_OUT = "library as shipped", "proposed, fitted to all", "proposed, source left out"
+
+
+def judge(file: Path, *, fit_on: Path = PUBLISHED, leave_one_source_out: bool = False) -> Judged:
+    """The predictions of all rows of `file`, by the library and with calibration.
+
+    With `leave_one_source_out` also those of the proposed model, each source with parameters that were fitted on the
+    rows of `fit_on` from all other sources.
+
+    Raises:
+        InputError: a file cannot be read, or lacks columns.
+    """
+    rows, unread = read(file)
+    found, without = predicted(rows, shipped)
+    rows = [one.row for one in found]
+    columns = {LIBRARY: found, f"{LIBRARY}, calibrated": calibrated(rows, partial(shifted, predict=shipped))}
+    judged = Judged(columns, sorted([*unread, *without], key=lambda one: one.number), {LIBRARY: shipped})
+    return _with_proposed(judged, rows, fit_on) if leave_one_source_out else judged
+
+
+def _with_proposed(judged: Judged, rows: Sequence[Row], fit_on: Path) -> Judged:
+    known = [one.row for one in predicted(read(fit_on)[0], shipped)[0]]
+    parameters, absent = fit(known), left_out(rows, known, fit)
+
+    def of_source(row: Row) -> Seconds:
+        return predict(row, absent[row.source])
+
+    def run(deployment: list[Row], runs: Runs) -> list[Seconds]:
+        own = calibrate(runs.rows, absent[deployment[0].source])
+        return [predict(row, own) for row in deployment]
+
+    more = {
+        FITTED: predicted(rows, partial(predict, parameters=parameters))[0],
+        LEFT_OUT: predicted(rows, of_source)[0],
+        f"{LEFT_OUT}, calibrated": calibrated(rows, run),
+    }
+    predicts = {**judged.predicts, LEFT_OUT: of_source}
+    return Judged({**judged.columns, **more}, judged.unread, predicts, (parameters, known))
+
+
+def as_json(judged: Judged) -> str:
+    """Every prediction of every column, and the rows without one."""
+    columns = {title: [_fields(one) for one in found] for title, found in judged.columns.items()}
+    return json.dumps({"columns": columns, "not_predicted": [vars(one) for one in judged.unread]}, indent=1)
+
+
+def _fields(one: Prediction) -> dict[str, object]:
+    return {
+        "line": one.row.number,
+        "class": class_of(one.row),
+        "group": one.row.group,
+        "source": one.row.source,
+        "plain_seconds": one.seconds.plain,
+        "cycle_seconds": one.seconds.cycle,
+        "speedup": one.seconds.gain(one.row.tau),
+        "plain_error": one.plain_error,
+        "speedup_error": one.gain_error,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command; the exit status is 2 if the file cannot be read."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.validation", description=__doc__)
+    parser.add_argument("file", nargs="?", type=Path, default=PUBLISHED, help="CSV with the columns of published.csv")
+    parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
+    parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
+    parser.add_argument("--leave-one-source-out", action="store_true", help="fit and judge the proposed model too")
+    parser.add_argument("--fit-on", type=Path, default=PUBLISHED, help="CSV whose rows the fits may use")
+    options = parser.parse_args(arguments)
+    try:
+        judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=options.leave_one_source_out)
+        if options.out:
+            _write(judged, options.out, options.file)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 2
+    if options.json:
+        print(as_json(judged))
+        return 0
+    from rich import print as show
+
+    show(class_table(judged))
+    if judged.unread:
+        show(unread_table(judged.unread))
+    return 0
+
+
+def _write(judged: Judged, page: Path, file: Path) -> None:
+    figure = page.with_suffix(".svg")
+    shown = {title: judged.columns[title] for title in (LIBRARY, LEFT_OUT) if title in judged.columns}
+    write_whole(figure, figure_svg(shown) + "\n")
+    write_whole(page, document(judged, figure.name, file.name))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,235 @@
+"""Reading the published measurements: a `Row` for each line of the CSV, an `Unread` for each line that is wrong."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from spectheory import InputError
+
+COLUMNS = (
+    *("group", "source", "url", "engine", "gpu", "gpus", "target", "draft", "shape", "batch", "context"),
+    *("acceptance_tau", "acceptance_kind", "measured_plain_tok_s", "measured_spec_tok_s", "measured_speedup", "note"),
+)
+Kind = Literal["plain", "forward", "chain", "tree"]
+Placement = Literal["one GPU", "tensor parallel", "expert parallel", "layer split"]
+
+SHAPES: dict[Kind, str] = {
+    "plain": r"none|",
+    "forward": r"forward of (?P<nodes>\d+) tokens?",
+    "chain": r"chain (?P<depth>\d+)",
+    "tree": r"tree depth (?P<depth>\d+) nodes (?P<nodes>\d+)",
+}
+MOST = 10_000
+"""The largest number of drafted levels or nodes that is read."""
+LAYER_SPLIT = ("hf", "llama.cpp")
+"""Engines that split layers over several GPUs unless they are told otherwise."""
+TOLERANCE = 0.05
+"""A stated speedup may differ from the quotient of the two stated rates by this share."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One published measurement. Rates are tokens a second of the whole batch.
+
+    Attributes:
+        number: the line of the CSV file, the header being line 1.
+        group, source, engine, gpu, gpus, target, draft, note: as in the CSV.
+        placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`) and the engine.
+        kind: a plain step, a forward without step overhead, or a step that verifies a chain or a tree.
+        depth: drafted levels.
+        nodes: drafted tokens that are verified, the root excluded; in a forward, its tokens.
+        batch, context: sequences that run together, and tokens of each in the cache.
+        tau: tokens of a sequence in one step; 1 for a plain step.
+        plain_rate, spec_rate, speedup: what was measured; None where the source does not state it.
+    """
+
+    number: int
+    group: str
+    source: str
+    engine: str
+    gpu: str
+    gpus: int
+    target: str
+    draft: str
+    placement: Placement
+    kind: Kind
+    depth: int
+    nodes: int
+    batch: int
+    context: int
+    tau: float
+    plain_rate: float | None
+    spec_rate: float | None
+    speedup: float | None
+    note: str
+
+    @property
+    def plain_seconds(self) -> float | None:
+        """Measured seconds of a plain step, or of a forward."""
+        if self.plain_rate is None:
+            return None
+        return (self.nodes if self.kind == "forward" else self.batch) / self.plain_rate
+
+    @property
+    def gain(self) -> float | None:
+        """The measured speedup, stated or as the quotient of the two rates."""
+        if self.speedup is None and self.plain_rate and self.spec_rate:
+            return self.spec_rate / self.plain_rate
+        return self.speedup
+
+    @property
+    def deployment(self) -> tuple[str, ...]:
+        """What rows have in common that one calibration serves: source, engine, GPUs, placement and the two models."""
+        return self.source, self.engine, self.gpu, str(self.gpus), self.placement, self.target, self.draft
+
+    @property
+    def machine(self) -> tuple[str, ...]:
+        """The deployment without its draft: plain steps do not depend on the draft."""
+        return self.deployment[:-1]
+
+
+@dataclass(frozen=True)
+class Unread:
+    """A line that is not used: its number, what it names, and what is wrong with it and how to repair it."""
+
+    number: int
+    name: str
+    reason: str
+
+
+def read(path: Path) -> tuple[list[Row], list[Unread]]:
+    """The rows of a CSV file, and its lines that cannot be used.
+
+    Raises:
+        InputError: there is no such file, it is not text, or a column is missing.
+    """
+    try:
+        text = path.read_text(encoding="utf-8-sig")
+    except FileNotFoundError:
+        raise InputError(f"there is no file {path}: give a CSV file with the columns of published.csv") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"{path} cannot be read as a CSV file in UTF-8: {error}") from error
+    reader = csv.DictReader(text.splitlines())
+    if missing := [name for name in COLUMNS if name not in (reader.fieldnames or ())]:
+        raise InputError(
+            f"{path} lacks the columns {', '.join(missing)}: the first line must name all of {', '.join(COLUMNS)}"
+        )
+    return parse(reader)
+
+
+def parse(lines: Iterable[Mapping[str, str | None]]) -> tuple[list[Row], list[Unread]]:
+    """The rows of lines that are given as mappings from column to text, and the lines that cannot be used."""
+    rows, unread = [], []
+    for number, line in enumerate(lines, start=2):
+        cells = {name: (line.get(name) or "").strip() for name in COLUMNS}
+        try:
+            rows.append(_row(number, cells))
+        except InputError as error:
+            unread.append(Unread(number, f"{cells['source']}: {cells['target']} on {cells['gpu']}", str(error)))
+    return rows, unread
+
+
+def _row(number: int, cells: Mapping[str, str]) -> Row:
+    if absent := [name for name in ("source", "engine", "gpu", "target") if not cells[name]]:
+        raise InputError(f"{', '.join(absent)} must not be empty: name it")
+    kind, depth, nodes = _shape(cells["shape"])
+    speculative = kind in ("chain", "tree")
+    plain, spec, gain = (_number(cells, f"measured_{name}") for name in ("plain_tok_s", "spec_tok_s", "speedup"))
+    tau = _number(cells, "acceptance_tau") if speculative else 1.0
+    row = Row(
+        number=number,
+        group=cells["group"] or "no group",
+        source=cells["source"],
+        engine=cells["engine"].lower(),
+        gpu=cells["gpu"].lower(),
+        gpus=_whole(cells, "gpus"),
+        target=cells["target"].lower(),
+        draft=cells["draft"].lower() or "none",
+        placement=_placement(_whole(cells, "gpus"), cells["engine"].lower(), cells["note"]),
+        kind=kind,
+        depth=depth,
+        nodes=nodes,
+        batch=_whole(cells, "batch"),
+        context=_whole(cells, "context"),
+        tau=_checked_tau(tau, nodes if speculative else 0),
+        plain_rate=plain,
+        spec_rate=spec,
+        speedup=gain,
+        note=cells["note"],
+    )
+    _check_measured(row)
+    return row
+
+
+def _shape(text: str) -> tuple[Kind, int, int]:
+    for kind, pattern in SHAPES.items():
+        if found := re.fullmatch(pattern, text):
+            numbers = {name: int(value) for name, value in found.groupdict().items()}
+            depth = numbers.get("depth", 0)
+            nodes = numbers.get("nodes", depth)
+            if any(not 1 <= number <= MOST for number in numbers.values()) or nodes < depth:
+                raise InputError(f"shape {text!r} must have numbers from 1 to {MOST}, depth at most nodes: correct it")
+            return kind, depth, nodes
+    raise InputError(
+        "shape must be 'none', 'chain 3', 'tree depth 6 nodes 59' or 'forward of 8 tokens', "
+        f"got {text!r}: write one of these"
+    )
+
+
+def _number(cells: Mapping[str, str], name: str) -> float | None:
+    if not cells[name]:
+        return None
+    try:
+        value = float(cells[name])
+    except ValueError:
+        value = float("nan")
+    if not 0 < value < float("inf"):
+        raise InputError(f"{name} must be a finite number above 0, got {cells[name]!r}: correct it, or leave it empty")
+    return value
+
+
+def _whole(cells: Mapping[str, str], name: str) -> int:
+    value = _number(cells, name)
+    if value is None or value != int(value):
+        raise InputError(f"{name} must be a whole number of at least 1, got {cells[name]!r}: correct it")
+    return int(value)
+
+
+def _checked_tau(tau: float | None, drafted: int) -> float:
+    if tau is None:
+        raise InputError("acceptance_tau is missing: state the mean number of tokens of a verification step")
+    if not 1 <= tau <= drafted + 1:
+        raise InputError(
+            f"acceptance_tau must be between 1 and drafted tokens + 1 = {drafted + 1}, got {tau}: state tokens of a "
+            "step, the target's own token included"
+        )
+    return tau
+
+
+def _check_measured(row: Row) -> None:
+    if row.kind in ("plain", "forward") and row.plain_rate is None:
+        raise InputError("measured_plain_tok_s is missing: a row without a draft must state it")
+    if row.gain is None and row.plain_rate is None:
+        raise InputError("nothing was measured: state measured_speedup, or both rates in tokens a second")
+    if row.plain_rate and row.spec_rate and row.speedup:
+        quotient = row.spec_rate / row.plain_rate
+        if abs(quotient / row.speedup - 1) > TOLERANCE:
+            raise InputError(
+                f"measured_speedup={row.speedup:g} contradicts the two rates, whose quotient is {quotient:.3g}: "
+                "correct one of the three"
+            )
+
+
+def _placement(gpus: int, engine: str, note: str) -> Placement:
+    if gpus == 1:
+        return "one GPU"
+    found = re.search(r"\bTP ?(\d+)\b(?:.*?\bEP ?(\d+)\b)?", note)
+    if found and int(found[1]) == 1 and int(found[2] or 1) > 1:
+        return "expert parallel"
+    split = "layers split" in note or (engine in LAYER_SPLIT and not found)
+    return "layer split" if split else "tensor parallel"

@@ -1,0 +1,296 @@
+"""The judge of the time model: it reads what is right, names what is wrong, and computes the errors it prints."""
+
+from __future__ import annotations
+
+import csv
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.validation.__main__ import PUBLISHED, judge, main
+from benchmarks.validation.measures import Errors, break_evens, choices, decisions, worst
+from benchmarks.validation.names import draft_of, target_of
+from benchmarks.validation.page import document, figure_svg
+from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
+from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
+from benchmarks.validation.prototype import calibrate, fit, predict
+from benchmarks.validation.rows import COLUMNS, Row, parse, read
+from benchmarks.validation.shipped import Seconds, shipped, widths
+from spectheory import InputError, Latency
+
+GOOD = {
+    "group": "engine",
+    "source": "a source",
+    "engine": "vllm",
+    "gpu": "h100_sxm",
+    "gpus": "1",
+    "target": "llama-3.1-8b",
+    "draft": "eagle3-llama-3.1-8b",
+    "shape": "chain 3",
+    "batch": "1",
+    "context": "512",
+    "acceptance_tau": "2.5",
+    "measured_plain_tok_s": "140",
+    "measured_spec_tok_s": "280",
+}
+
+
+def row(**cells: str) -> Row:
+    rows, unread = parse([GOOD | cells])
+    assert unread == []
+    return rows[0]
+
+
+def write(path: Path, *lines: dict[str, str]) -> Path:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        out = csv.writer(file)
+        out.writerow(COLUMNS)
+        out.writerows([line.get(name, "") for name in COLUMNS] for line in lines)
+    return path
+
+
+def test_published_rows_are_all_read_and_predicted() -> None:
+    judged = judge(PUBLISHED)
+    assert judged.unread == []
+    assert all(len(found) == 347 for found in judged.columns.values())
+
+
+def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
+    """At batch 4 and a chain of 3, for a pair that the library ships."""
+    one = row(batch="4")
+    latency = Latency.roofline(
+        gpu="h100_sxm", target="llama-3.1-8b", draft="eagle3-llama-3.1-8b", batch=4, context=512, tokens=range(1, 9)
+    )
+    cycle = 3 * latency.draft(1, 512) + latency.target(4, 512)
+    cycle += latency.overhead_seconds + 3 * latency.level_overhead_seconds
+    assert shipped(one).plain == pytest.approx(latency.plain(512), rel=1e-12)
+    assert shipped(one).cycle == pytest.approx(cycle, rel=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"),
+    [
+        ({"shape": "bush 3"}, "shape must be"),
+        ({"shape": "chain 0"}, "must have numbers from 1"),
+        ({"shape": "tree depth 6 nodes 5"}, "depth at most nodes"),
+        ({"shape": "chain 99999999"}, "must have numbers from 1 to 10000"),
+        ({"batch": "two"}, "batch must be a finite number"),
+        ({"batch": "1.5"}, "batch must be a whole number"),
+        ({"gpus": ""}, "gpus must be a whole number"),
+        ({"acceptance_tau": ""}, "acceptance_tau is missing"),
+        ({"acceptance_tau": "5"}, "acceptance_tau must be between 1 and drafted tokens + 1 = 4"),
+        ({"measured_plain_tok_s": "nan"}, "measured_plain_tok_s must be a finite number"),
+        ({"measured_plain_tok_s": "", "measured_spec_tok_s": ""}, "nothing was measured"),
+        ({"shape": "none", "measured_plain_tok_s": ""}, "measured_plain_tok_s is missing"),
+        ({"measured_speedup": "3"}, "contradicts the two rates"),
+        ({"target": ""}, "target must not be empty"),
+    ],
+)
+def test_bad_line_is_named_with_its_number_and_repair(cells: dict[str, str], named: str) -> None:
+    rows, unread = parse([GOOD, GOOD | cells])
+    assert len(rows) == 1
+    assert unread[0].number == 3
+    assert named in unread[0].reason
+    assert ":" in unread[0].reason
+
+
+@pytest.mark.parametrize(
+    ("cells", "named"),
+    [
+        ({"gpu": "abacus"}, "abacus"),
+        ({"target": "nobody-9b"}, "nobody-9b"),
+        ({"target": "../../secret/config.json"}, "must be a name, not a path"),
+        ({"draft": "nobody-1b"}, "nobody-1b"),
+        ({"draft": "eagle3-nobody"}, None),
+        ({"engine": "an engine of tomorrow"}, None),
+        ({"target": "deepseek-v3", "draft": "mtp-deepseek-v3", "gpus": "8", "note": "TP 8"}, None),
+        ({"draft": "dflash-llama-3.1-8b"}, None),
+        ({"batch": "1e300"}, "1"),
+        ({"context": "9" * 30}, "context"),
+    ],
+)
+def test_unknown_names_are_listed_and_never_stop_the_judge(tmp_path: Path, cells: dict[str, str], named: str) -> None:
+    judged = judge(write(tmp_path / "rows.csv", GOOD, GOOD | cells))
+    reasons = [(one.number, one.reason) for one in judged.unread]
+    if named is None:
+        assert reasons == []
+    else:
+        assert [number for number, _ in reasons] == [3]
+        assert named in reasons[0][1]
+
+
+def test_file_errors_name_the_repair(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "short.csv").write_text("group,source\na,b\n")
+    with pytest.raises(InputError, match="lacks the columns url, engine"):
+        read(tmp_path / "short.csv")
+    assert main([str(tmp_path / "absent.csv")]) == 2
+    assert "there is no file" in capsys.readouterr().err
+
+
+def test_errors_are_of_rates() -> None:
+    """A time predicted three times too short is an error of +200%, and a speedup predicted half as high of -50%."""
+    one = row(measured_plain_tok_s="100", measured_spec_tok_s="250")
+    found = Prediction(one, Seconds(plain=0.01 / 3, cycle=0.01 / 3 * 2))
+    assert found.plain_error == pytest.approx(2.0)
+    assert found.gain_error == pytest.approx(1.25 / 2.5 - 1)
+    assert Errors.of([0.1, None, -0.4, 0.2]) == Errors(3, 0.2, 0.1, 0.4)
+    assert worst([found], 1)[0][1] == "plain"
+
+
+def test_calibration_makes_its_own_rows_exact_and_leaves_them_out() -> None:
+    """The plain rows of batch 8 and 64 determine a constant and a time a sequence; a third batch is judged."""
+    rows, _ = parse(
+        [
+            GOOD
+            | {"shape": "none", "draft": "", "batch": str(batch), "measured_plain_tok_s": str(batch / seconds)}
+            | {"measured_spec_tok_s": ""}
+            for batch, seconds in ((8, 0.010), (32, 0.0136), (64, 0.020))
+        ]
+    )
+    found = calibrated(rows, partial(shifted, predict=lambda one: Seconds(0.005)))
+    assert [one.plain_used for one in found] == [True, False, True]
+    assert [one.plain_error for one in found[::2]] == [None, None]
+    assert found[1].plain_error == pytest.approx(0.0136 / np.interp(32, (8, 64), (0.010, 0.020)) - 1)
+
+
+def test_one_speculative_row_determines_the_seconds_of_a_level() -> None:
+    """The first row needs 1.5 ms more in 2 levels, so the second gets 3 ms more in 4."""
+    spent = 0.009
+    cells = {"measured_plain_tok_s": "", "measured_spec_tok_s": "", "acceptance_tau": "2"}
+    rows = [row(**cells, shape=f"chain {k}", measured_speedup=str(2 * 0.007 / spent)) for k in (2, 4)]
+    rows = [replace(one, number=number) for number, one in enumerate(rows, 2)]
+    first, second = calibrated(rows, partial(shifted, predict=lambda one: Seconds(0.007, 0.0075)))
+    assert first.gain_error is None
+    assert second.seconds.cycle == pytest.approx(0.0075 + 4 * (spent - 0.0075) / 2)
+
+
+def test_calibration_of_the_parameters_sees_its_runs_only() -> None:
+    """The proposed model, calibrated on one speculative row, predicts this row to 2%; other rows keep their errors."""
+    rows = [replace(row(batch=batch), number=int(batch), plain_rate=None, spec_rate=None) for batch in ("1", "64")]
+    rows = [replace(one, speedup=1.2) for one in rows]
+    runs = Runs.of(rows, rows)
+    assert runs.spec is rows[0]
+    assert [one.speedup for one in runs.rows] == [1.2]
+    found = predict(rows[0], calibrate(runs.rows, PRIOR)).gain(rows[0].tau)
+    assert found == pytest.approx(1.2, rel=0.02)
+
+
+def test_break_even_is_interpolated_and_its_factor_measured() -> None:
+    """Measured speedups 2, 1.2 and 0.8 at batch 1, 10 and 40; the prediction crosses 1 at batch 20."""
+    gains = {1: 2.0, 10: 1.2, 40: 0.8}
+    rows = [replace(row(), batch=batch, speedup=gain, plain_rate=None, spec_rate=None) for batch, gain in gains.items()]
+
+    def predicted_at(one: Row) -> Seconds:
+        return Seconds(1.0, one.tau * one.batch / 20)
+
+    (found,) = break_evens([Prediction(one, predicted_at(one)) for one in rows], predicted_at)
+    measured = 10 * 4 ** (np.log(1.2) / np.log(1.2 / 0.8))
+    assert found.measured == pytest.approx(measured)
+    assert found.predicted == pytest.approx(20, rel=0.05)
+    assert found.factor == pytest.approx(20 / measured, rel=0.05)
+
+
+def test_costs_of_wrong_decisions_and_choices() -> None:
+    """To speculate at a measured 0.8 costs 20%; not to at 1.25 costs 20%; K = 2 instead of K = 3 costs 10%."""
+
+    def at(gain: float, wanted: float, shape: str = "chain 3") -> Prediction:
+        one = replace(row(shape=shape), speedup=gain, plain_rate=None, spec_rate=None)
+        return Prediction(one, Seconds(1.0, one.tau / wanted))
+
+    assert [one.cost for one in decisions([at(0.8, 1.5), at(1.25, 0.9), at(1.5, 1.1)])] == pytest.approx([0.2, 0.2, 0])
+    (choice,) = choices([at(1.8, 2.1, "chain 2"), at(2.0, 1.9)])
+    assert choice.regret == pytest.approx(0.1)
+
+
+def test_left_out_sources_are_fitted_without_themselves() -> None:
+    """The fit for each source sees the rows of the others only."""
+    rows = [replace(row(), source=name) for name in ("a", "b", "b")]
+    seen: list[list[str]] = []
+
+    def record(known: Sequence[Row]) -> Parameters:
+        seen.append([one.source for one in known])
+        return PRIOR
+
+    assert left_out(rows, rows, record) == {"a": PRIOR, "b": PRIOR}
+    assert seen == [["b", "b"], ["a"]]
+
+
+def test_fit_recovers_a_planted_overhead() -> None:
+    """Plain rates that the model itself computes with another step overhead: the fit moves to it."""
+    which = names(["vllm"])
+    moved = np.array([0.5 if key == ("vllm", "step_seconds") else 0.0 for key in which])
+    truth = parameters_of(moved, which)
+    plain = [row(shape="none", draft="", measured_spec_tok_s="", target=f"qwen3-{size}") for size in ("0.6b", "8b")]
+    rows = [replace(one, plain_rate=one.batch / predict(one, truth).plain) for one in plain]
+    found = fit(rows)
+    for one, exact in zip(rows, (predict(one, truth).plain for one in rows), strict=True):
+        before, after = (abs(np.log(predict(one, which).plain / exact)) for which in (PRIOR, found))
+        assert after < 0.1 * before
+
+
+def test_placements_and_classes() -> None:
+    experts = row(target="qwen3-30b-a3b", gpus="8", note="TP 1 EP 8")
+    assert experts.placement == "expert parallel"
+    assert row(gpus="4", note="layers split over 4 GPUs").placement == "layer split"
+    assert row(gpus="2").placement == "tensor parallel"
+    assert row(gpus="2", engine="llama.cpp").placement == "layer split"
+    assert row(gpus="2", engine="hf", note="TP 2").placement == "tensor parallel"
+    assert class_of(experts) == "several GPUs"
+    assert class_of(row(target="llama-3.1-8b q4_0")) == "4-bit kernels"
+    assert class_of(row(target="gpt-oss-20b", draft="none")) == "MoE, one GPU"
+    assert class_of(row(batch="64")) == "dense, batch 2 to 64"
+    plain = row(shape="none", draft="", batch="8", measured_spec_tok_s="")
+    assert class_of(plain) == "plain steps in serving"
+    assert class_of(replace(plain, gpus=4)) == "several GPUs"
+
+
+def test_proposed_model_is_slower_where_it_has_more_terms() -> None:
+    """Split layers are slower than tensor parallelism, and a speculative step takes longer at a larger batch."""
+    split = row(gpus="4", note="layers split over 4 GPUs", engine="hf", target="llama-2-7b", draft="none")
+    parallel = replace(split, placement="tensor parallel")
+    assert predict(split, PRIOR).plain > predict(parallel, PRIOR).plain
+    small, large = (predict(row(batch=batch), PRIOR).cycle for batch in ("1", "64"))
+    assert small is not None
+    assert large is not None
+    assert large > small
+
+
+def test_derived_heads_have_the_sizes_of_their_kind() -> None:
+    """An EAGLE-1 head of Llama-2-7B: a layer, a matrix of 2h x h, and the target's output head of 32,000."""
+    head = draft_of("eagle1-llama-2-7b", "llama-2-7b")
+    assert head is not None
+    assert head.shape.linear_parameters == 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096**2
+    assert head.shape.other_parameters == 32_000 * 4096
+    assert draft_of("none", "llama-2-7b") is None
+    assert widths(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")) == [7]
+    assert widths(row(shape="tree depth 3 nodes 12")) == [1, 4, 4]
+    assert target_of("llama-2-7b int4g32").linear_bytes == 0.5625
+
+
+def test_page_json_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = write(tmp_path / "rows.csv", GOOD, GOOD | {"shape": "chain 4"}, GOOD | {"gpu": "abacus"})
+    assert main([str(file), "--json", "--out", str(tmp_path / "page.md")]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [one["line"] for one in printed["columns"]["library as shipped"]] == [2, 3]
+    assert printed["not_predicted"][0]["number"] == 4
+    page = (tmp_path / "page.md").read_text(encoding="utf-8")
+    assert "dense 16-bit, one request" in page
+    assert "abacus" in page
+    assert "![Predicted against measured speedups and plain times](page.svg)" in page
+    assert (tmp_path / "page.svg").read_text(encoding="utf-8").startswith("<svg ")
+
+
+def test_page_of_nothing(tmp_path: Path) -> None:
+    judged = judge(write(tmp_path / "rows.csv", GOOD | {"gpu": "abacus"}))
+    assert "abacus" in document(judged, "x.svg", "rows.csv")
+    assert figure_svg(judged.columns).startswith("<svg ")
+
+
+def test_predicted_lists_rows_without_a_prediction() -> None:
+    found, without = predicted([row(), row(gpu="abacus")], shipped)
+    assert len(found) == len(without) == 1
