@@ -197,7 +197,8 @@ def _eagle3(target: ModelConfig, name: str) -> ModelConfig:
     """One layer that reads token and feature, a matrix that fuses three features, and an output head of 32,000."""
     hidden, _ = _sizes(target)
     attention, width = _layer(target)
-    twice = target.shape.attention_flops // 4 + target.shape.kv_values
+    cache = target.shape.caches[0]
+    twice = cache.flops // 4 + cache.values
     linear = attention + twice * hidden + 3 * hidden * width + 3 * hidden * hidden
     return _head(target, name, linear, 32_000 * hidden)
 
@@ -215,6 +216,7 @@ def _mtp(target: ModelConfig, name: str) -> ModelConfig:
         shape=replace(
             shape,
             layers=1,
+            caches=(replace(shape.caches[0], layers=1),),
             moe_layers=1,
             linear_parameters=attention + 2 * hidden * hidden,
             other_parameters=vocabulary * hidden,
@@ -236,8 +238,7 @@ def _head(target: ModelConfig, name: str, linear: int, other: int) -> ModelConfi
         experts_per_token=0,
         expert_linear_parameters=0,
         expert_other_parameters=0,
-        sliding_layers=0,
-        window=0,
+        caches=(replace(shape.caches[0], layers=1, window=None),),
     )
     return replace(target, name=name, shape=one, linear_bytes=2.0, other_bytes=2.0, arithmetic="bf16")
 
@@ -252,6 +253,6 @@ def _layer(target: ModelConfig) -> tuple[int, int]:
     """Parameters of the attention of one layer, and the width of a dense MLP, three hidden sizes for experts."""
     hidden, _ = _sizes(target)
     shape = target.shape
-    attention = hidden * (shape.attention_flops // 2 + shape.kv_values)
+    attention = hidden * (shape.caches[0].flops // 2 + shape.caches[0].values)
     dense = (shape.linear_parameters // shape.layers - attention) // (3 * hidden)
     return attention, dense if not shape.moe_layers else 3 * hidden

@@ -265,7 +265,7 @@ def test_derived_heads_have_the_sizes_of_their_kind() -> None:
     head = draft_of("eagle1-llama-2-7b", "llama-2-7b")
     assert head is not None
     assert head.shape.linear_parameters == 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096**2
-    assert head.shape.other_parameters == 32_000 * 4096
+    assert head.shape.borrowed_parameters == 32_000 * 4096
     assert draft_of("none", "llama-2-7b") is None
     assert widths(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")) == [7]
     assert widths(row(shape="tree depth 3 nodes 12")) == [1, 4, 4]
