@@ -235,7 +235,11 @@ def test_the_interval_of_a_difference_is_that_of_the_jackknife() -> None:
 @pytest.mark.parametrize(
     ("replays", "tree", "left_out"),
     [
-        (Replays([GreedyText(RANKS, candidates=2)]), Tree.k_ary(2, 1), "one more child of the root"),
+        (
+            Replays([GreedyText(np.where(RANKS < 2, RANKS, -1), candidates=2)]),
+            Tree.k_ary(2, 1),
+            "one more child of the root",
+        ),
         (Replays([GreedyText(RANKS[:8])]), Tree.chain(6), "one level more"),
         (Replays([ChainText(np.array([0, 2, 1, 0, 1, 0, 2, 1, 0]), 2)]), Tree.chain(2), "one level more"),
     ],

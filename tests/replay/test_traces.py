@@ -81,10 +81,10 @@ def test_a_trace_of_another_pair_or_without_prompts_is_refused(trace: Path, tiny
 
 
 def test_the_pair_is_loaded_as_it_was_recorded(trace: Path, tiny: Pair) -> None:
-    texts, temperature = traced_replays(trace)
-    verifier = TopDown(Naive()) if temperature else Greedy()
-    assert texts.replay(TREE, verifier, RULES[False] if temperature else None).tau == pytest.approx(
-        replays(trace, tiny).replay(TREE, verifier, RULES[False] if temperature else None).tau, rel=1e-6
+    texts, stamp = traced_replays(trace)
+    verifier = TopDown(Naive()) if stamp.temperature else Greedy()
+    assert texts.replay(TREE, verifier, RULES[False] if stamp.temperature else None).tau == pytest.approx(
+        replays(trace, tiny).replay(TREE, verifier, RULES[False] if stamp.temperature else None).tau, rel=1e-6
     )
 
 
