@@ -110,9 +110,12 @@ def _choice(record: WallClock, theirs: int) -> list[str]:
 
 def _predicted_speed(record: WallClock, theirs: int) -> str:
     """The speed that the plan predicted, relative to the fastest decoder of transformers."""
-    loop = record.ratio(record.families.index("plain"), theirs)[0]
+    loop, source = (
+        record.ratio(record.families.index("plain"), theirs)[0],
+        "replay" if record.plan.tried else "the rates",
+    )
     return (
-        f"From the latency curve and the rates, the plan predicted {record.plan.speedup:.2f} times our plain loop for "
+        f"From the measured times and {source}, the plan predicted {record.plan.speedup:.2f} times our plain loop for "
         f"its {record.plan.answer}, which is {record.plan.speedup * loop:.2f} times {record.decoders[theirs]}."
     )
 
