@@ -159,7 +159,8 @@ def draft_of(name: str, target: str) -> ModelConfig | None:
     """The draft of this name for `target`, None if there is no draft model (n-gram, suffix).
 
     Raises:
-        InputError: neither the library nor this file has a model of this name, and it does not name a head that can be derived.
+        InputError: neither the library nor this file has a model of this name, and it does not name a head that can be
+            derived.
     """
     if name in ("none", "", "ngram", "n-gram", "prompt lookup", "suffix"):
         return None
