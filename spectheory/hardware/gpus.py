@@ -20,8 +20,6 @@ DRIVER_NAMES = {
     "NVIDIA Thor": "thor",
     "Tesla V100-SXM2-32GB": "v100_sxm",
     "NVIDIA B300 SXM6 AC": "b300",
-    "NVIDIA RTX PRO 6000 Blackwell Server Edition": "rtx_pro_6000",
-    "NVIDIA RTX PRO 6000 Blackwell Workstation Edition": "rtx_pro_6000",
 }
 """Keys of the table by the name that the driver reports, for GPUs whose driver name differs from the maker's name."""
 
