@@ -5,8 +5,8 @@ The fields are from tools/llama-bench/llama-bench.cpp (stored commit 0104b151) a
 
 llama-bench: a test processes `n_prompt` tokens in forwards of at most `n_ubatch`, then `n_gen` tokens one by one, of
 one sequence with `n_depth` tokens in the cache before (older builds: none). `avg_ns` and `samples_ns` are the times of
-the whole test, `avg_ts` is the mean of the rates of the samples. `gpu_info` lists all GPUs of the machine; with
-`split_mode` none one of them is used.
+the whole test, `avg_ts` is the mean of the rates of the samples. `gpu_info` lists all GPUs of the machine, with ", ", or
+"/" in older builds, between them; `devices` lists those that were chosen, and with `split_mode` none one is used.
 
 llama-batched-bench: `pl` sequences, each with a prompt of `pp` tokens and `tg` generated tokens; `t_pp` and `t_tg` are
 the seconds of both parts, `speed_tg` is `pl * tg / t_tg`. The table has the same figures as PP, TG, B, T_PP s, T_TG s
@@ -72,11 +72,7 @@ def _why_not(entry: Entry, prompt: int, generated: int) -> str:
         return f"is a prefill of more than {LONGEST_FORWARD} tokens"
     if not generated and entry.has("n_ubatch") and prompt > entry.count("n_ubatch"):
         return f"splits its prompt into forwards of n_ubatch={entry.count('n_ubatch')} tokens"
-    if (
-        entry.data.get("backends") != "CPU"
-        and entry.has("n_gpu_layers")
-        and entry.number("n_gpu_layers", least=-1) == 0
-    ):
+    if entry.data.get("backends") != "CPU" and entry.data.get("n_gpu_layers") == 0:
         return "has no layer on the GPU (n_gpu_layers=0)"
     if entry.has("n_cpu_moe") and entry.count("n_cpu_moe"):
         return f"has the experts of {entry.count('n_cpu_moe')} layers on the CPU (n_cpu_moe)"
@@ -97,13 +93,15 @@ def _test_seconds(entry: Entry, tokens: int) -> float:
 
 def _named(entry: Entry) -> dict[str, Any]:
     """The deployment of a test, as `llama-bench` names it."""
-    gpus = re.split(r"\s*[,/]\s*", entry.text("gpu_info") or "")
-    used = gpus[:1] if entry.data.get("split_mode") == "none" else gpus
+    gpus = [name for name in re.split(r"\s*[,/]\s*", entry.text("gpu_info") or "") if name]
+    devices = entry.text("devices")
+    most = 1 if entry.data.get("split_mode") == "none" else len(devices.split("/")) if devices else len(gpus)
+    used = gpus[:most]
     key, value = entry.text("type_k"), entry.text("type_v")
     return {
         "model": entry.text("model_filename"),
         "gpu": " + ".join(dict.fromkeys(used)) or None,
-        "gpus": len(used) if used[0] else None,
+        "gpus": len(used) or None,
         "engine": "llama.cpp",
         "version": f"b{entry.count('build_number')}" if entry.has("build_number") else None,
         "quantisation": _quantisation(entry.text("model_type") or ""),
