@@ -199,7 +199,8 @@ def read_runs(path: str | Path, conditions: Conditions | None = None) -> Benchma
 
     Args:
         path: the file that the benchmark wrote.
-        conditions: what the file does not say, such as tau, or the sizes of `vllm bench latency`.
+        conditions: what the file does not say, such as tau, or the sizes of `vllm bench latency`. They hold for every
+            entry of the file.
 
     Raises:
         InputError: the file cannot be read, is in no known format, or is damaged; its figures contradict each other or

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry
 from spectheory.engines.engine import Engine
-from spectheory.engines.serving_run import ASSUMED, Served, Speculation, mean_context
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, mean_context
 from spectheory.hardware.runs import Conditions, Run
 
 SECONDS = {"ns": 1e-9, "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "seconds": 1.0}
@@ -189,8 +189,8 @@ def _of_requests(name: str, requests: list[_Request], accepted: Iterable[int], c
 
 
 FORMATS = {
-    "aiperf-summary": BenchmarkFormat(("inter_token_latency", "request_throughput"), read_summary),
-    "aiperf-records": BenchmarkFormat(("metadata", "metrics"), read_records),
+    "aiperf-summary": BenchmarkFormat(("inter_token_latency", "request_throughput"), read_summary, CONDITIONS),
+    "aiperf-records": BenchmarkFormat(("metadata", "metrics"), read_records, CONDITIONS),
 }
 """The formats of AIPerf's files, by name."""
 

@@ -217,11 +217,13 @@ class BenchmarkRuns:
         runs: the runs, all of one deployment.
         ignored: the entries that are not used, and why.
         assumed: what had to be assumed.
+        format: the name of the file's format.
     """
 
     runs: tuple[Run, ...]
     ignored: tuple[str, ...] = ()
     assumed: tuple[str, ...] = ()
+    format: str = ""
 
     @classmethod
     def collect(
@@ -247,10 +249,12 @@ class BenchmarkFormat:
     Attributes:
         fields: the fields by which an entry of the format is recognised; all must be there.
         read: reads the entries.
+        conditions: the names of the conditions that `read` uses. Others are refused.
     """
 
     fields: tuple[str, ...]
     read: Callable[[BenchmarkFile, Conditions], BenchmarkRuns]
+    conditions: tuple[str, ...] = ()
 
     def matches(self, entry: Entry) -> bool:
         """Whether the entry has all fields of the format."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import fields, replace
 from pathlib import Path
 
 from spectheory.core.errors import InputError
@@ -14,9 +15,20 @@ from spectheory.hardware.runs import DEPLOYMENT, Conditions, Run
 def read(path: Path, formats: Mapping[str, BenchmarkFormat], conditions: Conditions) -> BenchmarkRuns:
     """As `spectheory.engines.read_runs`, with the known formats by name."""
     file = BenchmarkFile.parse(read_text(path), str(path))
-    found = formats[_format(file, formats)].read(file, conditions)
+    name = _format(file, formats)
+    _require_used(file.name, name, formats[name], conditions)
+    found = formats[name].read(file, conditions)
     _require_one_deployment(found.runs)
-    return found
+    return replace(found, format=name)
+
+
+def _require_used(file: str, name: str, form: BenchmarkFormat, conditions: Conditions) -> None:
+    """Check that the format uses all conditions that are given."""
+    given = [field.name for field in fields(conditions) if getattr(conditions, field.name) is not None]
+    unused = [condition for condition in given if condition not in form.conditions]
+    if unused:
+        usable = f"only {', '.join(form.conditions)} can" if form.conditions else "the file says all that is used"
+        raise InputError(f"{file}: {', '.join(unused)} cannot be given for a file of {name}, {usable}: leave it out")
 
 
 def _format(file: BenchmarkFile, formats: Mapping[str, BenchmarkFormat]) -> str:

@@ -5,8 +5,8 @@ The fields are from tools/llama-bench/llama-bench.cpp (stored commit 0104b151) a
 
 llama-bench: a test processes `n_prompt` tokens in forwards of at most `n_ubatch`, then `n_gen` tokens one by one, of
 one sequence with `n_depth` tokens in the cache before (older builds: none). `avg_ns` and `samples_ns` are the times of
-the whole test, `avg_ts` is the mean of the rates of the samples. `gpu_info` lists all GPUs of the machine, with ", ", or
-"/" in older builds, between them; `devices` lists those that were chosen, and with `split_mode` none one is used.
+the whole test, `avg_ts` is the mean of the rates of the samples. `gpu_info` lists all GPUs of the machine, with ", ",
+or "/" in older builds, between them; `devices` lists those that were chosen, and with `split_mode` none one is used.
 
 llama-batched-bench: `pl` sequences, each with a prompt of `pp` tokens and `tg` generated tokens; `t_pp` and `t_tg` are
 the seconds of both parts, `speed_tg` is `pl * tg / t_tg`. The table has the same figures as PP, TG, B, T_PP s, T_TG s

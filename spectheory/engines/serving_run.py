@@ -30,6 +30,8 @@ FIRST_TOKEN = 1.05
 """By this factor a reported tau may exceed depth + 1, because some engines count the token of the prefill too."""
 AGREE = 0.01
 """By this share a figure that was given may differ from the figure in the file."""
+CONDITIONS = ("batch", "speculative", "tau", "nodes", "depth")
+"""The conditions that a benchmark of a server may not say."""
 ASSUMED = "the batch is the mean number of requests that are decoding, by Little's law, over the whole benchmark"
 
 

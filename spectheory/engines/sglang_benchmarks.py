@@ -23,7 +23,7 @@ from spectheory.engines import sglang_points
 from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.benchmark_file import BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, Ignored
 from spectheory.engines.report_values import within
-from spectheory.engines.serving_run import ASSUMED, Served, Speculation, agreed, mean_context
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, agreed, mean_context
 from spectheory.hardware.runs import Conditions, Run
 
 PROMPT = 50
@@ -139,7 +139,11 @@ def _named(entry: Entry, info: Entry) -> dict[str, Any]:
 
 FORMATS = {
     "sglang-one-batch": BenchmarkFormat(("batch_size", "input_len", "output_len", "prefill_latency"), read_one_batch),
-    "sglang-speculative": BenchmarkFormat(("batch_size", "steps", "topk", "num_draft_tokens"), read_speculative),
-    "sglang-serving": BenchmarkFormat(("accept_length", "mean_tpot_ms", "total_output_tokens"), read_serving),
+    "sglang-speculative": BenchmarkFormat(
+        ("batch_size", "steps", "topk", "num_draft_tokens"), read_speculative, ("input_tokens", "output_tokens")
+    ),
+    "sglang-serving": BenchmarkFormat(
+        ("accept_length", "mean_tpot_ms", "total_output_tokens"), read_serving, CONDITIONS
+    ),
 }
 """The formats of SGLang's benchmarks, by name."""

@@ -21,7 +21,7 @@ from typing import Any
 from spectheory.core.errors import InputError
 from spectheory.engines.benchmark_file import AS_WRITTEN, BenchmarkFile, BenchmarkFormat, BenchmarkRuns, Entry, Ignored
 from spectheory.engines.report_values import within
-from spectheory.engines.serving_run import ASSUMED, Served, Speculation, agreed, mean_context, speculation
+from spectheory.engines.serving_run import ASSUMED, CONDITIONS, Served, Speculation, agreed, mean_context, speculation
 from spectheory.hardware.runs import Conditions, Run
 
 WHOLE = 0.1
@@ -29,6 +29,8 @@ WHOLE = 0.1
 SHORT_PROMPT = 4
 """The prompts of a batch may have this many times the tokens of one answer: their prefill, of about 1 / 200 of a step
 per token on most GPUs, is then at most 2% of the steps."""
+SIZES = (*CONDITIONS, "input_tokens", "output_tokens")
+"""The conditions that a file of `vllm bench latency` may not say."""
 PREFILL = "the prefill takes as long as one step: the file has only the time of both together"
 
 
@@ -162,8 +164,8 @@ def _latency_run(
 
 
 FORMATS = {
-    "vllm-serve": BenchmarkFormat(("model_id", "mean_tpot_ms", "total_output_tokens"), read_serve),
-    "vllm-latency": BenchmarkFormat(("avg_latency", "latencies"), read_latency),
-    "vllm-latency-arguments": BenchmarkFormat(("benchmark", "metric", "model"), read_latency_with_arguments),
+    "vllm-serve": BenchmarkFormat(("model_id", "mean_tpot_ms", "total_output_tokens"), read_serve, CONDITIONS),
+    "vllm-latency": BenchmarkFormat(("avg_latency", "latencies"), read_latency, SIZES),
+    "vllm-latency-arguments": BenchmarkFormat(("benchmark", "metric", "model"), read_latency_with_arguments, SIZES),
 }
 """The formats of vLLM's benchmarks, by name."""

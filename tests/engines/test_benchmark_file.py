@@ -46,8 +46,7 @@ def test_every_format_is_recognised_by_its_fields_alone(tmp_path: Path, name: st
     entries = BenchmarkFile.parse(EXAMPLES[name], "a").entries
     formats = {key: form for engine in st.engines.ALL for key, form in engine.benchmarks.items()}
     assert [key for key, form in formats.items() if form.matches(entries[0])] == [name]
-    given_sizes = SIZES if name == "vllm-latency" else {}
-    assert read(tmp_path, EXAMPLES[name], **given_sizes).runs
+    assert read(tmp_path, EXAMPLES[name], **SIZES if name == "vllm-latency" else {}).format == name
 
 
 @pytest.mark.parametrize("name", JSON)
@@ -94,6 +93,13 @@ def test_files_that_are_not_there_and_not_text(tmp_path: Path) -> None:
     (tmp_path / "b").write_bytes(b"\xff\xfe\x00")
     with pytest.raises(st.InputError, match="is not text in UTF-8"):
         read_runs(str(tmp_path / "b"))
+
+
+def test_a_condition_that_the_format_does_not_use_is_refused(tmp_path: Path) -> None:
+    message = "tau, nodes cannot be given for a file of llama.cpp-bench, the file says all that is used: leave"
+    require_refused(tmp_path, EXAMPLES["llama.cpp-bench"], message, tau=2.0, nodes=3)
+    message = "tau cannot be given for a file of sglang-speculative, only input_tokens, output_tokens can: leave"
+    require_refused(tmp_path, BENCH, message, tau=2.0)
 
 
 def test_lines_of_a_log_around_json_lines_are_left_out(tmp_path: Path) -> None:

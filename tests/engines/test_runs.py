@@ -31,7 +31,8 @@ def test_a_throughput_becomes_seconds_of_a_step_a_forward_and_a_cycle() -> None:
 )
 def test_the_throughput_of_a_run_is_the_one_it_was_made_from(rate: float, batch: float, tau: float, kind: str) -> None:
     shape: dict[str, Any] = {"plain": {}, "forward": {"tokens": 5}, "speculative": CYCLE | {"tau": tau}}[kind]
-    run = Run.from_throughput(rate, **({"context": 3.0, "kind": kind} | shape | {"batch": batch}))
+    arguments: dict[str, Any] = {"context": 3.0, "kind": kind} | shape | {"batch": batch}
+    run = Run.from_throughput(rate, **arguments)
     assert run.tokens_per_second == pytest.approx(rate, rel=1e-12)
 
 
@@ -72,7 +73,7 @@ def cycle(**changes: Any) -> Any:
         refusal(lambda: Run.from_throughput(0, context=1, source="b"), "b: tokens_per_second must be a number from"),
         refusal(lambda: Run.from_throughput(-2.0, context=1), "^tokens_per_second must be a number from .* got -2.0"),
         refusal(lambda: Run.from_throughput(9.0, source="b", **CYCLE), "b: tau of a speculative run is missing"),
-        refusal(lambda: Run.from_throughput(9.0, **CYCLE | {"batch": "4"}), "^batch must be a number of at least 1"),
+        refusal(lambda: Run.from_throughput(9.0, **{**CYCLE, "batch": "4"}), "^batch must be a number of at least 1"),
         refusal(lambda: Conditions(batch=0), "^batch must be a number of at least 1, got 0"),
         refusal(lambda: Conditions(tau=float("nan")), "^tau must be a number of at least 1, got nan"),
         refusal(lambda: Conditions(nodes=0), "^nodes must be at least 1, got 0: for plain decoding leave it out"),
