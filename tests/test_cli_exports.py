@@ -92,8 +92,8 @@ def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
 def test_an_unknown_engine_is_refused_before_anything_is_written(plan: Run, place: tuple[str, ...]) -> None:
     before = set(Path().iterdir())
     for engine, message in (
-        ("eagle,vlm@0.32", "--engine: unknown engine 'vlm': did you mean vllm? 9 names are known"),
-        ("", "--engine: unknown engine '': known names are eagle, hf, llama.cpp, medusa, mlx-lm, sequoia, sglang"),
+        ("eagle,vlm@0.32", "--engine: unknown engine 'vlm': did you mean vllm? 10 names are known"),
+        ("", "--engine: unknown engine '': known names are aiperf, eagle, hf, llama.cpp, medusa, mlx-lm, sequoia"),
     ):
         refused(plan(*place, "--engine", engine, "--out", "plan.json"), message)
     assert set(Path().iterdir()) == before

@@ -17,6 +17,8 @@ from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 from spectheory.core.plugins import plugins, require_usable
 from spectheory.engines import (
+    aiperf,
+    benchmarks,
     eagle,
     hugging_face,
     llama_cpp,
@@ -29,10 +31,12 @@ from spectheory.engines import (
     vllm,
 )
 from spectheory.engines.bench_point import BenchPoint
+from spectheory.engines.benchmark_file import BenchmarkRuns
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.statistics import Statistics
 from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
@@ -41,11 +45,16 @@ from spectheory.planning.schedule_record import Schedule
 __all__ = [
     "ALL",
     "BenchPoint",
+    "BenchmarkRuns",
     "ChainRange",
+    "Conditions",
     "Engine",
     "Envelope",
     "Export",
+    "Run",
     "Statistics",
+    "aiperf",
+    "benchmark_names",
     "eagle",
     "engine",
     "engines",
@@ -56,6 +65,7 @@ __all__ = [
     "mlx_lm",
     "names",
     "read_report",
+    "read_runs",
     "report_names",
     "sequoia",
     "sglang",
@@ -73,8 +83,9 @@ ALL: tuple[Engine, ...] = (
     llama_cpp.ENGINE,
     mlx_lm.ENGINE,
     sequoia.ENGINE,
+    aiperf.ENGINE,
 )
-"""The engines of this package."""
+"""The engines of this package, and the load generator AIPerf, whose files are those of any engine."""
 
 
 def engines() -> list[Engine]:
@@ -93,6 +104,11 @@ def names() -> list[str]:
 def report_names() -> list[str]:
     """The names of all reports that can be read, such as "vllm-log"."""
     return [name for each in engines() for name in each.readers]
+
+
+def benchmark_names() -> list[str]:
+    """The names of all formats of benchmarks' files that can be read, such as "llama.cpp-bench"."""
+    return [name for each in engines() for name in each.benchmarks]
 
 
 def engine(name: str) -> Engine:
@@ -174,3 +190,30 @@ def read_report(
     if found is None:
         raise InputError(unknown("report", name, report_names()))
     return reports.read(found, name, several, min_trials, assume_constant)
+
+
+def read_runs(path: str | Path, conditions: Conditions | None = None) -> BenchmarkRuns:
+    """Read the file of an engine's own benchmark as runs: measured times from which a latency can be calibrated.
+
+    The format is recognised by the fields in the file, not by its name. `benchmark_names` lists the formats.
+
+    Args:
+        path: the file that the benchmark wrote.
+        conditions: what the file does not say, such as tau, or the sizes of `vllm bench latency`. They hold for every
+            entry of the file.
+
+    Raises:
+        InputError: the file cannot be read, is in no known format, or is damaged; its figures contradict each other or
+            `conditions`; it measures several deployments, or it has no run that can be used.
+
+    >>> import tempfile
+    >>> line = '{"n_kv_max": 4096, "pp": 512, "tg": 33, "pl": 4, "t_tg": 0.66, "speed_tg": 200.0}'
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder, "batched.jsonl")
+    ...     _ = file.write_text(line)
+    ...     (run,) = read_runs(file).runs
+    >>> run.kind, run.batch, run.context, run.seconds
+    ('plain', 4, 528.0, 0.02)
+    """
+    known = {name: form for each in engines() for name, form in each.benchmarks.items()}
+    return benchmarks.read(Path(path), known, Conditions() if conditions is None else conditions)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from spectheory.core.errors import InputError
 from spectheory.engines.bench_point import BenchPoint
+from spectheory.engines.benchmark_file import BenchmarkFormat
 from spectheory.engines.exports import Export, release
 from spectheory.engines.statistics import Statistics
 from spectheory.planning.fitting import Fitting, PlainIsFastestError
@@ -41,6 +42,7 @@ class Engine:
         readers: the readers of its reports, by names such as "vllm-metrics".
         off: arguments that turn speculation off; empty if leaving out all arguments does this.
         text_of: reads the file of a report as text; set it for an engine whose reports are binary files.
+        benchmarks: the formats of its benchmarks' files, by names such as "vllm-serve".
 
     Raises:
         InputError: there is an exporter without versions.
@@ -54,6 +56,7 @@ class Engine:
     readers: Mapping[str, Reader] = field(default_factory=dict)
     off: tuple[str, ...] = ()
     text_of: Callable[[Path], str] = text_of_file
+    benchmarks: Mapping[str, BenchmarkFormat] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if self.exporter is not None and not self.versions:
@@ -72,7 +75,8 @@ class Engine:
         """
         if self.exporter is None:
             raise InputError(
-                f"plans cannot be exported to {self.title}, only its reports can be read: {', '.join(self.readers)}"
+                f"plans cannot be exported to {self.title}, only its reports can be read: "
+                f"{', '.join([*self.readers, *self.benchmarks])}"
             )
         key, _ = release(self.title, version or self.newest, self.versions, self.parts)
         try:

@@ -1,4 +1,4 @@
-"""llama.cpp: statistics from its log; a chain as flags.
+"""llama.cpp: statistics from its log; a chain as flags. Its benchmarks: `llama_cpp_benchmarks`.
 
 Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spec-draft-n-max` by PR #22397,
 `--spec-type draft-simple` and `draft-eagle3` by PR #22964 (merged 2026-05-13). The first build with these names is
@@ -21,6 +21,7 @@ from spectheory.core.errors import InputError
 from spectheory.engines import statistics
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export, release
+from spectheory.engines.llama_cpp_benchmarks import FORMATS
 from spectheory.engines.report_values import agree, missing, within
 from spectheory.engines.statistics import RECOVERED, ROUNDED_TAU, TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
@@ -182,4 +183,5 @@ ENGINE = Engine(
     exporter=_fitted,
     readers={"llama.cpp-log": lambda text, least: from_log(text, min_trials=least)},
     off=("--spec-type", "none"),
+    benchmarks=FORMATS,
 )

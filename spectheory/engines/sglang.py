@@ -6,8 +6,7 @@ The names are from the wheels of 0.5.12, 0.5.15 and 0.5.23, and the older names 
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spectheory.core.errors import InputError
@@ -18,7 +17,6 @@ from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import (
     EXACT,
-    FLOAT,
     agree,
     count,
     counts,
@@ -29,11 +27,12 @@ from spectheory.engines.report_values import (
     pick,
     within,
 )
+from spectheory.engines.sglang_benchmarks import FORMATS
 from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, VERSIONS, export
+from spectheory.engines.sglang_points import from_bench_speculative
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
-from spectheory.planning.runnable import Envelope
 
 __all__ = ["ENGINE", "VERSIONS", "BenchPoint", "export", "from_bench_speculative", "from_meta_info", "from_metrics"]
 
@@ -46,9 +45,6 @@ RATE = ("spec_accept_rate",)
 LONGEST = 32
 """Maximum number of accepted tokens per cycle if the report does not say how many were drafted; SGLang's defaults
 are below 20."""
-ROUNDED = 0.0005 + FLOAT
-"""Tolerance for `acc_length` of the benchmark, which has three decimals."""
-BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
 
 
 def from_meta_info(data: Mapping[str, Any] | Sequence[Mapping[str, Any]], *, min_trials: int = 100) -> Statistics:
@@ -147,45 +143,6 @@ def from_metrics(text: str) -> Statistics:
     return Statistics("SGLang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
 
 
-def from_bench_speculative(text: str) -> list[BenchPoint]:
-    """The points that scripts/playground/bench_speculative.py measured, from its output of one JSON object per line.
-
-    SGLang counts the root as a draft token. With topk 1 it always verifies steps + 1 tokens.
-    """
-    points = [_point(line, f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()]
-    if not points:
-        raise InputError(
-            "text must hold at least one measured point, as one JSON object per line, got none: pass the output of "
-            "bench_speculative.py"
-        )
-    return points
-
-
-def _point(line: str, where: str) -> BenchPoint:
-    try:
-        record = mapping(where, json.loads(line))
-    except json.JSONDecodeError as error:
-        raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
-    _require_all(record, BENCH, where)
-    batch, steps, topk, tokens = (count(f"{where}: {name}", record[name]) for name in BENCH[:4])
-    tau, seconds, speed = (number(f"{where}: {name}", record[name]) for name in BENCH[4:])
-    if batch < 1 or seconds <= 0 or tau < 1:
-        raise InputError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
-    rounding = 0.002 + 1e-5 / seconds
-    agree(f"{where}: speed", speed, tau / seconds, "acc_length / step_time", rounding * tau / seconds + 1e-3)
-    tokens_out = number(f"{where}: completion_tokens", record.get("completion_tokens", 1))
-    most = (steps + 1) / (1 - 1 / tokens_out) if steps and tokens_out > 1 else steps + 1
-    within(f"{where}: acc_length", tau, 1, most, f"steps={steps}, one token from the prefill of each answer,", ROUNDED)
-    envelope = None if steps == 0 else Envelope(steps, topk, steps if topk == 1 else tokens - 1)
-    return BenchPoint(batch, envelope, tau, seconds, speed)
-
-
-def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) -> None:
-    for name in names:
-        if name not in record:
-            raise missing(where, [name], record)
-
-
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
     algorithm = {"model": "STANDALONE"}.get(fitting.family, fitting.family.upper())
@@ -209,4 +166,5 @@ ENGINE = Engine(
         "sglang-metrics": lambda text, _: from_metrics(text),
         "sglang-bench": lambda text, _: from_bench_speculative(text),
     },
+    benchmarks=FORMATS,
 )

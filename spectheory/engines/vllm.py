@@ -18,6 +18,7 @@ from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
+from spectheory.engines.vllm_benchmarks import FORMATS
 from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
@@ -256,4 +257,5 @@ ENGINE = Engine(
         "vllm-log": lambda text, least: from_log(text, min_trials=least),
         "vllm-response": lambda text, least: from_request_metrics(json_values(text), min_trials=least),
     },
+    benchmarks=FORMATS,
 )

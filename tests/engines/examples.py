@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -9,7 +11,7 @@ import pytest
 from hypothesis import strategies as hs
 
 import spectheory as st
-from spectheory.engines import ChainRange, Statistics
+from spectheory.engines import BenchmarkRuns, ChainRange, Conditions, Statistics, read_runs
 
 RANGES = [ChainRange(1, 16, 5), ChainRange(17, 64, 3), ChainRange(65, 512, 0)]
 TREE = st.Tree.from_paths([(0,), (1,), (0, 0), (0, 1), (1, 0), (0, 0, 0)])
@@ -37,3 +39,18 @@ def refusal(call: Any, message: str) -> Any:
 def acceptance(statistics: Statistics) -> st.Acceptance:
     assert statistics.acceptance is not None
     return statistics.acceptance
+
+
+def read(folder: Path, content: Any, **conditions: Any) -> BenchmarkRuns:
+    """What is read from a benchmark's file with this content: text, one JSON object, or JSON Lines for several."""
+    lines = content if isinstance(content, str) else "\n".join(map(json.dumps, content))
+    file = folder / "bench"
+    file.write_text(lines, encoding="utf-8")
+    return read_runs(file, Conditions(**conditions))
+
+
+def require_refused(folder: Path, content: Any, message: str, **conditions: Any) -> None:
+    """Check that the file is refused with a message that names it."""
+    with pytest.raises(st.InputError, match=message) as caught:
+        read(folder, content, **conditions)
+    assert str(caught.value).startswith(str(folder / "bench"))

@@ -21,7 +21,8 @@ RATES = st.Acceptance.by_rank([0.6, 0.15, 0.06])
 TIMES = replace(st.Latency.constant(draft_seconds=0.1), provenance=st.Provenance.now("test", draft="my/draft", batch=2))
 PLAN = st.plan(RATES, TIMES, max_budget=12)
 TOY = """
-from spectheory.engines import Engine, Export, Statistics
+from spectheory.engines import BenchmarkRuns, Engine, Export, Run, Statistics
+from spectheory.engines.benchmark_file import BenchmarkFormat
 
 def export(fitting, version):
     return Export("Toy", version, ("--draft", fitting.model, "--length", str(fitting.chain)), {"toy.txt": "plan"})
@@ -29,7 +30,11 @@ def export(fitting, version):
 def read(text, min_trials):
     return Statistics("Toy", "count", None, float(text), None, None, None, ("a toy",))
 
-ENGINE = Engine("toy", "Toy", {"1": None, "2": None}, 1, export, {"toy-tau": read})
+def runs(file, conditions):
+    return BenchmarkRuns.collect(file, lambda entry: [Run("plain", 1, 0, entry.positive("toy_seconds"))])
+
+FORMATS = {"toy-bench": BenchmarkFormat(("toy_seconds",), runs)}
+ENGINE = Engine("toy", "Toy", {"1": None, "2": None}, 1, export, {"toy-tau": read}, benchmarks=FORMATS)
 """
 
 
@@ -37,6 +42,8 @@ def test_names_are_unique_and_a_report_is_called_after_its_engine() -> None:
     assert st.engines.names() == [engine.name for engine in ALL]
     assert len(set(st.engines.names())) == len({engine.title for engine in ALL}) == len(ALL)
     assert all(name.startswith(f"{engine.name}-") for engine in ALL for name in engine.readers)
+    assert all(name.startswith(f"{engine.name}-") for engine in ALL for name in engine.benchmarks)
+    assert len(st.engines.benchmark_names()) == len(set(st.engines.benchmark_names()))
     assert all(st.engines.engine(engine.name) is engine for engine in ALL)
     assert len(st.engines.report_names()) == len(set(st.engines.report_names()))
 
@@ -98,6 +105,10 @@ def test_the_draft_and_the_target_are_those_of_the_provenance_or_as_given() -> N
             "plans cannot be exported to Sequoia, only its reports can be read: sequoia-vector",
         ),
         refusal(
+            lambda: st.export(PLAN, "aiperf"),
+            "plans cannot be exported to AIPerf, only its reports can be read: aiperf-summary, aiperf-records",
+        ),
+        refusal(
             lambda: st.export(PLAN, "vllm", version="0.9"), r"version must be a version of vLLM .* \(0.11 to 0.32\)"
         ),
         refusal(lambda: st.export(PLAN, "hf"), "it drafts only at batch size 1, the plan starts at 2"),
@@ -140,6 +151,9 @@ def test_an_engine_of_another_package_is_found_by_its_name(
     found = st.read_report("2.5", "toy-tau")
     assert isinstance(found, st.engines.Statistics)
     assert found.tau == 2.5
+    assert st.engines.benchmark_names()[-1] == "toy-bench"
+    (tmp_path / "bench.json").write_text('{"toy_seconds": 0.5}')
+    assert st.engines.read_runs(tmp_path / "bench.json").runs == (st.engines.Run("plain", 1, 0, 0.5),)
     result = plan("--latency", "latency.json", "--draft", "d", "--engine", "toy@1,vllm", "--out", "here/plan.json")
     assert result.exit_code == 0, result.output
     assert "toy@1 (written for Toy 1):\n  --draft d --length " in result.stdout

@@ -1,0 +1,64 @@
+"""The points that SGLang's bench_speculative.py measured."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from spectheory.core.errors import InputError
+from spectheory.engines.bench_point import BenchPoint
+from spectheory.engines.report_values import FLOAT, agree, count, mapping, missing, number, within
+from spectheory.planning.runnable import Envelope
+
+ROUNDED = 0.0005 + FLOAT
+"""Tolerance for `acc_length` of the benchmark, which has three decimals."""
+BENCH = ("batch_size", "steps", "topk", "num_draft_tokens", "acc_length", "step_time", "speed")
+
+
+def from_bench_speculative(text: str) -> list[BenchPoint]:
+    """The points that scripts/playground/bench_speculative.py measured, from its output of one JSON object per line.
+
+    SGLang counts the root as a draft token. With topk 1 it always verifies steps + 1 tokens.
+    """
+    points = [
+        point(_record(line, f"line {i}"), f"line {i}") for i, line in enumerate(text.splitlines(), 1) if line.strip()
+    ]
+    if not points:
+        raise InputError(
+            "text must hold at least one measured point, as one JSON object per line, got none: pass the output of "
+            "bench_speculative.py"
+        )
+    return points
+
+
+def _record(line: str, where: str) -> Mapping[str, Any]:
+    try:
+        return mapping(where, json.loads(line))
+    except json.JSONDecodeError as error:
+        raise InputError(f"{where} must be JSON, got {line!r:.40} ({error})") from None
+
+
+def point(record: Mapping[str, Any], where: str) -> BenchPoint:
+    """The point that a line of the output has, after a check that its figures agree; `where` is for error messages."""
+    _require_all(record, BENCH, where)
+    batch, steps, topk, tokens = (count(f"{where}: {name}", record[name]) for name in BENCH[:4])
+    tau, seconds, speed = (number(f"{where}: {name}", record[name]) for name in BENCH[4:])
+    if batch < 1 or seconds <= 0 or tau < 1:
+        raise InputError(f"{where} must have batch_size >= 1, step_time > 0, acc_length >= 1, got {dict(record)}")
+    rounding = 0.002 + 1e-5 / seconds
+    agree(f"{where}: speed", speed, tau / seconds, "acc_length / step_time", rounding * tau / seconds + 1e-3)
+    tokens_out = number(f"{where}: completion_tokens", record.get("completion_tokens", 1))
+    most = (steps + 1) / (1 - 1 / tokens_out) if steps and tokens_out > 1 else steps + 1
+    within(f"{where}: acc_length", tau, 1, most, f"steps={steps}, one token from the prefill of each answer,", ROUNDED)
+    try:
+        envelope = None if steps == 0 else Envelope(steps, topk, steps if topk == 1 else tokens - 1)
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from None
+    return BenchPoint(batch, envelope, tau, seconds, speed)
+
+
+def _require_all(record: Mapping[str, Any], names: Iterable[str], where: str) -> None:
+    for name in names:
+        if name not in record:
+            raise missing(where, [name], record)
