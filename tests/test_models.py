@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 from spectheory.hardware.hf_config import FAMILIES
-from spectheory.hardware.models import ModelConfig, model, model_names, pair, require_pair
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
+from spectheory.hardware.pairs import pair, require_pair
+from spectheory.hardware.shipped_models import model_names
 
 PUBLISHED = {
     "llama-3.1-8b": 8_030_261_248,

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from spectheory.hardware.models import ModelConfig, model
-from spectheory.hardware.quantisation import quantisations
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
+from spectheory.hardware.named_formats import quantisations
 
 TINY: dict[str, Any] = {
     "model_type": "llama",

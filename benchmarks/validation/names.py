@@ -14,7 +14,7 @@ from spectheory import Gpu, InputError, ModelConfig
 from spectheory.hardware.gpus import gpu as library_gpu
 from spectheory.hardware.gpus import gpu_names
 from spectheory.hardware.models import model as library_model
-from spectheory.hardware.models import model_names
+from spectheory.hardware.shipped_models import model_names
 
 
 @dataclass(frozen=True)

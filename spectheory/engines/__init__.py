@@ -32,7 +32,7 @@ from spectheory.engines.bench_point import BenchPoint
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.statistics import Statistics
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
