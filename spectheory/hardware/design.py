@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from spectheory.core.errors import InputError
 from spectheory.hardware.attention_weights import attention_weights, caches_of, heads_of
-from spectheory.hardware.head_weights import borrowed_head, eagle1_weights, eagle3_weights, is_eagle1, is_eagle3
+from spectheory.hardware.head_weights import borrowed_head, head_kind, head_weights
 from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.hf_layers import Layer, layers_of, prediction_layers
 from spectheory.hardware.mlp_weights import experts_of, mlp_weights
@@ -33,15 +33,15 @@ class Design:
         experts, taken = experts_of(self.fields) if sparse else (0, 0)
         state = state_of(self.fields) if any(layer.mixer == "linear" for layer in self.layers) else (0, 0)
         recurrent = sum(layer.mixer == "linear" for layer in self.layers)
-        latent = self.fields.family.latent
+        latent, caches = self.fields.family.latent, caches_of(self.fields, self.layers)
         return Shape(
             layers=len(self.layers),
             linear_parameters=counts["matrix"],
             other_parameters=counts["other"] + counts["head"],
             lookup_parameters=counts["lookup"],
             borrowed_parameters=counts["borrowed"],
-            kv_heads=1 if latent else heads_of(self.fields, full=False)[1],
-            caches=caches_of(self.fields, self.layers),
+            kv_heads=1 if latent or not caches else heads_of(self.fields, full=False)[1],
+            caches=caches,
             moe_layers=sparse,
             experts=experts,
             experts_per_token=taken,
@@ -59,13 +59,14 @@ def design_of(fields: Fields) -> Design:
     Raises:
         InputError: a field is missing or has an impossible value.
     """
-    layers, hidden = layers_of(fields), fields.number("hidden_size")
+    kind, hidden = head_kind(fields), fields.number("hidden_size")
+    if kind == "medusa":
+        return Design(fields, (Layer(0, "none", "none"),), tuple(head_weights(fields, kind, hidden)))
+    layers = layers_of(fields)
     body = [one for layer in layers for one in _layer(fields, layer, hidden)]
-    if is_eagle3(fields):
-        return Design(fields, layers, (*body, *eagle3_weights(fields, hidden)))
-    if is_eagle1(fields):
-        return Design(fields, layers, (*body[1:], *eagle1_weights(fields, hidden)))
-    return Design(fields, layers, (*body, *_ends(fields, len(layers), hidden)))
+    if kind is None:
+        return Design(fields, layers, (*body, *_ends(fields, len(layers), hidden)))
+    return Design(fields, layers, (*body[kind == "eagle1" :], *head_weights(fields, kind, hidden)))
 
 
 def prediction_of(fields: Fields) -> Design | None:

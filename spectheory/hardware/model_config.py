@@ -15,7 +15,7 @@ from spectheory.hardware.config_formats import config_formats
 from spectheory.hardware.design import Design, design_of, prediction_of
 from spectheory.hardware.gguf import Gguf
 from spectheory.hardware.gguf_shape import shape_and_formats
-from spectheory.hardware.head_weights import is_eagle1, is_eagle3
+from spectheory.hardware.head_weights import drafts_at_once, head_kind
 from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.named_formats import kv_bytes_of, named_formats
 from spectheory.hardware.packing import Arithmetic
@@ -37,7 +37,9 @@ class ModelConfig:
         kv_bytes_per_value: bytes of a number in the KV cache.
         arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
         vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
-        target_hidden: for an EAGLE-3 head, the hidden size of its target; None for a whole model.
+        target_hidden: for a draft head, the hidden size of its target; None for a whole model.
+        drafts_at_once: whether one forward drafts all depths (Medusa, P-EAGLE, DFlash, DSpark, PARD). Other drafts need
+            a forward for each depth.
         longest_context: the longest context in tokens; None if the config does not state it.
         tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
             config does not state them.
@@ -56,6 +58,7 @@ class ModelConfig:
     vocabulary: int | None = None
     hidden: int | None = None
     target_hidden: int | None = None
+    drafts_at_once: bool = False
     longest_context: int | None = None
     tokenizer: str | None = None
     base_model: str | None = None
@@ -88,14 +91,14 @@ class ModelConfig:
         design, own = design_of(fields), name or where
         module = prediction_of(fields)
         hidden = fields.number("hidden_size")
-        head = is_eagle3(fields) or is_eagle1(fields)
         return cls(
             own,
             design.shape,
             **vars(config_formats(design)),
             vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
             hidden=hidden,
-            target_hidden=fields.number("target_hidden_size", default=hidden) if head else None,
+            target_hidden=fields.number("target_hidden_size", default=hidden) if head_kind(fields) else None,
+            drafts_at_once=drafts_at_once(fields),
             longest_context=fields.longest_context(),
             tokenizer=fields.text("tokenizer"),
             base_model=fields.text("base_model"),

@@ -8,6 +8,7 @@ from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
+from spectheory.hardware.draft_heads import draft_of_kind, kind_and_target
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.named_formats import quantisations
 from spectheory.hardware.shipped_models import model_names, shipped_model, shipped_name
@@ -16,7 +17,8 @@ from spectheory.hardware.shipped_models import model_names, shipped_model, shipp
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     """A model from its shipped name or its repository, from a config.json (path, folder, contents), or a GGUF file.
 
-    After a shipped name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
+    A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
+    After a name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
@@ -33,21 +35,28 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
         return ModelConfig.from_gguf(source)
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
-    if known := shipped_name(source):
-        return shipped_model(known)
-    if packed := _packed_name(source):
-        return shipped_model(packed[0]).quantised(packed[1])
+    if known := _known(source) or _packed(source):
+        return known
     if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
         raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
     return ModelConfig.from_hf(source)
 
 
-def _packed_name(source: str) -> tuple[str, str] | None:
-    """The shipped name and the quantisation in `source`; None if it does not consist of these."""
+def _known(name: str) -> ModelConfig | None:
+    """The shipped model, or the draft for a shipped target, of this name; None if there is none."""
+    if shipped := shipped_name(name):
+        return shipped_model(shipped)
+    head = kind_and_target(name)
+    target = shipped_name(head[1]) if head else None
+    return draft_of_kind(shipped_model(target), head[0]) if head and target else None
+
+
+def _packed(name: str) -> ModelConfig | None:
+    """The model whose name and quantisation are in `name`; None if it does not consist of these."""
     for quantisation in quantisations():
-        name = source.lower().removesuffix(quantisation)
-        if name != source.lower() and name[-1:] in ("-", " ") and (known := shipped_name(name[:-1])):
-            return known, quantisation
+        base = name.lower().removesuffix(quantisation)
+        if base != name.lower() and base[-1:] in ("-", " ") and (known := _known(base[:-1])):
+            return known.quantised(quantisation)
     return None
 
 

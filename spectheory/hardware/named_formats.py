@@ -15,6 +15,7 @@ PACKINGS = {
     "int8": Packing(8, None, 1, 16),
     "w8a8": Packing(8, None, 1, 16, "int8"),
     "int4": Packing(4, 128, scale_bits=16),
+    "w4a16": Packing(4, 128, scale_bits=16),
     "int4g32": Packing(4, 32, scale_bits=32),
     "awq": Packing(4, 128, scale_bits=20),
     "gptq": Packing(4, 128, scale_bits=20),
@@ -23,6 +24,7 @@ PACKINGS = {
     "nf4": Packing(4, 64, scale_bits=8 + 32 / 256),
 }
 """Packings of the matrices by name."""
+_MLX = {"4bit": Packing(4, 64, scale_bits=32), "8bit": Packing(8, 64, scale_bits=32)}
 _GGUF = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m", "q6_k")
 _PLAIN = {"bf16": 2.0, "f16": 2.0, "fp16": 2.0, "f32": 4.0, "fp32": 4.0}
 _KV_BYTES = {
@@ -41,7 +43,7 @@ _KV_BYTES = {
 
 def quantisations() -> tuple[str, ...]:
     """The names that `named_formats` knows."""
-    return (*_PLAIN, *PACKINGS, *_GGUF)
+    return (*_PLAIN, *PACKINGS, *_MLX, *_GGUF)
 
 
 def kv_bytes_of(name: str) -> float:
@@ -58,8 +60,9 @@ def kv_bytes_of(name: str) -> float:
 def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Formats:
     """The formats of `design` with its weights packed as `name` says.
 
-    Embeddings, routers and norms stay in 16 bits. The output head does too, except in the formats of llama.cpp: these
-    store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize` does.
+    Embeddings, routers and norms stay in 16 bits. The output head does too, except in the formats of llama.cpp, which
+    store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize` does, and in the
+    ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights.
 
     Raises:
         InputError: there is no such quantisation; the message lists similar names.
@@ -70,6 +73,9 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
         return Formats(size, size, size, size, kv_bytes_per_value, "fp32" if size == 4 else "bf16")
     if name in PACKINGS:
         return formats_of(design, lambda one: PACKINGS[name] if is_linear(one) else None, 2.0, kv_bytes_per_value)
+    if name in _MLX:
+        packed = ("matrix", "expert", "head", "borrowed", "lookup")
+        return formats_of(design, lambda one: _MLX[name] if one.use in packed else None, 2.0, kv_bytes_per_value)
     if name in _GGUF:
         return formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
     raise InputError(unknown("quantisation", name, quantisations()))

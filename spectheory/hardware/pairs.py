@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.hardware.model_config import MTP, ModelConfig
+from spectheory.hardware.draft_heads import NO_MODEL, draft_of_kind, kind_named
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 
 PADDING = 0.01
@@ -51,23 +52,39 @@ def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
             )
 
 
+def draft_of(target: ModelConfig, draft: str | Path | Mapping[str, Any] | ModelConfig | None) -> ModelConfig | None:
+    """The draft for `target`, by the name of its kind, or as `model` finds it; None if the drafter has no model.
+
+    Kinds are `eagle1`, `eagle2`, `eagle3`, `mtp`, `medusa`, `p-eagle`, `dflash`, `dspark` and `pard`, see
+    `draft_of_kind`. Drafters without a model are `none`, `ngram` and `suffix`.
+
+    >>> draft_of(model("qwen3-8b"), "dflash").drafts_at_once
+    True
+    >>> draft_of(model("qwen3-8b"), "ngram") is None
+    True
+
+    Raises:
+        InputError: see `model` and `draft_of_kind`.
+    """
+    if draft is None or (isinstance(draft, str) and draft.lower() in NO_MODEL):
+        return None
+    kind = kind_named(draft) if isinstance(draft, str) else None
+    return model(draft) if kind is None else draft_of_kind(target, kind)
+
+
 def pair(
     target: str | Path | Mapping[str, Any] | ModelConfig, draft: str | Path | Mapping[str, Any] | ModelConfig
 ) -> tuple[ModelConfig, ModelConfig]:
-    """Target and draft, as `model` finds them. The draft `mtp` is the multi-token-prediction module of the target.
+    """Target and draft, as `model` and `draft_of` find them.
 
     >>> pair("deepseek-v3", "mtp")[1].layers
     1
 
     Raises:
-        InputError: see `model`, or the config of the target has no multi-token-prediction module.
+        InputError: see `model` and `draft_of`, or the drafter has no model.
     """
     first = model(target)
-    if draft != MTP:
-        return first, model(draft)
-    if first.prediction is None:
-        raise InputError(
-            f"the config of target {first.name} has no multi-token-prediction module (num_nextn_predict_layers): name "
-            "a draft model or a head"
-        )
-    return first, first.prediction
+    second = draft_of(first, draft)
+    if second is None:
+        raise InputError(f"drafter {draft} has no model, so its forwards have no seconds: name a draft model or a head")
+    return first, second
