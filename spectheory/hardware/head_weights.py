@@ -30,10 +30,12 @@ _MARKS: tuple[tuple[str, HeadKind], ...] = (
 def head_kind(fields: Fields) -> HeadKind | None:
     """The kind of the draft head that the config describes; None for a whole model."""
     named = " ".join(str(fields.values.get(name)) for name in _NAMING).lower()
-    found = next((kind for word, kind in _WORDS if word in named), None)
-    if found in (None, "eagle3"):
-        found = next((kind for mark, kind in _MARKS if mark in fields.values), found)
-    return found or ("eagle1" if "eagle" in named else None)
+    kinds: list[HeadKind] = [kind for word, kind in _WORDS if word in named]
+    if kinds in ([], ["eagle3"]):
+        kinds = [*(kind for mark, kind in _MARKS if mark in fields.values), *kinds]
+    if kinds:
+        return kinds[0]
+    return "eagle1" if "eagle" in named else None
 
 
 def drafts_at_once(fields: Fields) -> bool:
