@@ -59,10 +59,11 @@ def design_of(fields: Fields) -> Design:
     Raises:
         InputError: a field is missing or has an impossible value.
     """
-    kind, hidden = head_kind(fields), fields.number("hidden_size")
+    kind = head_kind(fields)
+    layers = (Layer(0, "none", "none"),) if kind == "medusa" else layers_of(fields)
+    hidden = fields.number("hidden_size")
     if kind == "medusa":
-        return Design(fields, (Layer(0, "none", "none"),), tuple(head_weights(fields, kind, hidden)))
-    layers = layers_of(fields)
+        return Design(fields, layers, tuple(head_weights(fields, kind, hidden)))
     body = [one for layer in layers for one in _layer(fields, layer, hidden)]
     if kind is None:
         return Design(fields, layers, (*body, *_ends(fields, len(layers), hidden)))
