@@ -28,7 +28,7 @@ from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, export, read_report
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.otlp import Solver, optimal_acceptance
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.plan_record import Plan

@@ -13,7 +13,8 @@ from hypothesis import strategies as hs
 
 from spectheory.hardware.gguf import Gguf
 from spectheory.hardware.gguf_types import BLOCKS
-from spectheory.hardware.models import ModelConfig, model
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
 
 TYPES = {name: number for number, (name, _, _) in BLOCKS.items()}
 HIDDEN, WIDTH, LAYERS, VOCABULARY = 256, 512, 3, 300

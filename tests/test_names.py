@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from spectheory.hardware.gpus import gpu, gpu_names
-from spectheory.hardware.models import model, pair
+from spectheory.hardware.models import model
+from spectheory.hardware.pairs import pair
 from spectheory.hardware.roofline import Roofline
 from spectheory.planning.deployment import Deployment
 from tests.command_line import Run, plan, run  # noqa: F401

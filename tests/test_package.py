@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 import spectheory
-from spectheory.hardware.models import model_names
+from spectheory.hardware.shipped_models import model_names
 
 ROOT = Path(__file__).parent.parent
 

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as hs
 
-from spectheory.hardware.models import ModelConfig, model
-from spectheory.hardware.quantisation import quantisations
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
+from spectheory.hardware.named_formats import quantisations
 
 TINY: dict[str, Any] = {
     "model_type": "llama",
@@ -156,6 +157,7 @@ def test_formats_of_llama_cpp_have_the_sizes_that_llama_bench_prints(name: str, 
     [
         ("int4", 4 + 16 / 128, "bf16"),
         ("int4g32", 5.0, "bf16"),
+        ("w4a16", 4 + 16 / 128, "bf16"),
         ("awq", 4 + 20 / 128, "bf16"),
         ("nvfp4", 4.5, "fp4"),
         ("mxfp4", 4.25, "bf16"),
@@ -167,6 +169,12 @@ def test_formats_by_name(quantisation: str, bits: float, arithmetic: str) -> Non
     packed = PLAIN.quantised(quantisation)
     assert PLAIN.weight_bytes - packed.weight_bytes == pytest.approx(MATRICES * (16 - bits) / 8, rel=1e-12)
     assert (packed.arithmetic, packed.name) == (arithmetic, f"the config-{quantisation}")
+
+
+@pytest.mark.parametrize(("quantisation", "bits"), [("4bit", 4.5), ("8bit", 8.5)])
+def test_formats_of_mlx_pack_every_matrix(quantisation: str, bits: float) -> None:
+    packed = PLAIN.quantised(quantisation)
+    assert PLAIN.weight_bytes - packed.weight_bytes == pytest.approx((MATRICES + 2 * HEAD) * (16 - bits) / 8, rel=1e-12)
 
 
 @pytest.mark.parametrize("quantisation", quantisations())

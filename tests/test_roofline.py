@@ -13,8 +13,9 @@ from hypothesis import strategies as hs
 
 import spectheory as st
 from spectheory.hardware.gpus import DRIVER_NAMES, Gpu, gpu, gpu_names
-from spectheory.hardware.models import model, model_names
+from spectheory.hardware.models import model
 from spectheory.hardware.roofline import Derates, Roofline
+from spectheory.hardware.shipped_models import model_names
 
 ROOT = Path(__file__).parent.parent
 H100 = Roofline(gpu("h100_sxm"))

@@ -18,7 +18,7 @@ from benchmarks.gpu.place import Place
 from reference.part_files import differences
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 
 MODELS = ("llama-3.1-8b", "llama-3.2-1b", "qwen3-8b", "qwen3-0.6b")
 SHARE = 0.95

@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.validation.names import format_of, target_of
+from benchmarks.validation.names import target_of
 from benchmarks.validation.parameters import Parameters
 from benchmarks.validation.rows import Row, Unread
 from benchmarks.validation.shipped import Seconds
@@ -176,17 +176,17 @@ def _load(row: Row) -> int:
 
 def class_of(row: Row) -> str:
     """The class of `CLASSES` to which a row belongs, by its engine, models, GPUs and batch."""
-    model, (_, stored) = target_of(row.target), format_of(row.target)
+    model = target_of(row.target)
     if row.engine == "hf":
         return "Hugging Face eager"
     if row.gpus > 1:
         return "several GPUs"
     if row.kind == "plain" and row.batch > 1:
         return "plain steps in serving"
-    if stored is not None and stored.bytes_per_weight < 0.8:
+    if model.linear_bytes < 0.8:
         return "4-bit kernels"
     if model.shape.moe_layers:
         return "MoE, one GPU"
-    if stored is None:
-        return "dense 16-bit, one request" if row.batch == 1 else "dense, batch 2 to 64" if row.batch <= 64 else "other"
-    return "other"
+    if model.linear_bytes < 2 or row.batch > 64:
+        return "other"
+    return "dense 16-bit, one request" if row.batch == 1 else "dense, batch 2 to 64"

@@ -35,7 +35,7 @@ from spectheory.engines.benchmark_file import BenchmarkRuns
 from spectheory.engines.engine import Engine
 from spectheory.engines.exports import Export
 from spectheory.engines.statistics import Statistics
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.runs import Conditions, Run
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.plan_record import Plan

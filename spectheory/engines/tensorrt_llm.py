@@ -17,7 +17,7 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.engines.tensorrt_llm_config import VERSIONS, export
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import first_is_longest
 

@@ -8,8 +8,8 @@ from collections.abc import Iterable
 
 from spectheory.core.errors import InputError
 from spectheory.hardware.gguf import Gguf, Tensor
-from spectheory.hardware.parameters import Cache, Shape, Use
-from spectheory.hardware.quantisation import Formats
+from spectheory.hardware.packing import Formats
+from spectheory.hardware.shape import Cache, Shape, Use
 
 _LAYER = re.compile(r"blk\.(\d+)\.(.+)")
 _LOOKUPS = ("token_embd.weight", "position_embd.weight", "per_layer_token_embd.weight")

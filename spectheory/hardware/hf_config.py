@@ -169,6 +169,7 @@ SAME_AS = {
     "qwen3_5": "qwen3_5_text",
     "qwen3_5_moe": "qwen3_5_moe_text",
     "kimi_k2": "deepseek_v3",
+    "medusa": "llama",
     "qwen2_vl_text": "qwen2",
     "qwen2_5_vl_text": "qwen2",
     "qwen3_vl_text": "qwen3",
@@ -207,13 +208,17 @@ class Fields:
 
     @classmethod
     def of(cls, config: Mapping[str, Any], where: str) -> Fields:
-        """The fields of the language model. In a multimodal config these are the fields of `text_config`.
+        """The fields of the language model.
+
+        In a multimodal config these are the fields of `text_config`, in the config of a draft head the ones of
+        `transformer_layer_config` (speculators) and of `dflash_config` too.
 
         Raises:
             InputError: the model_type is missing or not one of `FAMILIES`.
         """
-        if isinstance(config.get("text_config"), Mapping):
-            config = {**config, **config["text_config"]}
+        for part in ("text_config", "transformer_layer_config", "dflash_config"):
+            if isinstance(config.get(part), Mapping):
+                config = {**config, **config[part]}
         kind = config.get("model_type")
         if kind is None:
             raise InputError(f"{where} lacks the field 'model_type', which must be one of {', '.join(FAMILIES)}")

@@ -17,7 +17,8 @@ from spectheory.core.tree import Tree
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.library import MEASURE, device_key, find
-from spectheory.hardware.models import ModelConfig, pair, require_pair
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.pairs import pair, require_pair
 from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
 
 LARGEST_COUNT = 2**53

@@ -1,313 +1,24 @@
-"""`ModelConfig`: what a forward of a language model reads, computes and caches, by config.json, GGUF file or name."""
+"""A language model by its name, its config.json or its GGUF file."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from functools import cache
-from importlib.resources import files
 from pathlib import Path
-from typing import Any, Self
-
-import numpy as np
+from typing import Any
 
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
-from spectheory.hardware.gguf import Gguf
-from spectheory.hardware.gguf_shape import shape_and_formats
-from spectheory.hardware.hf_config import Fields
-from spectheory.hardware.parameters import Design, Shape, design_of, is_eagle1, is_eagle3, prediction_of
-from spectheory.hardware.quantisation import (
-    Arithmetic,
-    config_formats,
-    kv_bytes_of,
-    named_formats,
-    quantisations,
-)
-
-MTP = "mtp"
-"""The name of the draft that is the multi-token-prediction module of the target."""
-
-
-@dataclass(frozen=True)
-class ModelConfig:
-    """The sizes of a language model.
-
-    Attributes:
-        name: the name of the model in messages and in the provenance.
-        shape: the number of parameters by how a forward reads them, and the sizes of the attention.
-        linear_bytes, expert_bytes, other_bytes, lookup_bytes: mean bytes per parameter of the matrices, of the routed
-            experts, of everything else that a forward reads, and of the input embeddings.
-        kv_bytes_per_value: bytes of a number in the KV cache.
-        arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
-        vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
-        target_hidden: for an EAGLE-3 head, the hidden size of its target; None for a whole model.
-        longest_context: the longest context in tokens; None if the config does not state it.
-        tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
-            config does not state them.
-        prediction: the multi-token-prediction module in the config of the model; None if there is none.
-        design: the single weights of the model; None if it comes from a GGUF file.
-    """
-
-    name: str
-    shape: Shape
-    linear_bytes: float = 2.0
-    expert_bytes: float = 2.0
-    other_bytes: float = 2.0
-    lookup_bytes: float = 2.0
-    kv_bytes_per_value: float = 2.0
-    arithmetic: Arithmetic = "bf16"
-    vocabulary: int | None = None
-    hidden: int | None = None
-    target_hidden: int | None = None
-    longest_context: int | None = None
-    tokenizer: str | None = None
-    base_model: str | None = None
-    prediction: ModelConfig | None = None
-    design: Design | None = field(default=None, repr=False, compare=False)
-
-    @classmethod
-    def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
-        """The model that a Hugging Face config.json describes.
-
-        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed.
-
-        Args:
-            source: the path of the config.json, its folder, or its contents.
-            name: the name of the model; the default is the path.
-
-        Raises:
-            InputError: the file does not exist or is not JSON, a field is missing or has an impossible value, or the
-                model_type, the dtype or the quantisation is unknown.
-        """
-        if not isinstance(source, Mapping | str | Path):
-            raise InputError(
-                f"a model must be a shipped name, a path, or the contents of a config.json, got {source!r:.80}"
-            )
-        if isinstance(source, Mapping):
-            config, where = source, name or "the config"
-        else:
-            config, where = _read(Path(source))
-        fields = Fields.of(config, where)
-        design, own = design_of(fields), name or where
-        module = prediction_of(fields)
-        hidden = fields.number("hidden_size")
-        head = is_eagle3(fields) or is_eagle1(fields)
-        return cls(
-            own,
-            design.shape,
-            **vars(config_formats(design)),
-            vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
-            hidden=hidden,
-            target_hidden=fields.number("target_hidden_size", default=hidden) if head else None,
-            longest_context=fields.longest_context(),
-            tokenizer=fields.text("tokenizer"),
-            base_model=fields.text("base_model"),
-            prediction=None if module is None else cls._prediction(own, module),
-            design=design,
-        )
-
-    @classmethod
-    def _prediction(cls, target: str, module: Design) -> ModelConfig:
-        """The multi-token-prediction module of `target` as a draft."""
-        fields = module.fields
-        return cls(
-            f"{target}-{MTP}",
-            module.shape,
-            **vars(config_formats(module)),
-            vocabulary=fields.number("vocab_size"),
-            hidden=fields.number("hidden_size"),
-            target_hidden=fields.number("hidden_size"),
-            tokenizer=fields.text("tokenizer"),
-            base_model=target,
-            design=module,
-        )
-
-    @classmethod
-    def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
-        """The model in a GGUF file, with the bytes of its tensors. The KV cache is in 16 bits.
-
-        Args:
-            path: the GGUF file, or the first of its parts.
-            name: the name of the model; the default is the path.
-
-        Raises:
-            InputError: the file does not exist or is not a GGUF file, it ends within its header, or metadata are
-                missing or impossible.
-        """
-        file = Gguf.read(path)
-        shape, formats = shape_and_formats(file)
-        embedding = next((one for one in file.tensors if one.name == "token_embd.weight"), None)
-        return cls(
-            name or str(path),
-            shape,
-            **vars(formats),
-            vocabulary=embedding.shape[-1] if embedding else None,
-            hidden=file.number("embedding_length"),
-            longest_context=file.number("context_length", 0) or None,
-        )
-
-    def quantised(self, quantisation: str) -> Self:
-        """The model with its weights packed in another format, such as `fp8`, `nvfp4` or `q4_k_m`.
-
-        Raises:
-            InputError: there is no such quantisation, or the model comes from a GGUF file.
-        """
-        if self.design is None:
-            raise InputError(f"{self.name} is packed already: leave out the quantisation {quantisation}")
-        formats = named_formats(self.design, quantisation, self.kv_bytes_per_value)
-        module = None if self.prediction is None else self.prediction.quantised(quantisation)
-        return replace(self, name=f"{self.name}-{quantisation.lower()}", prediction=module, **vars(formats))
-
-    def with_kv(self, kv_format: str) -> Self:
-        """The model with a KV cache in another format, such as `fp8`.
-
-        Raises:
-            InputError: there is no such format.
-        """
-        module = None if self.prediction is None else self.prediction.with_kv(kv_format)
-        return replace(self, kv_bytes_per_value=kv_bytes_of(kv_format), prediction=module)
-
-    @property
-    def layers(self) -> int:
-        """The number of decoder layers."""
-        return self.shape.layers
-
-    @property
-    def parameters(self) -> int:
-        """The number of parameters. The input embeddings that a draft head shares with the target are not counted."""
-        return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
-
-    @property
-    def active_parameters(self) -> int:
-        """The number of parameters that one token uses: all parameters, except the experts that it does not use."""
-        return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
-
-    @property
-    def weight_bytes(self) -> float:
-        """Bytes of all weights in memory."""
-        shape = self.shape
-        return (
-            self._stored_and_read
-            + shape.lookup_parameters * self.lookup_bytes
-            + shape.moe_layers * shape.experts * self._bytes_of_an_expert
-        )
-
-    @property
-    def kv_bytes_per_token(self) -> float:
-        """Bytes that all layers together cache for one token, as if every layer attended to all tokens."""
-        return self.shape.kv_values * self.kv_bytes_per_value
-
-    def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
-        """The expected number of experts of a layer that n tokens use together.
-
-        It is E (1 - (1 - k/E)^n), if each token uses k of the E experts at random. If the router prefers some experts,
-        or if neighbouring tokens use the same experts, the number is smaller.
-
-        Args:
-            tokens: n, a number or an array of numbers of tokens.
-
-        Returns:
-            float64 of the shape of `tokens`.
-        """
-        experts, taken = self.shape.experts, self.shape.experts_per_token
-        return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
-
-    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
-        """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
-        return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
-
-    def flops_per_token(self, context: int) -> float:
-        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
-        shape = self.shape
-        multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
-        attention = sum(cache.layers * cache.flops * cache.read(context) for cache in shape.caches)
-        return 2.0 * multiplied + attention + shape.state_flops
-
-    def kv_bytes(self, context: int) -> float:
-        """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
-
-        A layer with a window keeps the window only.
-        """
-        kept = sum(cache.layers * cache.values * cache.kept(context) for cache in self.shape.caches if cache.stored)
-        return kept * self.kv_bytes_per_value + self.shape.state_bytes
-
-    def kv_read_bytes(self, context: int) -> float:
-        """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
-
-        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache.
-        """
-        read = sum(cache.layers * cache.values * cache.read(context) for cache in self.shape.caches)
-        return read * self.kv_bytes_per_value + self.shape.state_bytes
-
-    @property
-    def _besides_experts(self) -> int:
-        return self.shape.linear_parameters + self.shape.other_parameters + self.shape.lookup_parameters
-
-    @property
-    def _expert_parameters(self) -> int:
-        return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
-
-    @property
-    def _stored_and_read(self) -> float:
-        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
-
-    @property
-    def _always_read(self) -> float:
-        return self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
-
-    @property
-    def _bytes_of_an_expert(self) -> float:
-        shape = self.shape
-        return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
-
-
-PADDING = 0.01
-"""Share by which vocabulary sizes may differ: models of one tokenizer pad output layers differently (Qwen2.5: 0.1%)."""
-
-
-def require_pair(target: ModelConfig, draft: ModelConfig, context: int) -> None:
-    """Check that `draft` can draft for `target` after `context` tokens. What the configs do not state is not checked.
-
-    The longest context of a draft head is not checked either: a head works at positions beyond the ones in its config.
-
-    Raises:
-        InputError: the target is a draft head, the vocabularies or the tokenizers differ, the draft is a head for a
-            target of another hidden size, or the context is longer than the longest context of a model.
-    """
-    if target.target_hidden is not None:
-        base = f"{target.base_model}, the model" if target.base_model else "the model"
-        raise InputError(f"target {target.name} is a head, not a model: name {base} that it was trained on")
-    if draft.target_hidden is not None and target.hidden not in (None, draft.target_hidden):
-        base = f" {draft.base_model}, of" if draft.base_model else " targets of"
-        raise InputError(
-            f"draft {draft.name} is a head for{base} hidden size {draft.target_hidden}, {target.name} has "
-            f"{target.hidden}: name the head that was trained on {target.name}"
-        )
-    sizes = [one.vocabulary for one in (target, draft) if one.vocabulary is not None]
-    if len(sizes) == 2 and max(sizes) > (1 + PADDING) * min(sizes):
-        raise InputError(
-            f"target and draft must have the same vocabulary, got {target.vocabulary:,} tokens of {target.name} and "
-            f"{draft.vocabulary:,} of {draft.name}: name a draft of the same family"
-        )
-    if target.tokenizer and draft.tokenizer and target.tokenizer != draft.tokenizer:
-        raise InputError(
-            f"target and draft must have the same tokenizer, got {target.tokenizer} for {target.name} and "
-            f"{draft.tokenizer} for {draft.name}: name a draft of the same family"
-        )
-    for one in (target,) if draft.target_hidden is not None else (target, draft):
-        if one.longest_context is not None and context > one.longest_context:
-            raise InputError(
-                f"context must be at most the {one.longest_context:,} positions of {one.name}, got {context:,}: give "
-                "a shorter context"
-            )
+from spectheory.hardware.draft_heads import draft_of_kind, kind_and_target
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.named_formats import quantisations
+from spectheory.hardware.shipped_models import model_names, shipped_model, shipped_name
 
 
 def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
     """A model from its shipped name or its repository, from a config.json (path, folder, contents), or a GGUF file.
 
-    After a shipped name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
+    A draft head that is not shipped is named by its kind and its target, as in `dflash-qwen3-8b`; see `draft_of_kind`.
+    After a name, a quantisation can follow, as in `llama-3.1-8b-nvfp4` or `llama-3.1-8b q4_0`.
 
     >>> model("llama-3.1-8b").parameters
     8030261248
@@ -324,44 +35,29 @@ def model(source: str | Path | Mapping[str, Any] | ModelConfig) -> ModelConfig:
         return ModelConfig.from_gguf(source)
     if not isinstance(source, str):
         return ModelConfig.from_hf(source)
-    if known := shipped_name(source):
-        return _shipped(known)
-    if packed := _packed_name(source):
-        return _shipped(packed[0]).quantised(packed[1])
+    if known := _known(source) or _packed(source):
+        return known
     if not {"/", "\\"} & set(source) and not source.endswith(".json") and not Path(source).is_dir():
         raise InputError(f"{unknown('model', source, model_names())}; the path of a config.json works too")
     return ModelConfig.from_hf(source)
 
 
-def _packed_name(source: str) -> tuple[str, str] | None:
-    """The shipped name and the quantisation in `source`; None if it does not consist of these."""
+def _known(name: str) -> ModelConfig | None:
+    """The shipped model, or the draft for a shipped target, of this name; None if there is none."""
+    if shipped := shipped_name(name):
+        return shipped_model(shipped)
+    head = kind_and_target(name)
+    target = shipped_name(head[1]) if head else None
+    return draft_of_kind(shipped_model(target), head[0]) if head and target else None
+
+
+def _packed(name: str) -> ModelConfig | None:
+    """The model whose name and quantisation are in `name`; None if it does not consist of these."""
     for quantisation in quantisations():
-        name = source.lower().removesuffix(quantisation)
-        if name != source.lower() and name[-1:] in ("-", " ") and (known := shipped_name(name[:-1])):
-            return known, quantisation
+        base = name.lower().removesuffix(quantisation)
+        if base != name.lower() and base[-1:] in ("-", " ") and (known := _known(base[:-1])):
+            return known.quantised(quantisation)
     return None
-
-
-def pair(
-    target: str | Path | Mapping[str, Any] | ModelConfig, draft: str | Path | Mapping[str, Any] | ModelConfig
-) -> tuple[ModelConfig, ModelConfig]:
-    """Target and draft, as `model` finds them. The draft `mtp` is the multi-token-prediction module of the target.
-
-    >>> pair("deepseek-v3", "mtp")[1].layers
-    1
-
-    Raises:
-        InputError: see `model`, or the config of the target has no multi-token-prediction module.
-    """
-    first = model(target)
-    if draft != MTP:
-        return first, model(draft)
-    if first.prediction is None:
-        raise InputError(
-            f"the config of target {first.name} has no multi-token-prediction module (num_nextn_predict_layers): name "
-            "a draft model or a head"
-        )
-    return first, first.prediction
 
 
 def known_model(source: str | None) -> ModelConfig | None:
@@ -370,71 +66,3 @@ def known_model(source: str | None) -> ModelConfig | None:
         return None if source is None else model(source)
     except InputError:
         return None
-
-
-def shipped_name(source: str) -> str | None:
-    """The name of the shipped model that `source` names, in any case or by its repository; None if there is none.
-
-    If `source` is an existing path, it is not taken as a repository.
-
-    >>> shipped_name("meta-llama/Llama-3.1-8B")
-    'llama-3.1-8b'
-    """
-    names = model_names()
-    if source.lower() in names:
-        return source.lower()
-    if source.count("/") != 1 or Path(source).exists():
-        return None
-    return next((name for name in names if (repository(name) or "").lower() == source.lower()), None)
-
-
-def model_names() -> tuple[str, ...]:
-    """The names of all shipped models."""
-    entries = (files("spectheory") / "data" / "models").iterdir()
-    return tuple(sorted(entry.name.removesuffix(".json") for entry in entries if entry.name.endswith(".json")))
-
-
-def repository(name: str) -> str | None:
-    """The Hugging Face repository `owner/name` of a shipped model; None if there is no such model or repository.
-
-    >>> repository("eagle3-llama-3.1-8b")
-    'yuhuili/EAGLE3-LLaMA3.1-Instruct-8B'
-    """
-    if name.lower() not in model_names():
-        return None
-    source = json.loads(_text(name.lower()))["source"]
-    host = "huggingface.co/"
-    return source.removeprefix(host).split()[0] if source.startswith(host) else None
-
-
-@cache
-def _shipped(name: str) -> ModelConfig:
-    return ModelConfig.from_hf(json.loads(_text(name)), name=name)
-
-
-def _text(name: str) -> str:
-    return (files("spectheory") / "data" / "models" / f"{name}.json").read_text(encoding="utf-8")
-
-
-def _read(path: Path) -> tuple[Mapping[str, Any], str]:
-    try:
-        path = path / "config.json" if path.is_dir() else path
-        config = json.loads(path.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise InputError(f"there is no file {path}: give a config.json, its folder, or a shipped name") from None
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path} cannot be read as a config.json: {error}") from error
-    if not isinstance(config, dict):
-        raise InputError(f"{path} is not a config.json: it must contain an object, got {type(config).__name__}")
-    return _with_quantisation(config, path.with_name("hf_quant_config.json")), str(path)
-
-
-def _with_quantisation(config: Mapping[str, Any], beside: Path) -> Mapping[str, Any]:
-    """`config` with the quantisation that NVIDIA Model Optimizer writes into a file of its own beside the config."""
-    if "quantization_config" in config or not beside.is_file():
-        return config
-    try:
-        found = json.loads(beside.read_text(encoding="utf-8"))["quantization"]
-        return {**config, "quantization_config": {"quant_method": "modelopt", **found}}
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{beside} cannot be read as a hf_quant_config.json: {error!r:.80}") from error

@@ -24,7 +24,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
-from spectheory.hardware.models import ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense

@@ -11,7 +11,10 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
-from spectheory.hardware.models import MTP, ModelConfig, model, model_names, pair, require_pair, shipped_name
+from spectheory.hardware.model_config import MTP, ModelConfig
+from spectheory.hardware.models import model
+from spectheory.hardware.pairs import pair, require_pair
+from spectheory.hardware.shipped_models import model_names, shipped_name
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.schedule_checks import MOST_BATCHES

@@ -15,7 +15,9 @@ import numpy as np
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.models import ModelConfig, known_model, model, repository
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import known_model, model
+from spectheory.hardware.shipped_models import repository
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.plan_record import Plan

@@ -269,7 +269,7 @@ def test_derived_heads_have_the_sizes_of_their_kind() -> None:
     assert draft_of("none", "llama-2-7b") is None
     assert widths(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")) == [7]
     assert widths(row(shape="tree depth 3 nodes 12")) == [1, 4, 4]
-    assert target_of("llama-2-7b int4g32").linear_bytes == 0.5625
+    assert target_of("llama-2-7b int4g32").linear_bytes == 0.625
 
 
 def test_page_json_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

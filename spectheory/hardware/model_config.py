@@ -1,0 +1,261 @@
+"""`ModelConfig`: what a forward of a language model reads, computes and caches."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.hardware.config_files import read_config
+from spectheory.hardware.config_formats import config_formats
+from spectheory.hardware.design import Design, design_of, prediction_of
+from spectheory.hardware.gguf import Gguf
+from spectheory.hardware.gguf_shape import shape_and_formats
+from spectheory.hardware.head_weights import drafts_at_once, head_kind
+from spectheory.hardware.hf_config import Fields
+from spectheory.hardware.named_formats import kv_bytes_of, named_formats
+from spectheory.hardware.packing import Arithmetic
+from spectheory.hardware.shape import Shape
+
+MTP = "mtp"
+"""The name of the draft that is the multi-token-prediction module of the target."""
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """The sizes of a language model.
+
+    Attributes:
+        name: the name of the model in messages and in the provenance.
+        shape: the number of parameters by how a forward reads them, and the sizes of the attention.
+        linear_bytes, expert_bytes, other_bytes, lookup_bytes: mean bytes per parameter of the matrices, of the routed
+            experts, of everything else that a forward reads, and of the input embeddings.
+        kv_bytes_per_value: bytes of a number in the KV cache.
+        arithmetic: the number format of the multiplications; bf16 if packed weights are unpacked first.
+        vocabulary, hidden: sizes of the vocabulary and of the hidden states; None if the config does not state them.
+        target_hidden: for a draft head, the hidden size of its target; None for a whole model.
+        drafts_at_once: whether one forward drafts all depths (Medusa, P-EAGLE, DFlash, DSpark, PARD). Other drafts need
+            a forward for each depth.
+        longest_context: the longest context in tokens; None if the config does not state it.
+        tokenizer, base_model: the name of the tokenizer, and for a head the model that it was trained on; None if the
+            config does not state them.
+        prediction: the multi-token-prediction module in the config of the model; None if there is none.
+        design: the single weights of the model; None if it comes from a GGUF file.
+    """
+
+    name: str
+    shape: Shape
+    linear_bytes: float = 2.0
+    expert_bytes: float = 2.0
+    other_bytes: float = 2.0
+    lookup_bytes: float = 2.0
+    kv_bytes_per_value: float = 2.0
+    arithmetic: Arithmetic = "bf16"
+    vocabulary: int | None = None
+    hidden: int | None = None
+    target_hidden: int | None = None
+    drafts_at_once: bool = False
+    longest_context: int | None = None
+    tokenizer: str | None = None
+    base_model: str | None = None
+    prediction: ModelConfig | None = None
+    design: Design | None = field(default=None, repr=False, compare=False)
+
+    @classmethod
+    def from_hf(cls, source: str | Path | Mapping[str, Any], *, name: str | None = None) -> ModelConfig:
+        """The model that a Hugging Face config.json describes.
+
+        The default dtype is bfloat16. Numbers in the KV cache have this dtype, even if the weights are packed.
+
+        Args:
+            source: the path of the config.json, its folder, or its contents.
+            name: the name of the model; the default is the path.
+
+        Raises:
+            InputError: the file does not exist or is not JSON, a field is missing or has an impossible value, or the
+                model_type, the dtype or the quantisation is unknown.
+        """
+        if not isinstance(source, Mapping | str | Path):
+            raise InputError(
+                f"a model must be a shipped name, a path, or the contents of a config.json, got {source!r:.80}"
+            )
+        if isinstance(source, Mapping):
+            config, where = source, name or "the config"
+        else:
+            config, where = read_config(Path(source))
+        fields = Fields.of(config, where)
+        design, own = design_of(fields), name or where
+        module = prediction_of(fields)
+        hidden = fields.number("hidden_size")
+        return cls(
+            own,
+            design.shape,
+            **vars(config_formats(design)),
+            vocabulary=fields.number("vocab_size") if "vocab_size" in fields.values else None,
+            hidden=hidden,
+            target_hidden=fields.number("target_hidden_size", default=hidden) if head_kind(fields) else None,
+            drafts_at_once=drafts_at_once(fields),
+            longest_context=fields.longest_context(),
+            tokenizer=fields.text("tokenizer"),
+            base_model=fields.text("base_model"),
+            prediction=None if module is None else cls._prediction(own, module),
+            design=design,
+        )
+
+    @classmethod
+    def _prediction(cls, target: str, module: Design) -> ModelConfig:
+        """The multi-token-prediction module of `target` as a draft."""
+        fields = module.fields
+        return cls(
+            f"{target}-{MTP}",
+            module.shape,
+            **vars(config_formats(module)),
+            vocabulary=fields.number("vocab_size"),
+            hidden=fields.number("hidden_size"),
+            target_hidden=fields.number("hidden_size"),
+            tokenizer=fields.text("tokenizer"),
+            base_model=target,
+            design=module,
+        )
+
+    @classmethod
+    def from_gguf(cls, path: str | Path, *, name: str | None = None) -> ModelConfig:
+        """The model in a GGUF file, with the bytes of its tensors. The KV cache is in 16 bits.
+
+        Args:
+            path: the GGUF file, or the first of its parts.
+            name: the name of the model; the default is the path.
+
+        Raises:
+            InputError: the file does not exist or is not a GGUF file, it ends within its header, or metadata are
+                missing or impossible.
+        """
+        file = Gguf.read(path)
+        shape, formats = shape_and_formats(file)
+        embedding = next((one for one in file.tensors if one.name == "token_embd.weight"), None)
+        return cls(
+            name or str(path),
+            shape,
+            **vars(formats),
+            vocabulary=embedding.shape[-1] if embedding else None,
+            hidden=file.number("embedding_length"),
+            longest_context=file.number("context_length", 0) or None,
+        )
+
+    def quantised(self, quantisation: str) -> Self:
+        """The model with its weights packed in another format, such as `fp8`, `nvfp4` or `q4_k_m`.
+
+        Raises:
+            InputError: there is no such quantisation, or the model comes from a GGUF file.
+        """
+        if self.design is None:
+            raise InputError(f"{self.name} is packed already: leave out the quantisation {quantisation}")
+        formats = named_formats(self.design, quantisation, self.kv_bytes_per_value)
+        module = None if self.prediction is None else self.prediction.quantised(quantisation)
+        return replace(self, name=f"{self.name}-{quantisation.lower()}", prediction=module, **vars(formats))
+
+    def with_kv(self, kv_format: str) -> Self:
+        """The model with a KV cache in another format, such as `fp8`.
+
+        Raises:
+            InputError: there is no such format.
+        """
+        module = None if self.prediction is None else self.prediction.with_kv(kv_format)
+        return replace(self, kv_bytes_per_value=kv_bytes_of(kv_format), prediction=module)
+
+    @property
+    def layers(self) -> int:
+        """The number of decoder layers."""
+        return self.shape.layers
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters. The input embeddings that a draft head shares with the target are not counted."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts * self._expert_parameters
+
+    @property
+    def active_parameters(self) -> int:
+        """The number of parameters that one token uses: all parameters, except the experts that it does not use."""
+        return self._besides_experts + self.shape.moe_layers * self.shape.experts_per_token * self._expert_parameters
+
+    @property
+    def weight_bytes(self) -> float:
+        """Bytes of all weights in memory."""
+        shape = self.shape
+        return (
+            self._stored_and_read
+            + shape.lookup_parameters * self.lookup_bytes
+            + shape.moe_layers * shape.experts * self._bytes_of_an_expert
+        )
+
+    @property
+    def kv_bytes_per_token(self) -> float:
+        """Bytes that all layers together cache for one token, as if every layer attended to all tokens."""
+        return self.shape.kv_values * self.kv_bytes_per_value
+
+    def expected_experts(self, tokens: int | np.ndarray) -> np.ndarray:
+        """The expected number of experts of a layer that n tokens use together.
+
+        It is E (1 - (1 - k/E)^n), if each token uses k of the E experts at random. If the router prefers some experts,
+        or if neighbouring tokens use the same experts, the number is smaller.
+
+        Args:
+            tokens: n, a number or an array of numbers of tokens.
+
+        Returns:
+            float64 of the shape of `tokens`.
+        """
+        experts, taken = self.shape.experts, self.shape.experts_per_token
+        return experts * (1 - (1 - taken / max(experts, 1)) ** np.asarray(tokens, np.float64))
+
+    def read_bytes(self, tokens: int | np.ndarray) -> np.ndarray:
+        """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
+        return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
+
+    def flops_per_token(self, context: int) -> float:
+        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
+        shape = self.shape
+        multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
+        attention = sum(cache.layers * cache.flops * cache.read(context) for cache in shape.caches)
+        return 2.0 * multiplied + attention + shape.state_flops
+
+    def kv_bytes(self, context: int) -> float:
+        """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
+
+        A layer with a window keeps the window only.
+        """
+        kept = sum(cache.layers * cache.values * cache.kept(context) for cache in self.shape.caches if cache.stored)
+        return kept * self.kv_bytes_per_value + self.shape.state_bytes
+
+    def kv_read_bytes(self, context: int) -> float:
+        """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
+
+        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache.
+        """
+        read = sum(cache.layers * cache.values * cache.read(context) for cache in self.shape.caches)
+        return read * self.kv_bytes_per_value + self.shape.state_bytes
+
+    @property
+    def _besides_experts(self) -> int:
+        return self.shape.linear_parameters + self.shape.other_parameters + self.shape.lookup_parameters
+
+    @property
+    def _expert_parameters(self) -> int:
+        return self.shape.expert_linear_parameters + self.shape.expert_other_parameters
+
+    @property
+    def _stored_and_read(self) -> float:
+        return self.shape.linear_parameters * self.linear_bytes + self.shape.other_parameters * self.other_bytes
+
+    @property
+    def _always_read(self) -> float:
+        return self._stored_and_read + self.shape.borrowed_parameters * self.other_bytes
+
+    @property
+    def _bytes_of_an_expert(self) -> float:
+        shape = self.shape
+        return shape.expert_linear_parameters * self.expert_bytes + shape.expert_other_parameters * self.other_bytes
