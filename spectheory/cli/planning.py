@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import Exports
+from spectheory.cli.exporting import Exports, found_engines
 from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
 from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
 from spectheory.core.acceptance import Acceptance
@@ -259,6 +259,7 @@ def schedule(
     from spectheory.report.terminal import tree_drawing
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
+    found_engines(engines)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
