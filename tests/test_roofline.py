@@ -332,12 +332,12 @@ def test_a_draft_on_fewer_gpus_pays_less_communication_and_more_reading() -> Non
     with pytest.raises(ValueError, match="draft_gpus must be between 1 and 4, got 8"):
         st.Latency.roofline(**PAIR, gpus=4, draft_gpus=8)
     with pytest.raises(ValueError, match="parallel must be one of tensor, expert, layers, got 'sideways'"):
-        st.Latency.roofline(**(PAIR | {"parallel": "sideways"}))
+        st.Latency.roofline(**PAIR, parallel="sideways")  # pyright: ignore[reportArgumentType]
 
 
 def test_without_a_draft_only_the_step_costs() -> None:
     """N-gram and suffix lookup: no draft forward, no overhead of levels."""
-    latency = st.Latency.roofline(**(PAIR | {"draft": None}), batch=4)
+    latency = st.Latency.roofline(gpu="h100_sxm", target=PAIR["target"], draft=None, batch=4)
     tree = st.Tree.chain(5)
     assert latency.draft_levels(tree, 1024) == 0
     assert latency.overhead(tree) == latency.overhead_seconds == latency.overhead(st.Tree.chain(1))

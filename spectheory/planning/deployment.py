@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectheory.core.acceptance import Acceptance
@@ -42,7 +42,8 @@ class Deployment:
         parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
             `llama.cpp`, otherwise `tensor`.
         draft_gpus: number of GPUs that share the draft; None is all.
-        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`).
+        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
+            as measured, and `levels` for computed times.
 
     >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
     >>> place.latency(4).provenance.batch
@@ -61,7 +62,7 @@ class Deployment:
     engine: str = DEFAULT_ENGINE
     parallel: Parallel | None = None
     draft_gpus: int | None = None
-    drafting: Drafting = "levels"
+    drafting: Drafting | None = None
 
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
@@ -76,6 +77,7 @@ class Deployment:
         if recorded and exists(self.gpu, target, draft, batch, self.measured):
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.context):
+                record = record if self.drafting is None else replace(record, drafting=self.drafting)
                 return record.smoothed() if self.smooth else record
         first, second = self._models()
         return Latency.roofline(
@@ -88,7 +90,7 @@ class Deployment:
             engine=self.engine,
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
-            drafting=self.drafting,
+            drafting=self.drafting or "levels",
         )
 
     def schedule(

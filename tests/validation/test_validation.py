@@ -71,7 +71,7 @@ def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
     """At batch 4 and a chain of 3, for a pair that the library ships, on one GPU and split by layers."""
     for engine, gpus in (("sglang", 1), ("hf", 2)):
         one = row(batch="4", engine=engine, gpus=str(gpus))
-        models = {"target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
+        models: dict[str, Any] = {"target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
         latency = Latency.roofline(gpu="h100_sxm", **models, batch=4, context=512, gpus=gpus, engine=engine)
         assert shipped(one).plain == pytest.approx(latency.plain(512), rel=1e-12)
         assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(3), 512), rel=1e-12)
@@ -80,7 +80,7 @@ def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
 def test_seconds_of_heads_that_draft_at_once_are_those_of_the_roofline() -> None:
     one = row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")
     head = draft_of(one.draft, one.target)
-    models = {"target": "llama-3.1-8b", "draft": head, "drafting": "at once"}
+    models: dict[str, Any] = {"target": "llama-3.1-8b", "draft": head, "drafting": "at once"}
     latency = Latency.roofline(gpu="h100_sxm", **models, context=512, tokens=range(1, 9))
     assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(7), 512), rel=1e-12)
 
