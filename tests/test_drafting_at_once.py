@@ -107,6 +107,7 @@ def test_policies_that_draft_at_once_pay_for_depth_only() -> None:
     draft = MarkovDraft(np.array([[0.7, 0.3], [0.6, 0.4]]))
     policies = standard_policies(draft, BUDGET, latency=at)
     found = st.compare_policies([draft], policies, latency=at)
+    assert found.cycle_seconds is not None
     for row, depth, nodes in zip(found.cycle_seconds, found.depth, found.nodes, strict=True):
         drafting = at.draft(int(depth[0]), 100) + at.level_overhead_seconds + at.overhead_seconds
         assert row[0] == pytest.approx(drafting + at.target(int(nodes[0]) + 1, 100))

@@ -80,6 +80,7 @@ def _latency(
     values = np.array([[[table[batch, c, n] for n in tokens] for c in contexts] for table in tables])
     stamp = Provenance.from_dict(target["provenance"])
     names = target["model"], draft["model"]
+    overheads = EngineCosts.of(DEFAULT_ENGINE).overheads(model_of(names[0]), model_of(names[1]), batch)
     stamp = stamp.replace(
         target=names[0],
         draft=names[1],
@@ -99,7 +100,7 @@ def _latency(
         draft_seconds=values[1, ..., 0],
         target_spread_seconds=values[0, ..., 1],
         draft_spread_seconds=values[1, ..., 1],
-        **EngineCosts.of(DEFAULT_ENGINE).overheads(*map(model_of, names), batch),
+        **vars(overheads),
         provenance=stamp,
     )
 

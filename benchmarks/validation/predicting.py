@@ -64,12 +64,12 @@ def predict(row: Row, costs: EngineCosts) -> Seconds:
         return Seconds(float(place.forward_seconds(target, [row.nodes])[0]))
     one, verified = place.forward_seconds(target, [1, row.nodes + 1])
     overheads, drafting = place.overheads(target, draft), widths(row) if draft is not None else []
-    plain = float(one) + overheads["plain_overhead_seconds"]
+    plain = float(one) + overheads.plain_overhead_seconds
     if row.kind == "plain":
         return Seconds(plain)
-    cycle = float(verified) + overheads["overhead_seconds"] + len(drafting) * overheads["level_overhead_seconds"]
+    cycle = float(verified) + overheads.overhead_seconds + len(drafting) * overheads.level_overhead_seconds
     if row.nodes > row.depth:
-        cycle += row.nodes * overheads["tree_mask_seconds"]
+        cycle += row.nodes * overheads.tree_mask_seconds
     if draft is not None and drafting:
         kinds = sorted(set(drafting))
         seconds = dict(zip(kinds, place.forward_seconds(draft, kinds), strict=True))

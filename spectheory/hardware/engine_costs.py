@@ -31,6 +31,16 @@ VOCABULARY = 128_256
 
 
 @dataclass(frozen=True)
+class Overheads:
+    """The times of steps outside the forwards, by the names that they have in `Latency`."""
+
+    plain_overhead_seconds: float
+    overhead_seconds: float
+    level_overhead_seconds: float
+    tree_mask_seconds: float
+
+
+@dataclass(frozen=True)
 class EngineCosts:
     """The shares of the maker's peak rates that an engine reaches, and the overheads that it adds.
 
@@ -109,19 +119,19 @@ class EngineCosts:
         """
         return _costs(engine)
 
-    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> dict[str, float]:
-        """The times outside the forwards of `batch` sequences, by the names that they have in `Latency`.
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> Overheads:
+        """The times outside the forwards of `batch` sequences.
 
         `draft` None is n-gram or suffix lookup, whose levels cost nothing.
         """
         sequences = batch * self.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
         plain = self.step_seconds + sequences
-        return {
-            "plain_overhead_seconds": plain,
-            "overhead_seconds": plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
-            "level_overhead_seconds": 0.0 if draft is None else self.level_seconds,
-            "tree_mask_seconds": batch * self.tree_mask_seconds,
-        }
+        return Overheads(
+            plain_overhead_seconds=plain,
+            overhead_seconds=plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
+            level_overhead_seconds=0.0 if draft is None else self.level_seconds,
+            tree_mask_seconds=batch * self.tree_mask_seconds,
+        )
 
 
 @dataclass(frozen=True)

@@ -192,7 +192,7 @@ class Latency(Record):
             np.array([context]),
             target_seconds,
             drafted,
-            **place.overheads(first, second),
+            **vars(place.overheads(first, second)),
             drafting=drafting,
             computed=True,
             provenance=place.provenance(first, second, engine, given=costs is not None),

@@ -29,7 +29,7 @@ import numpy as np
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.engine_costs import EngineCosts, origin, split
+from spectheory.hardware.engine_costs import EngineCosts, Overheads, origin, split
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.models import ModelConfig
@@ -100,7 +100,7 @@ class Roofline:
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
         """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
-        return sum(self.forward_parts(model, tokens).values(), np.float64(0))
+        return np.sum(list(self.forward_parts(model, tokens).values()), axis=0)
 
     def forward_parts(self, model: ModelConfig, tokens: Iterable[int]) -> dict[str, np.ndarray]:
         """The terms of `forward_seconds`, in seconds.
@@ -131,15 +131,18 @@ class Roofline:
             "communication": self._communication(model, self.batch * n),
         }
         host = model.layers * self.costs.eager_seconds
-        waits = np.full(n.shape, host) if self._by_layers else (host - sum(parts.values())).clip(0)
+        waits = np.full(n.shape, host) if self._by_layers else (host - np.sum(list(parts.values()), axis=0)).clip(0)
         return parts | {"launches": waits}
 
-    def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> dict[str, float]:
-        """The times outside the forwards, with the prompts that a step processes, by the names of `Latency`."""
-        found = self.costs.overheads(target, draft, self.batch)
-        found["plain_overhead_seconds"] += (prompts := self._prefill(target))
-        found["overhead_seconds"] += prompts if draft is None else prompts + self.of_draft._prefill(draft)
-        return found
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
+        """The times outside the forwards, with those of the prompts that a step processes."""
+        found, prompts = self.costs.overheads(target, draft, self.batch), self._prefill(target)
+        drafted = 0.0 if draft is None else self.of_draft._prefill(draft)
+        return replace(
+            found,
+            plain_overhead_seconds=found.plain_overhead_seconds + prompts,
+            overhead_seconds=found.overhead_seconds + prompts + drafted,
+        )
 
     def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
         """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
@@ -195,8 +198,9 @@ class Roofline:
         costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
         level = f"a drafted level costs {1e3 * self.costs.level_seconds:.2f} ms outside the draft's forward"
         levels = [] if draft is None else [level]
-        known = draft is None or (target.tokenizer and draft.tokenizer)
-        pair = [] if known else [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
+        pair = []
+        if draft is not None and not (target.tokenizer and draft.tokenizer):
+            pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
         return stamp.assuming("forwards are computed by a roofline, not measured", costs, *levels, *pair)
 
     @property
