@@ -94,7 +94,8 @@ def _what(predictions: Sequence[Prediction], name: str) -> str:
         f"{len(predictions)} rows of {sources} sources in `{name}`: {gains} speedups and {plain} times of plain steps "
         "and forwards. Tau is taken as published; the seconds are predicted. An error is predicted rate or speedup / "
         "measured - 1, so a time predicted three times too short is an error of 200%. Each cell has the median of the "
-        "errors' sizes."
+        "errors' sizes. The costs of engines as shipped are fitted to the sources that the table of costs names; for "
+        "rows of these sources, only the columns with the source left out judge the model."
     )
 
 
