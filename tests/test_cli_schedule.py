@@ -13,6 +13,7 @@ from typer.testing import CliRunner, Result
 
 import spectheory as st
 from spectheory.cli import app
+from spectheory.hardware.engine_costs import EngineCosts, origin
 from spectheory.planning.assumptions import PRODUCT
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.schedule_record import Schedule
@@ -72,7 +73,7 @@ HEAD = [*DEPLOYMENT[:4], "--draft", "eagle3-llama-3.1-8b"]
 def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
     arguments = ["schedule", "--acceptance", str(rates_file), *HEAD, "--out", str(tmp_path / "s.json")]
     chains = CliRunner().invoke(
-        app, [*arguments, "--batch", "1:64", "--max-fanout", "1", "--engine", "vllm,sglang,trtllm"]
+        app, [*arguments, "--batch", "1:64", "--max-fanout", "1", "--engine", "sglang,vllm,trtllm"]
     )
     assert chains.exit_code == 0, chains.output
     planned = Schedule.load(tmp_path / "s.json")
@@ -119,6 +120,29 @@ def measured_record(folder: Path, batch: int) -> st.Latency:
     )
     found.save(folder / "h100_sxm" / "llama-3.1-8b" / "llama-3.2-1b" / f"batch-{batch}.json")
     return found
+
+
+def test_the_engine_and_the_way_to_share_a_model_are_planned_with(rates_file: Path) -> None:
+    """Costs of the first engine, layers over two GPUs, and the draft on one of them."""
+    places = ["--gpus", "2", "--parallel", "layers", "--draft-gpus", "1", "--engine", "sglang@0.5.23,vllm"]
+    arguments = ["schedule", "--acceptance", str(rates_file), *DEPLOYMENT, *places, "--batch", "1,2", "--json"]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0, result.output
+    planned = Schedule.from_dict(json.loads(result.stdout))
+    settings = planned.provenance.settings
+    assert (settings["engine"], settings["parallel"], settings["draft_gpus"]) == ("sglang@0.5.23", "layers", 1)
+    assert settings["step_seconds"] == EngineCosts.of("sglang@0.5.23").step_seconds
+    assert any("the engine has the costs of sglang@0.5.23: " in said for said in planned.provenance.assumptions)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", 2, engine="sglang", parallel="layers", draft_gpus=1)
+    assert planned.plain_seconds.tolist() == [place.latency(batch).plain(1024) for batch in (1, 2)]
+    assert Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", drafting="at once").latency(1).drafts_at_once
+
+
+def test_measured_forwards_serve_a_draft_that_drafts_at_once(tmp_path: Path) -> None:
+    measured_record(tmp_path, 2)
+    place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b", measured=tmp_path, drafting="at once")
+    assert place.latency(2).draft_levels(st.Tree.chain(3), 1024) == place.latency(2).draft(3, 1024)
+    assert not replace(place, drafting=None).latency(2).drafts_at_once
 
 
 def run_plan(rates_file: Path, *arguments: object) -> Result:
@@ -187,8 +211,8 @@ def test_what_was_assumed_is_said_in_terminal_page_and_json(rates_file: Path, tm
         PRODUCT,
         f"{DEEPER}{depth}",
         "forwards are computed by a roofline, not measured",
-        "a drafted level costs 0.38 ms outside the draft's forward",
-        "communication between GPUs is not counted: times are lower bounds",
+        origin("vllm"),
+        f"a drafted level costs {1e3 * EngineCosts.of('vllm').level_seconds:.2f} ms outside the draft's forward",
     ]
     assert as_json["provenance"]["assumptions"] == said
     printed = " ".join(result.stdout.split())

@@ -121,8 +121,9 @@ def test_consumer_cards_as_built() -> None:
 @pytest.mark.parametrize(("card", "peak"), [("b200", 9e15), ("h100_sxm", 989e12), ("rtx_pro_6000", 1871.2e12)])
 def test_nvfp4_is_multiplied_in_fp4_where_the_gpu_can(card: str, peak: float) -> None:
     packed = model("llama-3.1-8b-nvfp4")
-    operations = Roofline(gpu(card)).forward_parts(packed, [1])["operations"][0]
-    assert operations == pytest.approx(packed.flops_per_token(1024) / (0.75 * peak))
+    place = Roofline(gpu(card))
+    operations, share = place.forward_parts(packed, [1])["operations"][0], place.costs.flops_share
+    assert operations == pytest.approx(packed.flops_per_token(1024) / (share * peak))
 
 
 def deployment(**changes: Any) -> Deployment:

@@ -12,16 +12,32 @@ from hypothesis import given, settings
 from hypothesis import strategies as hs
 
 import spectheory as st
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import DRIVER_NAMES, Gpu, gpu, gpu_names
 from spectheory.hardware.models import model
-from spectheory.hardware.roofline import Derates, Roofline
+from spectheory.hardware.roofline import Parallel, Roofline
 from spectheory.hardware.shipped_models import model_names
 
 ROOT = Path(__file__).parent.parent
-H100 = Roofline(gpu("h100_sxm"))
+COSTS = EngineCosts.of("vllm")
+PUBLISHED = dataclasses.replace(
+    COSTS,
+    bandwidth_share=0.8,
+    cache_share=1.0,
+    flops_share=0.75,
+    layer_seconds=9e-6,
+    step_seconds=1.207e-3,
+    level_seconds=0.38e-3,
+    sequence_seconds=0,
+    spec_step_seconds=0,
+    spec_sequence_seconds=0,
+)
+"""The shares and overheads of the fit of SpecDecode-Bench, which has no terms by sequence."""
+H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
 LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}
 ENDLESS = dataclasses.replace(model("llama-3.1-8b"), longest_context=None)
+KEYS = ("weights", "experts", "operations", "cache", "layers", "communication", "launches")
 BOUNDLESS = Gpu("boundless", "", 1e18, 2e12, 5e14, None, ())
 
 
@@ -39,7 +55,7 @@ def test_the_gpu_table() -> None:
 def test_the_fit_on_an_h100_is_reproduced() -> None:
     """SpecDecode-Bench: T = 5.886e-3 + 2.101e-5 tokens + 3.926e-8 kv_tokens s, Llama-3.1-8B, vLLM: all within 1 %."""
     parts = H100.forward_parts(model("llama-3.1-8b"), [1, 100])
-    fixed = parts["weights"][0] + parts["overhead"][0]
+    fixed = parts["weights"][0] + parts["layers"][0]
     assert fixed == pytest.approx(5.886e-3, rel=0.01)
     assert parts["operations"] == pytest.approx(2.101e-5 * np.array([1, 100]), rel=0.01)
     assert parts["cache"] == pytest.approx(3.926e-8 * 1024, rel=0.01)
@@ -50,18 +66,23 @@ def test_the_fit_on_an_h100_is_reproduced() -> None:
 @pytest.mark.parametrize(("tokens", "share"), [(16, 0.057), (64, 0.23), (295, 1.05)])
 def test_tokens_below_the_ridge_are_not_free(tokens: int, share: float) -> None:
     parts = H100.forward_parts(model("llama-3.1-8b"), [tokens])
-    assert parts["operations"] / (parts["weights"] + parts["overhead"]) == pytest.approx(share, abs=0.005)
+    assert parts["operations"] / (parts["weights"] + parts["layers"]) == pytest.approx(share, abs=0.005)
 
 
 def test_a_roofline_latency_is_the_sum_of_its_parts() -> None:
     latency = st.Latency.roofline(**PAIR, batch=8, context=2048, tokens=[1, 10])
-    place = dataclasses.replace(H100, batch=8, context=2048)
+    place = Roofline(gpu("h100_sxm"), batch=8, context=2048)
     assert latency.target(7, 2048) == pytest.approx(place.forward_seconds(model("llama-3.1-8b"), [7])[0])
     assert latency.draft(3, 2048) == pytest.approx(place.forward_seconds(model("eagle3-llama-3.1-8b"), [3])[0])
     assert latency.contexts.tolist() == [2048]
-    assert latency.overhead_seconds == latency.plain_overhead_seconds == 1.207e-3
-    slow = st.Latency.roofline(**PAIR, derates=Derates(step_overhead_seconds=2e-3, level_overhead_seconds=3e-4))
+    plain = COSTS.step_seconds + 8 * COSTS.sequence_seconds
+    assert latency.plain_overhead_seconds == pytest.approx(plain)
+    more = COSTS.spec_step_seconds + 8 * COSTS.spec_sequence_seconds
+    assert latency.overhead(st.Tree.chain(3)) == pytest.approx(plain + more + 3 * COSTS.level_seconds)
+    costs = dataclasses.replace(PUBLISHED, step_seconds=2e-3, level_seconds=3e-4, tree_mask_seconds=1e-5)
+    slow = st.Latency.roofline(**PAIR, costs=costs)
     assert slow.overhead(st.Tree.chain(3)) == pytest.approx(2e-3 + 3 * 3e-4)
+    assert slow.overhead(st.Tree([-1, 0, 0])) == pytest.approx(2e-3 + 3e-4 + 2 * 1e-5)
     assert st.Latency.from_dict(latency.to_dict()).to_dict() == latency.to_dict()
     acceptance = st.Acceptance.by_rank([0.7, 0.1])
     one, many = (st.plan(acceptance, st.Latency.roofline(**PAIR, batch=batch)) for batch in (1, 256))
@@ -71,35 +92,49 @@ def test_a_roofline_latency_is_the_sum_of_its_parts() -> None:
 
 @pytest.mark.parametrize("name", ["llama-3.1-8b", "qwen3-30b-a3b"])
 def test_only_the_cache_can_tell_a_batch_from_a_tree(name: str) -> None:
-    one, eight = (Roofline(gpu("h200_sxm"), batch=b).forward_parts(model(name), [16 // b]) for b in (1, 8))
+    alike = dataclasses.replace(COSTS, text_share=0.5, batch_share=0.5)
+    place = Roofline(gpu("h200_sxm"), costs=alike)
+    one, eight = (dataclasses.replace(place, batch=b).forward_parts(model(name), [16 // b]) for b in (1, 8))
     assert eight["cache"] == pytest.approx(8 * one["cache"])
-    for part in ("weights", "operations", "overhead"):
+    for part in ("weights", "operations", "layers"):
         assert eight[part] == pytest.approx(one[part])
 
 
 def test_the_overhead_of_a_level_is_what_three_of_them_leave_of_the_fit() -> None:
     """2.135e-3 s for the drafting of a step, as three levels of the EAGLE head and what is outside its forward."""
     forward = H100.forward_seconds(model("eagle3-llama-3.1-8b"), [1])[0]
-    latency = st.Latency.roofline(**PAIR)
+    latency = st.Latency.roofline(**PAIR, costs=PUBLISHED)
     assert 3 * (forward + latency.level_overhead_seconds) == pytest.approx(2.135e-3, rel=0.01)
     assert latency.overhead(st.Tree.chain(5)) == pytest.approx(1.207e-3 + 5 * 0.38e-3)
-    assert latency.provenance.settings["level_overhead_seconds"] == 0.00038
+    assert latency.provenance.settings["level_seconds"] == 0.00038
 
 
-def test_provenance_says_that_nothing_was_measured() -> None:
-    facts = st.Latency.roofline(**PAIR, batch=4, derates=Derates(bandwidth_share=0.7)).provenance.facts
-    assert {"h100_sxm", "llama-3.1-8b", "eagle3-llama-3.1-8b", 4, 1024, 0.7, 0.75} <= set(facts.values())
+def test_provenance_says_that_nothing_was_measured_and_what_the_engine_costs() -> None:
+    costs = dataclasses.replace(PUBLISHED, bandwidth_share=0.7)
+    stamp = st.Latency.roofline(**PAIR, batch=4, engine="sglang@0.5", costs=costs).provenance
+    facts = stamp.facts
+    assert {"h100_sxm", "llama-3.1-8b", "eagle3-llama-3.1-8b", 4, 1024, 0.7, 0.75, "sglang@0.5"} <= set(facts.values())
+    assert {name: facts[name] for name in vars(costs)} == vars(costs)
+    assert "the costs of the engine (sglang@0.5) were given" in stamp.assumptions
+    (said,) = [one for one in st.Latency.roofline(**PAIR).provenance.assumptions if "costs of vllm" in one]
+    assert "numbers are fitted to" in said
+    assert "ML.ENERGY leaderboard v3" in said
+    split = st.Latency.roofline(**PAIR, gpus=4, draft_gpus=2, prefill_tokens=64.0).provenance.facts
+    assert (split["parallel"], split["draft_gpus"], split["prefill_tokens"]) == ("tensor", 2, 64.0)
     assert "aiconfigurator" in str(facts["gpu_sources"])
 
 
 @pytest.mark.parametrize("name", ["qwen3-30b-a3b", "mixtral-8x7b", "llama-3.1-8b"])
 def test_the_default_tokens_are_close_enough(name: str) -> None:
-    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model."""
+    """Between its points the table is less than 1 % too low for a mixture of experts, and exact for a dense model.
+
+    Beyond its last point, at 256 tokens, the last slope is up to 1 % too high for a mixture of experts.
+    """
     both: dict[str, Any] = {"gpu": "h200_sxm", "target": name, "draft": name, "gpus": 2}
     coarse, fine = st.Latency.roofline(**both), st.Latency.roofline(**both, tokens=range(1, 301))
     error = np.array([1 - coarse.target(n, 0) / fine.target(n, 0) for n in range(1, 301)])
-    assert error.min() >= -1e-5
-    assert error.max() < (1e-9 if name == "llama-3.1-8b" else 0.01)
+    assert error[:256].min() >= -1e-5
+    assert abs(error).max() < (1e-9 if name == "llama-3.1-8b" else 0.01)
 
 
 @given(
@@ -111,7 +146,9 @@ def test_the_default_tokens_are_close_enough(name: str) -> None:
 )
 @settings(deadline=None, derandomize=True, max_examples=150)
 def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, context: int, tokens: int, gpus: int) -> None:
-    place, sizes = Roofline(BOUNDLESS, gpus, batch, context), model(name)
+    free = dict.fromkeys((name for name in vars(COSTS) if name.endswith("_seconds")), 0.0)
+    quiet = dataclasses.replace(COSTS, reduce_seconds=0, reduce_gpu_seconds=0)
+    place, sizes = Roofline(BOUNDLESS, gpus, batch, context, quiet), model(name)
 
     def seconds(place: Roofline, tokens: int = tokens) -> float:
         return float(place.forward_seconds(sizes, [tokens])[0])
@@ -123,10 +160,13 @@ def test_more_work_takes_longer_and_more_gpus_less(name: str, batch: int, contex
     assert now <= seconds(dataclasses.replace(place, context=context + 1000))
     assert now > seconds(dataclasses.replace(place, gpus=2 * gpus))
     doubled = dataclasses.replace(BOUNDLESS, bandwidth_bytes_per_second=4e12, bf16_flops_per_second=1e15)
-    bare = Derates(layer_overhead_seconds=0)
+    bare = dataclasses.replace(COSTS, **free)
     whole, half = (Roofline(card, gpus, batch, context, bare) for card in (BOUNDLESS, doubled))
     assert seconds(half) == pytest.approx(seconds(whole) / 2)
-    assert seconds(place, tokens) == pytest.approx(seconds(whole) + sizes.layers * 9e-6)
+    layers = sizes.layers * COSTS.layer_seconds + sizes.shape.moe_layers * COSTS.moe_layer_seconds
+    loads = {k: place.forward_parts(sizes, [tokens])[k][0] - whole.forward_parts(sizes, [tokens])[k][0] for k in KEYS}
+    assert loads["layers"] == pytest.approx(layers)
+    assert seconds(place) == pytest.approx(seconds(whole) + sum(loads.values()))
     assert place.memory_needed(sizes) <= dataclasses.replace(place, batch=batch + 1).memory_needed(sizes)
 
 
@@ -202,10 +242,119 @@ def test_a_few_missing_bytes_are_not_0() -> None:
         st.Latency.roofline(gpu=tight, target=PAIR["target"], draft=PAIR["draft"])
 
 
-@pytest.mark.parametrize("change", [{"bandwidth_share": 0.0}, {"flops_share": 1.1}, {"layer_overhead_seconds": -1.0}])
-def test_derates_that_cannot_be_are_refused(change: dict[str, float]) -> None:
+@pytest.mark.parametrize("change", [{"bandwidth_share": 0.0}, {"flops_share": 1.1}, {"layer_seconds": -1.0}])
+def test_costs_that_cannot_be_are_refused(change: dict[str, float]) -> None:
     with pytest.raises(ValueError, match=f"{next(iter(change))} must be"):
-        Derates(**change)
+        dataclasses.replace(COSTS, **change)
+
+
+def parts(name: str, parallel: Parallel, gpus: int = 4, batch: int = 6, **costs: float) -> dict[str, float]:
+    place = Roofline(gpu("h100_sxm"), gpus, batch, 1000, dataclasses.replace(COSTS, **costs), parallel)
+    return {term: float(seconds[0]) for term, seconds in place.forward_parts(model(name), [2]).items()}
+
+
+def test_tensor_parallelism_divides_and_reduces() -> None:
+    """32 layers with two all-reduces each; 8 heads for 16 GPUs."""
+    one, four, many = (parts("llama-3.1-8b", "tensor", gpus) for gpus in (1, 4, 16))
+    for term in ("weights", "operations", "cache"):
+        assert four[term] == pytest.approx(one[term] / 4)
+    assert many["cache"] == pytest.approx(one["cache"] / 8)
+    assert one["communication"] == 0
+    assert four["communication"] == pytest.approx(2 * 32 * (COSTS.reduce_seconds + 4 * COSTS.reduce_gpu_seconds))
+
+
+def test_expert_parallelism_has_data_parallel_attention() -> None:
+    """6 sequences on 4 GPUs: one GPU reads the caches of two. 48 layers exchange 12 tokens."""
+    one, four = (parts("qwen3-30b-a3b", "expert", gpus) for gpus in (1, 4))
+    assert four["weights"] == one["weights"]
+    assert four["experts"] == pytest.approx(one["experts"] / 4)
+    assert four["cache"] == pytest.approx(one["cache"] * 2 / 6)
+    exchange = COSTS.exchange_seconds + 12 * COSTS.exchange_token_seconds
+    assert four["communication"] == pytest.approx(48 * exchange)
+    sizes, place = model("qwen3-30b-a3b"), Roofline(gpu("h100_sxm"), 4, 6, 1000, COSTS, "expert")
+    shape = sizes.shape
+    experts = 2.0 * shape.moe_layers * shape.experts * (shape.expert_linear_parameters + shape.expert_other_parameters)
+    needed = sizes.weight_bytes - experts + experts / 4 + 2 * sizes.kv_bytes(1000)
+    assert place.memory_needed(sizes) == pytest.approx(needed)
+
+
+def test_a_split_by_layers_divides_memory_only() -> None:
+    """The GPUs work one after the other, and launches are waited for: 32 layers of 1 ms."""
+    one, four = (parts("llama-3.1-8b", "layers", gpus, eager_seconds=1e-3) for gpus in (1, 4))
+    device = sum(seconds for term, seconds in one.items() if term != "launches")
+    assert {term: seconds for term, seconds in four.items() if term != "launches"} == {
+        term: seconds for term, seconds in one.items() if term != "launches"
+    }
+    assert one["launches"] == pytest.approx(max(0.0, 32e-3 - device))
+    assert four["launches"] == pytest.approx(32e-3)
+    sizes, place = model("llama-3.1-8b"), Roofline(gpu("h100_sxm"), 4, 6, 1000, COSTS, "layers")
+    assert place.memory_needed(sizes) == pytest.approx((sizes.weight_bytes + 6 * sizes.kv_bytes(1000)) / 4)
+
+
+def test_packed_weights_are_slower_up_to_8_tokens() -> None:
+    """Where kernels unpack the weights, 2 to 8 tokens cost more each; where the GPU multiplies fp8, they do not."""
+    place = Roofline(gpu("h100_sxm"), costs=dataclasses.replace(COSTS, packed_flops_share=0.1, flops_share=0.8))
+    packed = place.forward_parts(model("llama-3.1-8b-q4_0"), [1, 2, 8, 9, 64, 65])["operations"]
+    one = model("llama-3.1-8b-q4_0").flops_per_token(1024) / 989e12
+    assert packed == pytest.approx(one * np.array([1 / 0.8, 2 / 0.1, 8 / 0.1, 8 / 0.1, 64 / 0.8, 65 / 0.8]))
+    fp8 = place.forward_parts(model("llama-3.1-8b-fp8"), [1, 2])["operations"]
+    assert fp8[1] == pytest.approx(2 * fp8[0])
+
+
+def test_sharing_of_experts() -> None:
+    """Without independent choice, 4 tokens of each of 8 sequences use the experts of one token."""
+    place = Roofline(gpu("h100_sxm"), batch=8, costs=dataclasses.replace(COSTS, text_share=1e-12, batch_share=1e-12))
+    one, four = place.forward_parts(model("qwen3-30b-a3b"), [1, 4])["experts"]
+    alone = Roofline(gpu("h100_sxm")).forward_parts(model("qwen3-30b-a3b"), [1])["experts"][0]
+    assert one == pytest.approx(alone)
+    assert four == pytest.approx(alone)
+
+
+def test_prompts_beside_a_step_take_their_operations() -> None:
+    """100 tokens of prompts, for the target in every step, and for the draft too in speculative ones."""
+    without, with_prompts = (st.Latency.roofline(**PAIR, prefill_tokens=tokens) for tokens in (0, 100))
+    peak = 989e12 * COSTS.flops_share / COSTS.prefill_share / 100
+    target, draft = (model(PAIR[which]).flops_per_token(0) / peak for which in ("target", "draft"))
+    plain = with_prompts.plain_overhead_seconds - without.plain_overhead_seconds
+    assert plain == pytest.approx(target)
+    assert with_prompts.overhead_seconds - without.overhead_seconds == pytest.approx(target + draft)
+    with pytest.raises(ValueError, match="prefill_tokens must be a number of at least 0, got -1"):
+        st.Latency.roofline(**PAIR, prefill_tokens=-1)
+
+
+def test_a_draft_on_fewer_gpus_pays_less_communication_and_more_reading() -> None:
+    whole, alone = (st.Latency.roofline(**PAIR, gpus=4, draft_gpus=draft) for draft in (None, 1))
+    place = Roofline(gpu("h100_sxm"))
+    assert alone.draft(1, 1024) == pytest.approx(place.forward_seconds(model(PAIR["draft"]), [1])[0])
+    assert alone.target(1, 1024) == whole.target(1, 1024)
+    sizes = model(PAIR["target"]), model(PAIR["draft"])
+    needed = Roofline(gpu("h100_sxm"), 4, draft_gpus=1).memory_needed(*sizes)
+    assert needed == pytest.approx(Roofline(gpu("h100_sxm"), 4).memory_needed(sizes[0]) + place.memory_needed(sizes[1]))
+    with pytest.raises(ValueError, match="draft_gpus must be between 1 and 4, got 8"):
+        st.Latency.roofline(**PAIR, gpus=4, draft_gpus=8)
+    with pytest.raises(ValueError, match="parallel must be one of tensor, expert, layers, got 'sideways'"):
+        st.Latency.roofline(**PAIR, parallel="sideways")  # pyright: ignore[reportArgumentType]
+
+
+def test_without_a_draft_only_the_step_costs() -> None:
+    """N-gram and suffix lookup: no draft forward, no overhead of levels."""
+    latency = st.Latency.roofline(gpu="h100_sxm", target=PAIR["target"], draft=None, batch=4)
+    tree = st.Tree.chain(5)
+    assert latency.draft_levels(tree, 1024) == 0
+    assert latency.overhead(tree) == latency.overhead_seconds == latency.overhead(st.Tree.chain(1))
+    assert latency.cycle(tree, 1024) == latency.target(6, 1024) + latency.overhead_seconds
+    assert latency.provenance.draft is None
+
+
+def test_levels_drafted_at_once_take_one_forward_and_one_overhead() -> None:
+    latency = st.Latency.roofline(**PAIR, drafting="at once")
+    tree = st.Tree([-1, 0, 0, 1, 1, 3])
+    assert latency.draft_levels(tree, 1024) == latency.draft(3, 1024)
+    assert latency.draft_levels(st.Tree.chain(0), 1024) == 0
+    assert latency.overhead(tree) == pytest.approx(latency.overhead_seconds + latency.level_overhead_seconds)
+    assert st.Latency.from_dict(latency.to_dict()).drafting == "at once"
+    with pytest.raises(ValueError, match="drafting must be one of levels, at once, got 'never'"):
+        dataclasses.replace(latency, drafting="never")  # pyright: ignore[reportArgumentType]
 
 
 def test_a_gpu_of_your_own() -> None:

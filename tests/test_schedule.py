@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import spectheory as st
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.scheduler import schedule
 from spectheory.report.schedules import schedule_rows
@@ -84,12 +86,16 @@ def test_intervals_come_from_the_counts() -> None:
 
 
 def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
-    """A second token loads up to twice the experts at batch 1, but no further experts at batch 30."""
+    """A second token loads up to twice the experts at batch 1, but no further experts at batch 30.
+
+    That is so if tokens choose their experts independently.
+    """
+    costs = replace(EngineCosts.of("vllm"), text_share=1, batch_share=1)
     head = json.loads((SHAPES / "eagle3-llama-3.1-8b.json").read_text())
     head |= {"vocab_size": 32000, "tokenizer": "Mistral v1"}
 
     def mixtral(batch: int) -> st.Latency:
-        return st.Latency.roofline(gpu="h200_sxm", target="mixtral-8x7b", draft=head, batch=batch)
+        return st.Latency.roofline(gpu="h200_sxm", target="mixtral-8x7b", draft=head, batch=batch, costs=costs)
 
     rates = st.Acceptance.by_rank([0.5])
     planned = schedule(rates, mixtral, range(1, 41), context=1024, max_budget=8)

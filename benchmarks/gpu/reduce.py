@@ -12,10 +12,11 @@ import numpy as np
 from benchmarks.gpu.profile import file_of, read
 from spectheory import Latency, Provenance
 from spectheory.core.errors import InputError
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu, gpu
 from spectheory.hardware.library import path_of
 from spectheory.hardware.models import model as model_of
-from spectheory.hardware.roofline import DERATES, Roofline
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Roofline
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
 """(target, draft) with the same vocabulary."""
@@ -47,7 +48,7 @@ def of_pair(target: dict[str, Any], draft: dict[str, Any]) -> Iterator[Latency]:
     """One record per batch size, with the contexts at which both models ran one token.
 
     The faster of launches from Python and a CUDA graph counts, as an engine would choose. Sizes that did not fit at
-    some context are left out. The time outside the forwards is not measured; it is the roofline's.
+    some context are left out. The time outside the forwards is not measured; it is the roofline's for vLLM.
 
     Raises:
         InputError: the profiles differ in device, versions or grid.
@@ -79,6 +80,7 @@ def _latency(
     values = np.array([[[table[batch, c, n] for n in tokens] for c in contexts] for table in tables])
     stamp = Provenance.from_dict(target["provenance"])
     names = target["model"], draft["model"]
+    overheads = EngineCosts.of(DEFAULT_ENGINE).overheads(model_of(names[0]), model_of(names[1]), batch)
     stamp = stamp.replace(
         target=names[0],
         draft=names[1],
@@ -98,9 +100,7 @@ def _latency(
         draft_seconds=values[1, ..., 0],
         target_spread_seconds=values[0, ..., 1],
         draft_spread_seconds=values[1, ..., 1],
-        overhead_seconds=DERATES.step_overhead_seconds,
-        level_overhead_seconds=DERATES.level_overhead_seconds,
-        plain_overhead_seconds=DERATES.step_overhead_seconds,
+        **vars(overheads),
         provenance=stamp,
     )
 

@@ -9,23 +9,23 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.validation.fitting import calibrate, fit, fit_to
 from benchmarks.validation.page import Judged, class_table, document, figure_svg, unread_table
+from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
-from benchmarks.validation.prototype import calibrate, fit, predict
 from benchmarks.validation.rows import Row, read
-from benchmarks.validation.shipped import Seconds, shipped
 from spectheory import InputError
 from spectheory.core.files import write_whole
 
 PUBLISHED = Path(__file__).with_name("published.csv")
-LIBRARY, FITTED, LEFT_OUT = "library as shipped", "proposed, fitted to all", "proposed, source left out"
+LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
 
 
 def judge(file: Path, *, fit_on: Path = PUBLISHED, leave_one_source_out: bool = False) -> Judged:
-    """The predictions of all rows of `file`, by the library and with calibration.
+    """The predictions of all rows of `file` by the library, and after runs of the deployment set additive times.
 
-    With `leave_one_source_out` also those of the proposed model, each source with parameters that were fitted on the
-    rows of `fit_on` from all other sources.
+    With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
+    from all other sources, and with these costs calibrated on runs of the deployment.
 
     Raises:
         InputError: a file cannot be read, or lacks columns.
@@ -35,25 +35,21 @@ def judge(file: Path, *, fit_on: Path = PUBLISHED, leave_one_source_out: bool = 
     rows = [one.row for one in found]
     columns = {LIBRARY: found, f"{LIBRARY}, calibrated": calibrated(rows, partial(shifted, predict=shipped))}
     judged = Judged(columns, sorted([*unread, *without], key=lambda one: one.number), {LIBRARY: shipped})
-    return _with_proposed(judged, rows, fit_on) if leave_one_source_out else judged
+    return _with_left_out(judged, rows, fit_on) if leave_one_source_out else judged
 
 
-def _with_proposed(judged: Judged, rows: Sequence[Row], fit_on: Path) -> Judged:
+def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Path) -> Judged:
     known = [one.row for one in predicted(read(fit_on)[0], shipped)[0]]
     parameters, absent = fit(known), left_out(rows, known, fit)
 
     def of_source(row: Row) -> Seconds:
-        return predict(row, absent[row.source])
+        return predict(row, absent[row.source].of_row(row))
 
     def run(deployment: list[Row], runs: Runs) -> list[Seconds]:
         own = calibrate(runs.rows, absent[deployment[0].source])
-        return [predict(row, own) for row in deployment]
+        return [predict(row, own.of_row(row)) for row in deployment]
 
-    more = {
-        FITTED: predicted(rows, partial(predict, parameters=parameters))[0],
-        LEFT_OUT: predicted(rows, of_source)[0],
-        f"{LEFT_OUT}, calibrated": calibrated(rows, run),
-    }
+    more = {LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: calibrated(rows, run)}
     predicts = {**judged.predicts, LEFT_OUT: of_source}
     return Judged({**judged.columns, **more}, judged.unread, predicts, (parameters, known))
 
@@ -84,10 +80,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("file", nargs="?", type=Path, default=PUBLISHED, help="CSV with the columns of published.csv")
     parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
     parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
-    parser.add_argument("--leave-one-source-out", action="store_true", help="fit and judge the proposed model too")
+    parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
     parser.add_argument("--fit-on", type=Path, default=PUBLISHED, help="CSV whose rows the fits may use")
+    parser.add_argument(
+        "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to FILE, write them here"
+    )
     options = parser.parse_args(arguments)
     try:
+        if options.fit_to:
+            fit_to(options.fit_to, read(options.file)[0])
+            return 0
         judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=options.leave_one_source_out)
         if options.out:
             _write(judged, options.out, options.file)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from matplotlib.axes import Axes
 
+from benchmarks.validation.fitting import SUPPORT, supports
 from benchmarks.validation.measures import (
     LARGEST_BATCH,
     BreakEven,
@@ -21,8 +22,8 @@ from benchmarks.validation.measures import (
 )
 from benchmarks.validation.parameters import ALL, POOLED, PRIOR_SOURCES, Parameters, prior
 from benchmarks.validation.protocol import CLASSES, Predict, Prediction, class_of
-from benchmarks.validation.prototype import supports
 from benchmarks.validation.rows import Row, Unread
+from spectheory.hardware.engine_costs import ANY
 from spectheory.report.markdown import markdown_table
 from spectheory.report.svg import BLUE, GREEN, GREY, INK, MARKERS, MUTED, ORANGE, PURPLE, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable
@@ -40,19 +41,17 @@ AIMS = {
 SPEEDUPS = (1, 2, 3, 4, 6)
 """Marks on the axes of the speedups."""
 REASONS = Path(__file__).with_name("reasons.csv")
-SUPPORT = 1.0
-"""A source is named for a parameter that it determines at least as well as the prior does."""
 
 
 @dataclass(frozen=True)
 class Judged:
-    """Predictions of the same rows: by the library, by the proposed model, and each of them with calibration.
+    """Predictions of the same rows: by the library as shipped, with the source left out, and after calibration.
 
     Attributes:
         columns: title and predictions; the first column is the library as shipped.
         unread: lines of the file that are wrong, and rows that were not predicted.
-        predict: the library's prediction of a row, for break-even batches.
-        parameters: the parameters of the proposed model, and the rows that they were fitted on; None without a fit.
+        predicts: predictions of a row by title, for break-even batches.
+        fitted: the costs of the engines, and the rows that they were fitted on; None without a fit.
     """
 
     columns: dict[str, list[Prediction]]
@@ -95,7 +94,8 @@ def _what(predictions: Sequence[Prediction], name: str) -> str:
         f"{len(predictions)} rows of {sources} sources in `{name}`: {gains} speedups and {plain} times of plain steps "
         "and forwards. Tau is taken as published; the seconds are predicted. An error is predicted rate or speedup / "
         "measured - 1, so a time predicted three times too short is an error of 200%. Each cell has the median of the "
-        "errors' sizes."
+        "errors' sizes. The costs of engines as shipped are fitted to the sources that the table of costs names; for "
+        "rows of these sources, only the columns with the source left out judge the model."
     )
 
 
@@ -204,7 +204,7 @@ def decision_words(title: str, predictions: Sequence[Prediction]) -> list[str]:
 
 
 def fitted_parts(judged: Judged) -> Iterable[str]:
-    """The parameters of the proposed model, with the sources that determine each."""
+    """The costs of the engines, with the sources that determine each."""
     if judged.fitted is None:
         return []
     parameters, rows = judged.fitted
@@ -212,13 +212,13 @@ def fitted_parts(judged: Judged) -> Iterable[str]:
     for (engine, name), strengths in supports(rows).items():
         if engine == ALL:
             continue
-        value = getattr(parameters if engine is None else parameters.engines[engine], name)
+        value = getattr(parameters.of(engine or ANY), name)
         by = [source for source, strength in strengths.items() if strength >= SUPPORT]
         alone = "the rows of other engines, and the " if engine is not None and name in POOLED else ""
         fitted = ", ".join(by) or f"none: {alone}prior ({PRIOR_SOURCES.get(name, 'a guess')})"
         lines.append((f"{engine or ALL}: {name}", f"{value:.3g}", f"{prior(engine, name):.3g}", fitted))
     return [
-        "## Parameters of the proposed model",
+        "## Costs of the engines",
         markdown_table(TextTable("", ("parameter", "fitted", "prior", "determined by"), tuple(lines))).strip(),
     ]
 

@@ -12,8 +12,8 @@ from dataclasses import dataclass, replace
 
 from benchmarks.validation.names import target_of
 from benchmarks.validation.parameters import Parameters
+from benchmarks.validation.predicting import Seconds
 from benchmarks.validation.rows import Row, Unread
-from benchmarks.validation.shipped import Seconds
 from spectheory import InputError
 
 Predict = Callable[[Row], Seconds]

@@ -11,8 +11,21 @@ import typer
 from spectheory import engines
 from spectheory.cli.output import Output, console, errors
 from spectheory.core.errors import InputError
-from spectheory.engines import Export
+from spectheory.engines import Engine, Export
 from spectheory.planning.fitting import Fitting
+
+
+def found_engines(names: Sequence[str]) -> dict[str, tuple[Engine, str]]:
+    """The engine and its version, or "", for each of `names`, like `vllm` or `vllm@0.31`.
+
+    Raises:
+        InputError: an engine is unknown.
+    """
+    asked = [(name, *name.partition("@")[::2]) for name in names]
+    try:
+        return {name: (engines.engine(engine), version) for name, engine, version in asked}
+    except InputError as error:
+        raise InputError(f"--engine: {error}") from None
 
 
 @dataclass(frozen=True)
@@ -38,11 +51,7 @@ class Exports:
         Raises:
             InputError: an engine is unknown.
         """
-        asked = [(name, *name.partition("@")[::2]) for name in names]
-        try:
-            found = {name: (engines.engine(engine), version) for name, engine, version in asked}
-        except InputError as error:
-            raise InputError(f"--engine: {error}") from None
+        found = found_engines(names)
         taken: dict[str, Export] = {}
         refused: dict[str, str] = {}
         for name, (engine, version) in found.items():

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import Exports
+from spectheory.cli.exporting import Exports, found_engines
 from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
 from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
 from spectheory.core.acceptance import Acceptance
@@ -21,6 +21,7 @@ from spectheory.core.tree import Tree
 from spectheory.engines import ALL
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
@@ -36,6 +37,16 @@ EngineNames = Annotated[
         "--engine",
         help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
         "for another version, write ENGINE@VERSION.",
+    ),
+]
+
+TimedEngineNames = Annotated[
+    str | None,
+    typer.Option(
+        "--engine",
+        help=f"Engines to write settings for, comma-separated: {ENGINES}. The default is the newest known version; "
+        "for another version, write ENGINE@VERSION. Computed times have the costs of the first one.",
+        show_default=f"no settings, costs of {DEFAULT_ENGINE}",
     ),
 ]
 
@@ -183,6 +194,18 @@ def schedule(
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
+    parallel: Annotated[
+        Parallel | None,
+        typer.Option(
+            "--parallel",
+            help="How the GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or "
+            "a split by layers.",
+            show_default="layers for hf and llama.cpp, otherwise tensor",
+        ),
+    ] = None,
+    draft_gpus: Annotated[
+        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
+    ] = None,
     quant: Annotated[
         str | None,
         typer.Option(
@@ -215,7 +238,7 @@ def schedule(
         ),
     ] = "1",
     trace: TraceFolder = None,
-    engine: EngineNames = None,
+    engine: TimedEngineNames = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
         int, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
@@ -236,6 +259,7 @@ def schedule(
     from spectheory.report.terminal import tree_drawing
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
+    found_engines(engines)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
@@ -243,7 +267,9 @@ def schedule(
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
-    place = Deployment(gpu, target, draft, gpus, context, measured, smooth, quant, kv_dtype)
+    costs = engines[0] if engines else DEFAULT_ENGINE
+    formats = quant, kv_dtype
+    place = Deployment(gpu, target, draft, gpus, context, measured, smooth, *formats, costs, parallel, draft_gpus)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)

@@ -242,6 +242,10 @@ def _typed(name: str, hint: Any, value: Any) -> Any:
         if not isinstance(value, dict):
             raise InputError(f"{name} must be an object, got {value!r:.40}")
         return {_typed(name, key, k): _typed(name, item, v) for k, v in value.items()}
+    if typing.get_origin(hint) is typing.Literal:
+        if value not in typing.get_args(hint):
+            raise InputError(f"{name} must be one of {', '.join(typing.get_args(hint))}, got {value!r:.40}")
+        return value
     expected = (int, float) if hint is float else hint
     if not isinstance(value, expected) or (isinstance(value, bool) and hint is not bool):
         raise InputError(f"{name} must be of type {hint.__name__}, got {value!r:.40}")

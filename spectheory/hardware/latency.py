@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
@@ -14,17 +14,21 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.library import MEASURE, device_key, find
 from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair, require_pair
-from spectheory.hardware.roofline import DERATES, TOKENS, Derates, Roofline
+from spectheory.hardware.roofline import DEFAULT_ENGINE, TOKENS, Parallel, Roofline, usual_parallel
 
 LARGEST_COUNT = 2**53
 """Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
 ROUNDING = 1e-9
 """Smoothed seconds may fall by this share, because of rounding."""
+Drafting = Literal["levels", "at once"]
+"""How a draft drafts: one forward for each level, or one forward for all levels."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -42,16 +46,20 @@ class Latency(Record):
         target_spread_seconds: (C, N) float64, interquartile range of the target's seconds, or None.
         draft_spread_seconds: (C, N) float64, interquartile range of the draft's seconds, or None.
         overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, the same for every tree.
-        level_overhead_seconds: additional seconds outside the forwards for each drafted level.
+        level_overhead_seconds: additional seconds outside the forwards for each drafted level, or once in a cycle if
+            all levels are drafted at once.
         plain_overhead_seconds: seconds of a plain decoding step outside its forward.
         verifier_seconds: for each verifier by name, its own overheads: per cycle, per drafted level and per drafted
-            node. A verifier that is not listed has the two overheads above.
+            node. A verifier that is not listed has the overheads above.
+        drafting: `levels` if the draft runs once for each drafted level, with the nodes that get children; `at once`
+            if it runs once for all levels, with one token for each (P-EAGLE, DFlash, Medusa).
+        tree_mask_seconds: additional seconds for each drafted node if a tree is verified that is not a chain.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
     """
 
     kind: ClassVar[str] = "latency"
-    schema: ClassVar[int] = 3
+    schema: ClassVar[int] = 4
 
     tokens: np.ndarray
     contexts: np.ndarray
@@ -63,6 +71,8 @@ class Latency(Record):
     level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
     verifier_seconds: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    drafting: Drafting = "levels"
+    tree_mask_seconds: float = 0.0
     computed: bool = False
     provenance: Provenance = UNKNOWN
 
@@ -91,8 +101,10 @@ class Latency(Record):
             ):
                 raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
             object.__setattr__(self, name, seconds)
-        for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds"):
+        for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds", "tree_mask_seconds"):
             _check_second(name, getattr(self, name))
+        if self.drafting not in get_args(Drafting):
+            raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
         if not isinstance(self.verifier_seconds, Mapping):
             raise InputError(
                 "verifier_seconds must be a dictionary of three times by the name of a verifier, got "
@@ -123,47 +135,69 @@ class Latency(Record):
         *,
         gpu: str | Gpu,
         target: str | Path | Mapping[str, Any] | ModelConfig,
-        draft: str | Path | Mapping[str, Any] | ModelConfig,
+        draft: str | Path | Mapping[str, Any] | ModelConfig | None,
         batch: int = 1,
         context: int = 1024,
         tokens: Iterable[int] | None = None,
         gpus: int = 1,
-        derates: Derates = DERATES,
+        engine: str = DEFAULT_ENGINE,
+        costs: EngineCosts | None = None,
+        parallel: Parallel | None = None,
+        draft_gpus: int | None = None,
+        drafting: Drafting = "levels",
+        prefill_tokens: float = 0.0,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
 
         Args:
             gpu: a name of the GPU, or a `Gpu`.
             target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
-            draft: the draft model, given in one of the same ways.
+            draft: the draft model, given in one of the same ways; None if drafts are looked up (n-gram, suffix).
             batch: the number of sequences that run together in a forward.
-            context: tokens of each sequence in the KV cache.
+            context: tokens of each sequence in the KV cache; the mean, if they differ.
             tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
                 goes up to 256.
-            gpus: the number of GPUs, with tensor parallelism.
-            derates: the shares of the peak rates that an engine reaches, and its overheads.
+            gpus: the number of GPUs.
+            engine: the engine whose costs are used, such as `vllm`; for a version of it, `vllm@0.11`.
+            costs: your own shares of peak rates and overheads; None uses those of the engine in the shipped table.
+            parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
+                and `llama.cpp`, otherwise `tensor`.
+            draft_gpus: the number of GPUs that share the draft; None is all.
+            drafting: whether the draft runs once for each drafted level, or once for all of them.
+            prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
                 draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
                 the memory of the GPUs.
         """
-        place = Roofline(gpu_of(gpu), gpus=gpus, batch=batch, context=context, derates=derates)
-        both = pair(target, draft)
+        place = Roofline(
+            gpu_of(gpu),
+            gpus,
+            batch,
+            context,
+            EngineCosts.of(engine) if costs is None else costs,
+            usual_parallel(engine) if parallel is None else parallel,
+            draft_gpus,
+            prefill_tokens,
+        )
+        first, second = (model(target), None) if draft is None else pair(target, draft)
         grid = TOKENS if tokens is None else tuple(tokens)
-        require_pair(*both, context)
-        place.require_memory(*both)
-        target_seconds, draft_seconds = (place.forward_seconds(model, grid)[None] for model in both)
+        require_pair(first, first if second is None else second, context)
+        place.require_memory(first, second)
+        target_seconds = place.forward_seconds(first, grid)[None]
+        drafted = (
+            np.zeros_like(target_seconds) if second is None else place.of_draft.forward_seconds(second, grid)[None]
+        )
         return cls(
             np.array(grid),
             np.array([context]),
             target_seconds,
-            draft_seconds,
-            overhead_seconds=derates.step_overhead_seconds,
-            level_overhead_seconds=derates.level_overhead_seconds,
-            plain_overhead_seconds=derates.step_overhead_seconds,
+            drafted,
+            **vars(place.overheads(first, second)),
+            drafting=drafting,
             computed=True,
-            provenance=place.provenance(*both),
+            provenance=place.provenance(first, second, engine, given=costs is not None),
         )
 
     @classmethod
@@ -263,10 +297,28 @@ class Latency(Record):
             )
         return int(context)
 
+    @property
+    def drafts_at_once(self) -> bool:
+        """Whether one draft forward drafts all levels."""
+        return self.drafting == "at once"
+
     def draft_levels(self, tree: Tree, context: int) -> float:
-        """Seconds of the draft forwards that grow `tree`: one for each level, as wide as its nodes with children."""
+        """Seconds of the draft forwards that grow `tree`.
+
+        There is one for each level, as wide as its nodes with children; or one for all levels, with a token for each.
+        """
+        if self.drafts_at_once:
+            return self.draft(tree.max_depth, context) if tree.budget else 0.0
         widths, counts = np.unique(tree.level_widths(), return_counts=True)
         return float(sum(n * self.draft(int(w), context) for w, n in zip(widths, counts, strict=True)))
+
+    def overheads(self, levels: np.ndarray | int, masked: np.ndarray | int = 0) -> np.ndarray:
+        """Seconds of speculative cycles outside the forwards, by their numbers of drafted levels, at least 1.
+
+        `masked` is the number of drafted nodes if a tree is verified, and 0 for a chain.
+        """
+        runs = np.minimum(levels, 1) if self.drafts_at_once else np.asarray(levels)
+        return self.overhead_seconds + runs * self.level_overhead_seconds + masked * self.tree_mask_seconds
 
     def overhead(self, tree: Tree, verifier: str | None = None) -> float:
         """Seconds of a cycle outside the forwards. For a tree without drafted nodes, the overhead of a plain step.
@@ -275,9 +327,11 @@ class Latency(Record):
         """
         if tree.budget == 0:
             return self.plain_overhead_seconds
-        default = self.overhead_seconds, self.level_overhead_seconds, 0.0
-        cycle, level, node = self.verifier_seconds.get(verifier or "", default)
-        return cycle + tree.max_depth * level + tree.budget * node
+        own = self.verifier_seconds.get(verifier or "")
+        if own is None:
+            return float(self.overheads(tree.max_depth, 0 if tree.is_chain else tree.budget))
+        cycle, level, node = own
+        return cycle + (1 if self.drafts_at_once else tree.max_depth) * level + tree.budget * node
 
     def cycle(self, tree: Tree, context: int, verifier: str | None = None) -> float:
         """Seconds of one cycle: the draft forwards that grow `tree`, one target forward, and the overheads."""

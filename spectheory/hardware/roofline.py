@@ -1,112 +1,113 @@
-"""`Roofline`: the seconds of a forward as the sum of four terms: weights, operations, KV cache, and overhead of layers.
+"""`Roofline`: the seconds of forwards and steps as a sum of terms, by model, GPUs, and the costs of an engine.
 
-The four terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long
-as the reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). That is
-not what is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Llama-3.1-8B takes 5.7 % longer
-with 16 tokens, 23 % with 64 and 105 % with 295. The sum gives the same percentages.
+    forward = weights + experts + operations + cache + layers + communication + launches
+    plain   = forward(1) + step + batch * sequence * vocabulary / 128256 + prefill
+    cycle   = forward(nodes + 1) + plain's overhead + spec_step + batch * spec_sequence
+              + sum over drafted levels of (draft forward + level)
+
+The terms are added. The classical roofline takes the larger of two terms instead, so tokens cost nothing as long as the
+reading of the weights takes longer than the operations (up to 295 tokens for Llama-3.1-8B on an H100). That is not what
+is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Llama-3.1-8B takes 5.7 % longer with 16
+tokens, 23 % with 64 and 105 % with 295. A sum has this form.
 
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
-only the ones that the tokens use together.
+only the ones that the tokens use together. Every term is linear in the context, except for layers with a window or with
+selected tokens, so the mean context serves for a distribution of contexts.
 
-Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; ai-dynamo/aiconfigurator, systems/h100_sxm.yaml.
+Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/validation.md.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import asdict, dataclass, field, replace
+from typing import Literal, get_args
 
 import numpy as np
 
-from spectheory.core.checks import check_whole
+from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.hardware.engine_costs import EngineCosts, Overheads, origin, split
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.model_config import ModelConfig
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
-model are exactly linear; the seconds of a mixture of experts are above the line by up to 0.7 %."""
+model in 16 bits are exactly linear; the seconds of a mixture of experts are above the line by up to 0.7 %."""
+UNPACKED_TOKENS = 8
+"""Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
+Parallel = Literal["tensor", "expert", "layers"]
+"""How several GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or a split by
+layers."""
+SPLIT_BY_LAYERS = ("hf", "llama.cpp")
+"""Engines that split the layers over several GPUs unless they are told otherwise."""
+DEFAULT_ENGINE = "vllm"
 
 
-@dataclass(frozen=True)
-class Derates:
-    """The shares of the maker's peak rates that an engine reaches, and the overheads that it adds.
+def usual_parallel(engine: str) -> Parallel:
+    """How an engine shares a model among several GPUs by default.
 
-    Attributes:
-        bandwidth_share: share of the peak bandwidth while weights are read.
-        kv_bandwidth_share: share of the peak bandwidth while the KV cache is read.
-        flops_share: share of the dense peak of operations per second.
-        memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
-        layer_overhead_seconds: overhead of each layer in each forward of any size, for three element-wise kernels (two
-            norms and an activation) of 3 us each.
-        step_overhead_seconds: overhead of each step outside the forwards, such as scheduling and sampling. It is the
-            same for a speculative and a plain step.
-        level_overhead_seconds: overhead of each drafted level outside the draft forward. This is an assumption, because
-            no source states it. The fit has 2.135e-3 s for all drafting of a step, with an EAGLE head and an unknown
-            number of levels. We assume three levels (FIXED_3, the middle setting of that simulator). A forward of this
-            head takes 0.33e-3 s here, which leaves 0.38e-3 s for each level. For engines that capture the whole
-            drafting loop in one CUDA graph this is probably too much. A measured `Latency` does not use it.
-
-    Source: bandwidth_share and the 3 us are from aiconfigurator, memory_share is vLLM's default of
-    gpu_memory_utilization, the others are from the fit of SpecDecode-Bench, rounded.
+    >>> usual_parallel("vllm@0.11"), usual_parallel("llama.cpp")
+    ('tensor', 'layers')
     """
-
-    bandwidth_share: float = 0.8
-    kv_bandwidth_share: float = 1.0
-    flops_share: float = 0.75
-    memory_share: float = 0.9
-    layer_overhead_seconds: float = 9e-6
-    step_overhead_seconds: float = 1.207e-3
-    level_overhead_seconds: float = 0.38e-3
-
-    def __post_init__(self) -> None:
-        for field in fields(self):
-            value = getattr(self, field.name)
-            if field.name.endswith("_share") and not 0 < value <= 1:
-                raise InputError(f"{field.name} must be above 0 and at most 1, got {value}")
-            if field.name.endswith("_seconds") and not 0 <= value < float("inf"):
-                raise InputError(f"{field.name} must be finite and at least 0, got {value}")
-
-
-DERATES = Derates()
+    return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
 
 
 @dataclass(frozen=True)
 class Roofline:
     """The seconds of forwards of `batch` sequences, each with `context` cached tokens, together on `gpus` GPUs.
 
-    Tensor parallelism divides weights, operations and KV cache among the GPUs; the cache is divided among at most as
-    many GPUs as it has heads. The communication between the GPUs is not counted, so with more than one GPU the seconds
-    are lower bounds.
-
     Attributes:
         gpu: the type of the GPUs.
         gpus: the number of GPUs.
         batch: the number of sequences that run together.
-        context: tokens of each sequence in the KV cache.
-        derates: shares of the peak rates, and overheads.
+        context: tokens of each sequence in the KV cache; the mean, if they differ.
+        costs: shares of the peak rates, and overheads.
+        parallel: how several GPUs share a model. `tensor` divides weights, operations and KV cache, the cache among at
+            most as many GPUs as it has heads, and pays two all-reduces a layer. `expert` is expert parallelism with
+            data-parallel attention: each GPU has its own sequences and all weights except the experts, which are
+            divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
+            the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
+        draft_gpus: the number of GPUs that share the draft; None for all.
+        prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
     """
 
     gpu: Gpu
     gpus: int = 1
     batch: int = 1
     context: int = 1024
-    derates: Derates = DERATES
+    costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
+    parallel: Parallel = "tensor"
+    draft_gpus: int | None = None
+    prefill_tokens: float = 0.0
 
     def __post_init__(self) -> None:
         for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
+        if self.parallel not in get_args(Parallel):
+            raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
+        if self.draft_gpus is not None:
+            check_whole("draft_gpus", self.draft_gpus, 1, most=self.gpus)
+        check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
+
+    @property
+    def of_draft(self) -> Roofline:
+        """The same for the draft, on its GPUs."""
+        return self if self.draft_gpus in (None, self.gpus) else replace(self, gpus=self.draft_gpus, draft_gpus=None)
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
         """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
-        parts = self.forward_parts(model, tokens)
-        return np.sum(list(parts.values()), axis=0)
+        return np.sum(list(self.forward_parts(model, tokens).values()), axis=0)
 
     def forward_parts(self, model: ModelConfig, tokens: Iterable[int]) -> dict[str, np.ndarray]:
-        """The terms of `forward_seconds`, in seconds: `weights`, `operations`, `cache`, `overhead`.
+        """The terms of `forward_seconds`, in seconds.
+
+        They are `weights`, `experts`, `operations`, `cache`, `layers`, `communication`, and `launches`: the time by
+        which the host needs longer to launch the layers than the GPU to compute them. If the layers are split over
+        GPUs, the host waits at each layer, so all of its time is added.
 
         Args:
             model: the model that computes the forward.
@@ -121,80 +122,212 @@ class Roofline:
         n = np.asarray(tuple(tokens))
         if n.size == 0 or n.dtype.kind not in "iu" or n.min() < 1:
             raise InputError(f"tokens must be whole numbers of at least 1, got {n.tolist()}")
-        together, derates = self.batch * n, self.derates
-        bandwidth = self.gpu.bandwidth_bytes_per_second
-        operations = together * model.flops_per_token(self.context)
-        cache = self.batch * model.kv_read_bytes(self.context) / self._cache_shards(model)
-        return {
-            "weights": model.read_bytes(together) / (derates.bandwidth_share * bandwidth * self.gpus),
-            "operations": operations / (derates.flops_share * self._peak(model) * self.gpus),
-            "cache": np.full(n.shape, cache / (derates.kv_bandwidth_share * bandwidth)),
-            "overhead": np.full(n.shape, model.layers * derates.layer_overhead_seconds),
+        parts = {
+            "weights": np.full(n.shape, self._weights(model)),
+            "experts": self._experts(model, n),
+            "operations": self._operations(model, self.batch * n),
+            "cache": np.full(n.shape, self._cache(model)),
+            "layers": np.full(n.shape, self._layers(model)),
+            "communication": self._communication(model, self.batch * n),
         }
+        host = model.layers * self.costs.eager_seconds
+        waits = np.full(n.shape, host) if self._by_layers else (host - np.sum(list(parts.values()), axis=0)).clip(0)
+        return parts | {"launches": waits}
 
-    def memory_needed(self, *models: ModelConfig) -> float:
-        """Bytes that the weights of `models` and their KV caches for the whole batch need on each GPU."""
-        caches = sum(self.batch * m.kv_bytes(self.context) / self._cache_shards(m) for m in models)
-        return sum(m.weight_bytes for m in models) / self.gpus + caches
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
+        """The times outside the forwards, with those of the prompts that a step processes."""
+        found, prompts = self.costs.overheads(target, draft, self.batch), self._prefill(target)
+        drafted = 0.0 if draft is None else self.of_draft._prefill(draft)
+        return replace(
+            found,
+            plain_overhead_seconds=found.plain_overhead_seconds + prompts,
+            overhead_seconds=found.overhead_seconds + prompts + drafted,
+        )
 
-    def require_memory(self, *models: ModelConfig) -> None:
-        """Check that `models` and their KV caches fit into the memory of the GPUs.
+    def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
+        """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
+        drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
+        return self._stored_weights(target) + self._stored_cache(target) + drafted
+
+    def require_memory(self, target: ModelConfig, draft: ModelConfig | None = None) -> None:
+        """Check that the models and their KV caches fit into the memory of the GPUs.
 
         Raises:
             InputError: they do not fit; the message says how many GB are missing and what would fit.
         """
-        offered = self.derates.memory_share * self.gpu.memory_bytes
-        missing = self.memory_needed(*models) - offered
+        offered = self.costs.memory_share * self.gpu.memory_bytes
+        needed = self.memory_needed(target, draft)
+        missing = needed - offered
         if missing <= 0:
             return
+        models = (target,) if draft is None else (target, draft)
         weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
         digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
         raise InputError(
             f"{weights} with the cache of batch={self.batch} at context={self.context} need "
-            f"{self.memory_needed(*models) / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
-            f"{offered / 1e9:.{digits}f} GB ({self.derates.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
-            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, models)}"
+            f"{needed / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
+            f"{offered / 1e9:.{digits}f} GB ({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
+            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, target, draft)}"
         )
 
-    def provenance(self, target: ModelConfig, draft: ModelConfig) -> Provenance:
-        """The provenance of the computed seconds, with all assumptions. It says that nothing was measured."""
+    def provenance(
+        self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool = False
+    ) -> Provenance:
+        """The provenance of the computed seconds, with all assumptions. It says that nothing was measured.
+
+        `given` says that the costs are the caller's, not those of `engine` in the table.
+        """
+        placed = {"parallel": self.parallel, "draft_gpus": self.of_draft.gpus} if self.gpus > 1 else {}
+        prompts = {"prefill_tokens": self.prefill_tokens} if self.prefill_tokens else {}
         stamp = Provenance.now(
             "spectheory.Latency.roofline",
             gpu=self.gpu.name,
             gpus=self.gpus,
             target=target.name,
-            draft=draft.name,
+            draft=None if draft is None else draft.name,
             batch=self.batch,
-            settings={"gpu_sources": "; ".join(self.gpu.sources), "context": self.context, **asdict(self.derates)},
+            settings={
+                "gpu_sources": "; ".join(self.gpu.sources),
+                "context": self.context,
+                "engine": engine,
+                **placed,
+                **prompts,
+                **asdict(self.costs),
+            },
         )
-        level = f"a drafted level costs {1e3 * self.derates.level_overhead_seconds:.2f} ms outside the draft's forward"
-        between = ["communication between GPUs is not counted: times are lower bounds"] if self.gpus > 1 else []
-        known = target.tokenizer and draft.tokenizer
-        pair = [] if known else [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
-        return stamp.assuming("forwards are computed by a roofline, not measured", level, *between, *pair)
+        costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
+        level = f"a drafted level costs {1e3 * self.costs.level_seconds:.2f} ms outside the draft's forward"
+        levels = [] if draft is None else [level]
+        pair = []
+        if draft is not None and not (target.tokenizer and draft.tokenizer):
+            pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
+        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *levels, *pair)
+
+    @property
+    def _by_layers(self) -> bool:
+        return self.gpus > 1 and self.parallel == "layers"
+
+    @property
+    def _by_experts(self) -> bool:
+        return self.gpus > 1 and self.parallel == "expert"
+
+    @property
+    def _divided(self) -> int:
+        """The number of GPUs that work on a layer at the same time."""
+        return 1 if self.parallel == "layers" else self.gpus
+
+    @property
+    def _sequences(self) -> int:
+        """The number of sequences whose caches one GPU reads."""
+        return -(-self.batch // self.gpus) if self._by_experts else self.batch
+
+    def _weights(self, model: ModelConfig) -> float:
+        shape, costs = model.shape, self.costs
+        read = shape.linear_parameters * model.linear_bytes / self._packed_share(model, model.linear_bytes)
+        others = shape.other_parameters + shape.borrowed_parameters
+        read += others * model.other_bytes / self._packed_share(model, model.other_bytes)
+        alike = 1 if self._by_experts else self._divided
+        return read / alike / (costs.bandwidth_share * self.gpu.bandwidth_bytes_per_second)
+
+    def _experts(self, model: ModelConfig, tokens: np.ndarray) -> np.ndarray:
+        shape, costs = model.shape, self.costs
+        if not shape.moe_layers:
+            return np.zeros(tokens.shape)
+        alone = (1 + (tokens - 1) * costs.text_share) * (1 + (self.batch - 1) * costs.batch_share)
+        share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
+        each = _expert_bytes(model) / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
+        return shape.moe_layers * model.expected_experts(alone) * each / self._divided
+
+    def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        one = model.flops_per_token(self.context) / (self._peak(model) * self._divided)
+        seconds = together * one / self.costs.flops_share
+        if not self._unpacks(model, model.linear_bytes):
+            return seconds
+        unpacking = np.minimum(together, UNPACKED_TOKENS) * one / self.costs.packed_flops_share
+        return np.where(together > 1, np.maximum(seconds, unpacking), seconds)
+
+    def _cache(self, model: ModelConfig) -> float:
+        shards = 1 if self.parallel == "layers" else self._cache_shards(model)
+        bandwidth = self.costs.cache_share * self.gpu.bandwidth_bytes_per_second
+        return self._sequences * model.kv_read_bytes(self.context) / (bandwidth * shards)
+
+    def _layers(self, model: ModelConfig) -> float:
+        shape = model.shape
+        return shape.layers * self.costs.layer_seconds + shape.moe_layers * self.costs.moe_layer_seconds
+
+    def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
+        shape, costs = model.shape, self.costs
+        if self.gpus == 1 or self.parallel == "layers":
+            return np.zeros(together.shape)
+        if self.parallel == "expert":
+            return shape.moe_layers * (costs.exchange_seconds + together * costs.exchange_token_seconds)
+        reduce = costs.reduce_seconds + self.gpus * costs.reduce_gpu_seconds
+        return np.full(together.shape, 2 * shape.layers * reduce)
+
+    def _prefill(self, model: ModelConfig) -> float:
+        """Seconds of the prompts that a step processes besides decoding."""
+        peak = self.costs.flops_share * self._peak(model) * self._divided
+        return self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0) / peak
 
     def _peak(self, model: ModelConfig) -> float:
+        usual = self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
+        return self._own_peak(model) or usual
+
+    def _own_peak(self, model: ModelConfig) -> float | None:
+        """The peak of the units that multiply the packed weights of a model as they are; None without such units."""
         packed = {
             "fp4": self.gpu.fp4_flops_per_second,
             "fp8": self.gpu.fp8_flops_per_second,
             "int8": self.gpu.int8_flops_per_second,
         }
-        usual = self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
-        return packed.get(model.arithmetic) or usual
+        return packed.get(model.arithmetic)
+
+    def _unpacks(self, model: ModelConfig, bytes_of_one: float) -> bool:
+        """Whether a kernel unpacks weights with this many bytes per parameter into 16 bit before it multiplies."""
+        return bytes_of_one < 1.9 and self._own_peak(model) is None
+
+    def _packed_share(self, model: ModelConfig, bytes_of_one: float) -> float:
+        """The bandwidth share of weights with this many bytes per parameter, relative to 16 bit."""
+        if not self._unpacks(model, bytes_of_one):
+            return 1.0
+        return self.costs.four_bit_share if bytes_of_one < 0.8 else self.costs.eight_bit_share
 
     def _cache_shards(self, model: ModelConfig) -> int:
-        return min(self.gpus, model.shape.kv_heads)
+        """The number of parts into which the caches of `_sequences` are divided."""
+        if self.gpus == 1 or self.parallel == "expert":
+            return 1
+        return self.gpus if self.parallel == "layers" else min(self.gpus, model.shape.kv_heads)
 
-    def _repair(self, offered: float, models: tuple[ModelConfig, ...]) -> str:
-        """A list of changes that would make `models` fit into `offered` bytes on each GPU."""
-        weights = sum(m.weight_bytes for m in models) / self.gpus
-        caches = self.memory_needed(*models) - weights
+    def _stored_weights(self, model: ModelConfig) -> float:
+        experts = model.shape.moe_layers * model.shape.experts * _expert_bytes(model) if self._by_experts else 0.0
+        alike = model.weight_bytes - experts
+        return (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
+
+    def _stored_cache(self, model: ModelConfig) -> float:
+        return self._sequences * model.kv_bytes(self.context) / self._cache_shards(model)
+
+    def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
+        """A list of changes that would make the models fit into `offered` bytes on each GPU."""
         fits = []
-        if weights < offered:
-            batch = int((offered - weights) / caches * self.batch)
+        if replace(self, batch=1, context=0).memory_needed(target, draft) < offered:
+            batch = self._largest_batch(offered, target, draft)
             fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
         more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
-        enough = next((wider.gpus for wider in more if wider.memory_needed(*models) <= offered), None)
+        enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
         if enough:
             fits.append(f"gpus={enough} fits")
         return ", ".join([*fits, "or a larger GPU or packed weights"])
+
+    def _largest_batch(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> int:
+        """The largest batch whose caches fit, below the batch that does not; 0 if there is none."""
+        fits, misses = 0, self.batch
+        while misses - fits > 1:
+            middle = (fits + misses) // 2
+            enough = replace(self, batch=middle).memory_needed(target, draft) <= offered
+            fits, misses = (middle, misses) if enough else (fits, middle)
+        return fits
+
+
+def _expert_bytes(model: ModelConfig) -> float:
+    shape = model.shape
+    return shape.expert_linear_parameters * model.expert_bytes + shape.expert_other_parameters * model.other_bytes

@@ -86,10 +86,12 @@ class Candidates:
     The width of a tree is the largest number of nodes with children at one depth. That is the number of tokens of its
     widest draft forward.
 
-    If a draft forward costs the same at every width, the fastest of all trees is a candidate. If wide forwards cost
-    more, a tree with other widths at other depths can be faster. This was measured over all 6,918 trees of up to 9
-    nodes, with 150 random tables of rates and costs up to quadratic in the width: the fastest candidate was slower than
-    the fastest tree by 0.6% at worst and 0.004% on average. Depth limits alone would have lost 6.5% and 0.24%.
+    If a draft forward costs the same at every width, the fastest of all trees is a candidate. It is one too if one
+    forward drafts all levels: the seconds of a cycle then depend on budget and depth alone, and on whether the tree is
+    a chain. If wide forwards cost more, a tree with other widths at other depths can be faster. This was measured over
+    all 6,918 trees of up to 9 nodes, with 150 random tables of rates and costs up to quadratic in the width: the
+    fastest candidate was slower than the fastest tree by 0.6% at worst and 0.004% on average. Depth limits alone would
+    have lost 6.5% and 0.24%.
 
     If the rates are not non-increasing in rank, the trees with a width limit come from the beams of `search.beam`, one
     for each fan-out. They need not have the highest block efficiency.
@@ -147,9 +149,9 @@ class Candidates:
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
         """(M,) predicted speedup of each candidate over plain decoding."""
         draft, target = latency.curves(len(self.free), context)
-        seconds = self._pool.draft_seconds(np.append(0, draft))
-        seconds += self._depth * latency.level_overhead_seconds
-        seconds += latency.overhead_seconds
+        by_tokens = np.append(0, draft)
+        seconds = by_tokens[self._depth] if latency.drafts_at_once else self._pool.draft_seconds(by_tokens)
+        seconds += latency.overheads(self._depth, np.where(self._budget > self._depth, self._budget, 0))
         seconds[0] = latency.plain_overhead_seconds
         seconds += target[self._budget]
         return self.block_efficiency * latency.plain(context) / seconds

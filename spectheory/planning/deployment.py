@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.latency import Latency
+from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import MTP, ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair, require_pair
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
 from spectheory.hardware.shipped_models import model_names, shipped_name
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
@@ -40,6 +41,12 @@ class Deployment:
             None keeps the one of the config.
         kv_dtype: format of the KV caches, such as `fp8`; None keeps the one of the config. Measured records do not
             state theirs, so with a format all times are computed.
+        engine: engine whose costs computed times have, such as `vllm`; for a version of it, `vllm@0.11`.
+        parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf` and
+            `llama.cpp`, otherwise `tensor`.
+        draft_gpus: number of GPUs that share the draft; None is all.
+        drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
+            as measured, and `levels` for computed times.
 
     >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
     >>> place.latency(4).provenance.batch
@@ -55,6 +62,10 @@ class Deployment:
     smooth: bool = False
     quant: str | None = None
     kv_dtype: str | None = None
+    engine: str = DEFAULT_ENGINE
+    parallel: Parallel | None = None
+    draft_gpus: int | None = None
+    drafting: Drafting | None = None
 
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
@@ -69,10 +80,20 @@ class Deployment:
         if recorded and exists(self.gpu, target, draft, batch, self.measured):
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
             if record.covers(self.context):
+                record = record if self.drafting is None else replace(record, drafting=self.drafting)
                 return record.smoothed() if self.smooth else record
         first, second = self._models()
         return Latency.roofline(
-            gpu=self.gpu, target=first, draft=second, gpus=self.gpus, batch=batch, context=self.context
+            gpu=self.gpu,
+            target=first,
+            draft=second,
+            gpus=self.gpus,
+            batch=batch,
+            context=self.context,
+            engine=self.engine,
+            parallel=self.parallel,
+            draft_gpus=self.draft_gpus,
+            drafting=self.drafting or "levels",
         )
 
     def schedule(

@@ -49,8 +49,11 @@ class EnvelopePlan:
 
     def speedup_at(self, latency: Latency, context: int) -> float:
         """Predicted speedup with the forward times of `latency`."""
-        overhead = latency.overhead_seconds + self.levels * latency.level_overhead_seconds
-        drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
+        if latency.drafts_at_once:
+            drafting = latency.draft(self.levels, context)
+        else:
+            drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
+        overhead = float(latency.overheads(self.levels, self.nodes if self.branching > 1 else 0))
         seconds = drafting + latency.target(self.nodes + 1, context) + overhead
         return self.block_efficiency * latency.plain(context) / seconds
 
@@ -118,13 +121,17 @@ class Envelopes:
         """
         draft, target = np.swapaxes([at.curves(self._max_budget + 1, context) for at in latencies], 0, 1)
         weights = np.array([at.plain(context) for at in latencies]) / speedups
-        fixed, level = np.array([(at.overhead_seconds, at.level_overhead_seconds) for at in latencies]).T
+        at_once = np.array([at.drafts_at_once for at in latencies])
+        nodes = np.arange(1, self._max_budget + 1)
         found = []
         for branching, by_level in enumerate(self._grown, 1):
             for levels, grown in enumerate(by_level, 1):
                 tau = grown.yields()[1 : None if most_nodes is None else most_nodes(levels, branching) + 1]
-                once = draft[:, 0] + (levels - 1) * draft[:, branching - 1] + fixed + levels * level
-                shares = weights @ (tau / (once[:, None] + target[:, 1 : len(tau) + 1]))
+                one_by_one = draft[:, 0] + (levels - 1) * draft[:, branching - 1]
+                once = np.where(at_once, draft[:, levels - 1], one_by_one)
+                masked = nodes[: len(tau)] if branching > 1 else np.zeros(len(tau))
+                fixed = np.array([at.overheads(levels, masked) for at in latencies])
+                shares = weights @ (tau / (once[:, None] + fixed + target[:, 1 : len(tau) + 1]))
                 best = int(shares.argmax())
                 found.append((shares[best], -levels, -branching, best + 1, grown))
         if not found:

@@ -324,7 +324,8 @@ class Fitting:
         rows = []
         for at in self.latencies:
             draft, target = at.curves(len(chains), context)
-            cycle = target + lengths * draft[0] + [at.overhead(chain) for chain in chains]
+            drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
+            cycle = target + drafting + [at.overhead(chain) for chain in chains]
             rows.append(tau * at.plain(context) / cycle)
         return np.array(rows)
 

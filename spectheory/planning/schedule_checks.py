@@ -60,11 +60,13 @@ def speeds_of(
     """(B, T) tokens per second of each tree with its verifier, at each latency."""
     budgets, rows = [tree.budget for tree in trees], [tree.level_widths() for tree in trees]
     widths = np.array([np.pad(row, (0, max(map(len, rows)) - len(row))) for row in rows])
-    found = []
+    depths, found = [tree.max_depth for tree in trees], []
     for latency in latencies:
         draft, target = latency.curves(max(budgets) + 1, context)
         overheads = [latency.overhead(tree, verifier) for tree, verifier in zip(trees, verifiers, strict=True)]
-        found.append(tau / (np.append(0, draft)[widths].sum(1) + target[budgets] + overheads))
+        by_tokens = np.append(0, draft)
+        drafting = by_tokens[depths] if latency.drafts_at_once else by_tokens[widths].sum(1)
+        found.append(tau / (drafting + target[budgets] + overheads))
     return np.array(found)
 
 

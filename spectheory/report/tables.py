@@ -134,7 +134,8 @@ def latency_rows(latency: Latency) -> TextTable:
         rows=tuple(rows),
         sections=frozenset(range(size, len(rows), size)),
         note=f"outside the forwards: {1e3 * latency.overhead_seconds:.2f} ms per cycle and "
-        f"{1e3 * latency.level_overhead_seconds:.2f} ms per drafted level, "
+        f"{1e3 * latency.level_overhead_seconds:.2f} ms {'for all' if latency.drafts_at_once else 'per'} drafted "
+        f"level{'s' if latency.drafts_at_once else ''}, "
         f"{1e3 * latency.plain_overhead_seconds:.2f} ms per plain step",
     )
 

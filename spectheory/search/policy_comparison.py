@@ -244,7 +244,9 @@ def _clock(latency: Latency, context: int) -> Callable[[Drafted, list[int]], flo
     def cycle(drafted: Drafted, widths: list[int]) -> float:
         if not widths:
             return latency.plain(context)
-        overhead = latency.overhead_seconds + len(widths) * latency.level_overhead_seconds
-        return sum(map(draft, widths)) + target(drafted.tree.budget + 1) + overhead
+        tree = drafted.tree
+        drafting = draft(max(tree.max_depth, 1)) if latency.drafts_at_once else sum(map(draft, widths))
+        overhead = float(latency.overheads(len(widths), 0 if tree.is_chain else tree.budget))
+        return drafting + target(tree.budget + 1) + overhead
 
     return cycle

@@ -42,7 +42,8 @@ def standard_policies(
 
     With a latency there are three more, named "at cost", which stop where more drafting would not pay:
 
-    - OPT-Tree, where a layer is assumed to take the time of a draft forward as wide as the budget.
+    - OPT-Tree, where a layer is assumed to take the time of a draft forward as wide as the budget, or none if one
+      forward drafts all layers.
     - The static tree, and the chain, of the depth with the highest mean tokens per second.
 
     Args:
@@ -71,7 +72,7 @@ def standard_policies(
     if latency is None:
         return policies
     at = latency.context_of(context)
-    layer = latency.draft(budget, at) + latency.level_overhead_seconds
+    layer = 0.0 if latency.drafts_at_once else latency.draft(budget, at) + latency.level_overhead_seconds
     ratio = layer / (latency.target(budget + 1, at) + latency.overhead_seconds)
     by_depth = [Eagle2(budget, depth, budget).grow(mean) for depth in range(1, max(best.max_depth, 1) + 1)]
     fastest = max(by_depth, key=lambda drafted: drafted.expected / latency.cycle(drafted.tree, at)).tree

@@ -11,7 +11,6 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.checks import check_whole
-from spectheory.core.tree import Tree
 from spectheory.core.world import Paths, World
 from spectheory.hardware.latency import Latency
 from spectheory.otlp import Solver
@@ -68,6 +67,8 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     - Draft forward j = 1..L2-1 of the paths: n = K, one token for each path, c = context + L1 + 1 + (j - 1) K.
     - The target forward: n = 1 + L1 + K L2, the root and all drafted tokens, c = context.
 
+    If one forward drafts all levels, there is one draft forward with n = L1 + L2 and c = context.
+
     The overheads of the latency are added. The root alone (L1 = 0 and L2 = 0) takes `Latency.plain`.
 
     Args:
@@ -95,7 +96,11 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
     drafts += [(1, context + trunk)] * (length > 0)
     drafts += [(paths, context + trunk + 1 + j * paths) for j in range(length - 1)]
     target = latency.target(trunk + paths * length + 1, context)
-    overhead = latency.overhead(Tree.chain(trunk + length))  # counts levels only
+    if trunk + length == 0:
+        return target + latency.plain_overhead_seconds
+    overhead = float(latency.overheads(trunk + length, trunk + paths * length if paths > 1 and length else 0))
+    if latency.drafts_at_once:
+        return latency.draft(trunk + length, context) + target + overhead
     return sum(latency.draft(tokens, cached) for tokens, cached in drafts) + target + overhead
 
 

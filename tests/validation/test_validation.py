@@ -8,20 +8,22 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
+from benchmarks.validation.fitting import calibrate, fit
 from benchmarks.validation.measures import Errors, break_evens, choices, decisions, worst
 from benchmarks.validation.names import draft_of, target_of
 from benchmarks.validation.page import document, figure_svg
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
+from benchmarks.validation.predicting import Seconds, predict, prefill_tokens, shipped, widths
 from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
-from benchmarks.validation.prototype import calibrate, fit, predict
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
-from benchmarks.validation.shipped import Seconds, shipped, widths
-from spectheory import InputError, Latency
+from spectheory import InputError, Latency, Tree
+from spectheory.hardware.engine_costs import NAMES, CostRow, parsed
 
 GOOD = {
     "group": "engine",
@@ -46,6 +48,11 @@ def row(**cells: str) -> Row:
     return rows[0]
 
 
+def by(parameters: Parameters, one: Row) -> Seconds:
+    """The seconds of a row with the costs of its engine."""
+    return predict(one, parameters.of_row(one))
+
+
 def write(path: Path, *lines: dict[str, str]) -> Path:
     with path.open("w", encoding="utf-8", newline="") as file:
         out = csv.writer(file)
@@ -61,15 +68,45 @@ def test_published_rows_are_all_read_and_predicted() -> None:
 
 
 def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
-    """At batch 4 and a chain of 3, for a pair that the library ships."""
-    one = row(batch="4")
-    latency = Latency.roofline(
-        gpu="h100_sxm", target="llama-3.1-8b", draft="eagle3-llama-3.1-8b", batch=4, context=512, tokens=range(1, 9)
-    )
-    cycle = 3 * latency.draft(1, 512) + latency.target(4, 512)
-    cycle += latency.overhead_seconds + 3 * latency.level_overhead_seconds
-    assert shipped(one).plain == pytest.approx(latency.plain(512), rel=1e-12)
-    assert shipped(one).cycle == pytest.approx(cycle, rel=1e-12)
+    """At batch 4 and a chain of 3, for a pair that the library ships, on one GPU and split by layers."""
+    for engine, gpus in (("sglang", 1), ("hf", 2)):
+        one = row(batch="4", engine=engine, gpus=str(gpus))
+        models: dict[str, Any] = {"target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
+        latency = Latency.roofline(gpu="h100_sxm", **models, batch=4, context=512, gpus=gpus, engine=engine)
+        assert shipped(one).plain == pytest.approx(latency.plain(512), rel=1e-12)
+        assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(3), 512), rel=1e-12)
+
+
+def test_seconds_of_heads_that_draft_at_once_are_those_of_the_roofline() -> None:
+    one = row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")
+    head = draft_of(one.draft, one.target)
+    models: dict[str, Any] = {"target": "llama-3.1-8b", "draft": head, "drafting": "at once"}
+    latency = Latency.roofline(gpu="h100_sxm", **models, context=512, tokens=range(1, 9))
+    assert shipped(one).cycle == pytest.approx(latency.cycle(Tree.chain(7), 512), rel=1e-12)
+
+
+def test_prompts_beside_a_step_are_those_of_the_roofline() -> None:
+    """16 sequences, each with 300 tokens of prompt in 2 x 200 steps: 12 tokens a step."""
+    one = row(shape="none", draft="", batch="16", context="500", measured_spec_tok_s="")
+    assert prefill_tokens(one) == 12
+    place: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": None, "batch": 16, "context": 500}
+    latency = Latency.roofline(**place, prefill_tokens=12)
+    assert shipped(one).plain == pytest.approx(latency.plain(500), rel=1e-12)
+    assert prefill_tokens(row(batch="16", context="500")) == 0
+
+
+def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
+    """A table fitted to two rows: every number of any engine, and rows for some versions are kept."""
+    table = tmp_path / "costs.csv"
+    kept = CostRow("vllm", "<0.10", "level_seconds", 1e-3, "prior: by hand")
+    table.write_text("engine,versions,name,value,source\nvllm,<0.10,level_seconds,0.001,prior: by hand\n")
+    file = write(tmp_path / "rows.csv", GOOD, GOOD | {"batch": "32", "measured_plain_tok_s": "3000"})
+    assert main([str(file), "--fit-to", str(table)]) == 0
+    rows = parsed(table.read_text())
+    assert rows[-1] == kept
+    assert {row.name for row in rows if row.engine == "*"} == set(NAMES)
+    assert any(row.source == "fitted to a source (docs/validation.md)" for row in rows)
+    assert all(row.source.startswith(("fitted to ", "prior: ")) for row in rows)
 
 
 @pytest.mark.parametrize(
@@ -170,13 +207,13 @@ def test_one_speculative_row_determines_the_seconds_of_a_level() -> None:
 
 
 def test_calibration_of_the_parameters_sees_its_runs_only() -> None:
-    """The proposed model, calibrated on one speculative row, predicts this row to 2%; other rows keep their errors."""
+    """Costs that are calibrated on one speculative row predict this row to 2%; other rows keep their errors."""
     rows = [replace(row(batch=batch), number=int(batch), plain_rate=None, spec_rate=None) for batch in ("1", "64")]
     rows = [replace(one, speedup=1.2) for one in rows]
     runs = Runs.of(rows, rows)
     assert runs.spec is rows[0]
     assert [one.speedup for one in runs.rows] == [1.2]
-    found = predict(rows[0], calibrate(runs.rows, PRIOR)).gain(rows[0].tau)
+    found = by(calibrate(runs.rows, PRIOR), rows[0]).gain(rows[0].tau)
     assert found == pytest.approx(1.2, rel=0.02)
 
 
@@ -226,10 +263,10 @@ def test_fit_recovers_a_planted_overhead() -> None:
     moved = np.array([0.5 if key == ("vllm", "step_seconds") else 0.0 for key in which])
     truth = parameters_of(moved, which)
     plain = [row(shape="none", draft="", measured_spec_tok_s="", target=f"qwen3-{size}") for size in ("0.6b", "8b")]
-    rows = [replace(one, plain_rate=one.batch / predict(one, truth).plain) for one in plain]
+    rows = [replace(one, plain_rate=one.batch / by(truth, one).plain) for one in plain]
     found = fit(rows)
-    for one, exact in zip(rows, (predict(one, truth).plain for one in rows), strict=True):
-        before, after = (abs(np.log(predict(one, which).plain / exact)) for which in (PRIOR, found))
+    for one, exact in zip(rows, (by(truth, one).plain for one in rows), strict=True):
+        before, after = (abs(np.log(by(which, one).plain / exact)) for which in (PRIOR, found))
         assert after < 0.1 * before
 
 
@@ -249,12 +286,12 @@ def test_placements_and_classes() -> None:
     assert class_of(replace(plain, gpus=4)) == "several GPUs"
 
 
-def test_proposed_model_is_slower_where_it_has_more_terms() -> None:
+def test_predictions_are_slower_where_there_are_more_terms() -> None:
     """Split layers are slower than tensor parallelism, and a speculative step takes longer at a larger batch."""
     split = row(gpus="4", note="layers split over 4 GPUs", engine="hf", target="llama-2-7b", draft="none")
     parallel = replace(split, placement="tensor parallel")
-    assert predict(split, PRIOR).plain > predict(parallel, PRIOR).plain
-    small, large = (predict(row(batch=batch), PRIOR).cycle for batch in ("1", "64"))
+    assert by(PRIOR, split).plain > by(PRIOR, parallel).plain
+    small, large = (by(PRIOR, row(batch=batch)).cycle for batch in ("1", "64"))
     assert small is not None
     assert large is not None
     assert large > small

@@ -1,0 +1,249 @@
+"""`EngineCosts`: the shares of peak rates that an engine reaches and the overheads that it adds, by engine and version.
+
+The table is `data/engine_costs.csv`, in long form: a row is one number of one engine, with its source. The engine `*`
+has the numbers that all engines share, and those of an engine that has none of its own. A row with a specifier such as
+`>=0.11,<0.13` holds for these versions; it replaces the row for all versions. The command
+`python -m benchmarks.validation --fit-to FILE` writes the table.
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from functools import cache
+from importlib.resources import files
+
+from spectheory.core.errors import InputError
+from spectheory.hardware.model_config import ModelConfig
+
+ANY = "*"
+"""The engine of the table whose numbers hold for every engine that has none of its own."""
+ON_TRANSFORMERS = ("eagle", "medusa", "sequoia")
+"""Engines that run on Hugging Face Transformers and have its costs."""
+FITTED, PRIOR = "fitted to ", "prior: "
+"""How the source of a number begins: sources of published measurements follow, or the source of the prior."""
+NEWEST = (10**9,)
+"""The numbers of a version above every version."""
+VOCABULARY = 128_256
+"""The vocabulary for which `sequence_seconds` is stated, that of Llama 3."""
+
+
+@dataclass(frozen=True)
+class Overheads:
+    """The times of steps outside the forwards, by the names that they have in `Latency`."""
+
+    plain_overhead_seconds: float
+    overhead_seconds: float
+    level_overhead_seconds: float
+    tree_mask_seconds: float
+
+
+@dataclass(frozen=True)
+class EngineCosts:
+    """The shares of the maker's peak rates that an engine reaches, and the overheads that it adds.
+
+    Attributes:
+        bandwidth_share: share of the peak bandwidth while 16-bit weights are read.
+        eight_bit_share, four_bit_share: the bandwidth share of packed weights, relative to 16 bit.
+        packed_flops_share: share of the peak of operations in the kernels that unpack weights for up to 8 tokens.
+        flops_share: share of the dense peak of operations per second.
+        cache_share: share of the peak bandwidth while the KV cache is read.
+        memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
+        expert_share: the bandwidth share of experts, relative to other weights.
+        text_share, batch_share: of the further tokens of one text, and of the further sequences, the share that chooses
+            its experts independently. At 1 all tokens do; at 0 they use the experts of the first.
+        prefill_share: share of the operations of `prefill_tokens` that a step carries. Prompts come in few large steps,
+            so a median step carries less than the mean.
+        expert_seconds: overhead of each expert of a layer that a forward uses.
+        layer_seconds: overhead of a layer in a forward.
+        moe_layer_seconds: overhead of a layer with experts, besides `layer_seconds`.
+        eager_seconds: time of the host to launch a layer, if launches are not captured in a graph; 0 if they are.
+        reduce_seconds, reduce_gpu_seconds: an all-reduce of tensor parallelism, and what each GPU adds to it; a layer
+            has two.
+        exchange_seconds, exchange_token_seconds: the exchange of tokens in a layer of expert parallelism, and what
+            each token adds.
+        step_seconds: overhead of a plain step outside its forward.
+        sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising. It is
+            for the 128,256 tokens of Llama 3 and grows in proportion to the vocabulary.
+        spec_step_seconds, spec_sequence_seconds: what a speculative step adds to the two before.
+        level_seconds: overhead of a drafted level outside the draft's forward.
+        tree_mask_seconds: what each drafted node adds if a tree is verified, not a chain.
+
+    >>> EngineCosts.of("vllm").memory_share
+    0.9
+    """
+
+    bandwidth_share: float
+    eight_bit_share: float
+    four_bit_share: float
+    packed_flops_share: float
+    flops_share: float
+    cache_share: float
+    memory_share: float
+    expert_share: float
+    text_share: float
+    batch_share: float
+    prefill_share: float
+    expert_seconds: float
+    layer_seconds: float
+    moe_layer_seconds: float
+    eager_seconds: float
+    reduce_seconds: float
+    reduce_gpu_seconds: float
+    exchange_seconds: float
+    exchange_token_seconds: float
+    step_seconds: float
+    sequence_seconds: float
+    spec_step_seconds: float
+    spec_sequence_seconds: float
+    level_seconds: float
+    tree_mask_seconds: float
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if name.endswith("_share") and not 0 < value <= 1:
+                raise InputError(f"{name} must be above 0 and at most 1, got {value}")
+            if name.endswith("_seconds") and not 0 <= value < float("inf"):
+                raise InputError(f"{name} must be finite and at least 0, got {value}")
+
+    @classmethod
+    def of(cls, engine: str) -> EngineCosts:
+        """The costs of an engine such as `vllm`, or of one of its versions such as `vllm@0.11`; default: the newest.
+
+        An engine that the table does not have gets the costs of the engine `*`.
+
+        Raises:
+            InputError: the version is not a version number.
+        """
+        return _costs(engine)
+
+    def overheads(self, target: ModelConfig, draft: ModelConfig | None, batch: int) -> Overheads:
+        """The times outside the forwards of `batch` sequences.
+
+        `draft` None is n-gram or suffix lookup, whose levels cost nothing.
+        """
+        sequences = batch * self.sequence_seconds * (target.vocabulary or VOCABULARY) / VOCABULARY
+        plain = self.step_seconds + sequences
+        return Overheads(
+            plain_overhead_seconds=plain,
+            overhead_seconds=plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
+            level_overhead_seconds=0.0 if draft is None else self.level_seconds,
+            tree_mask_seconds=batch * self.tree_mask_seconds,
+        )
+
+
+@dataclass(frozen=True)
+class CostRow:
+    """A row of the table: one number of an engine, for some of its versions, with its source."""
+
+    engine: str
+    versions: str
+    name: str
+    value: float
+    source: str
+
+    def holds(self, version: tuple[int, ...]) -> bool:
+        """Whether the row holds for a version."""
+        for part in filter(None, self.versions.split(",")):
+            limit = _numbers(part[2:] if part.startswith(">=") else part[1:])
+            if not (version >= limit if part.startswith(">=") else version < limit):
+                return False
+        return True
+
+
+COLUMNS = tuple(field.name for field in fields(CostRow))
+NAMES = tuple(field.name for field in fields(EngineCosts))
+"""The names of all numbers."""
+
+
+def parsed(text: str) -> tuple[CostRow, ...]:
+    """The rows in the text of a table.
+
+    Raises:
+        InputError: a column is missing, or a row has an unknown name, a specifier of another form, or no number.
+    """
+    table = csv.DictReader(text.splitlines())
+    if missing := [name for name in COLUMNS if name not in (table.fieldnames or ())]:
+        raise InputError(f"a table of engine costs must have the columns {', '.join(COLUMNS)}: add {missing}")
+    return tuple(_row(line, number) for number, line in enumerate(table, 2))
+
+
+def _row(line: dict[str, str], number: int) -> CostRow:
+    if line["name"] not in NAMES:
+        raise InputError(f"line {number}: name must be one of {', '.join(NAMES)}, got {line['name']!r:.60}")
+    if not all(re.fullmatch(r"(>=|<)\d+(\.\d+)*", part) for part in filter(None, line["versions"].split(","))):
+        raise InputError(f"line {number}: versions must be like >=0.11,<0.13 or empty, got {line['versions']!r:.60}")
+    try:
+        return CostRow(line["engine"], line["versions"], line["name"], float(line["value"]), line["source"])
+    except (TypeError, ValueError):
+        raise InputError(f"line {number}: value must be a number, got {line['value']!r:.60}") from None
+
+
+def chosen(rows: Sequence[CostRow], engine: str) -> dict[str, CostRow]:
+    """For each number, the row that holds for `engine`, such as `vllm` or `vllm@0.11`.
+
+    A row of the engine replaces a row of the engine `*`, and a row with a specifier one without.
+
+    Raises:
+        InputError: the version is not a version number.
+    """
+    name, version = split(engine)
+    of = "hf" if name in ON_TRANSFORMERS else name
+    held = [row for row in rows if row.engine in (of, ANY) and row.holds(version if row.engine == of else NEWEST)]
+    held.sort(key=lambda row: (row.engine != ANY, row.versions != ""))
+    return {row.name: row for row in held}
+
+
+def split(engine: str) -> tuple[str, tuple[int, ...]]:
+    """The name and the numbers of the version in `vllm@0.11`; without a version, numbers above those of every version.
+
+    Raises:
+        InputError: the engine is no name, or the version is not a version number.
+    """
+    name, _, version = engine.partition("@") if isinstance(engine, str) else ("", "", "")
+    if not name:
+        raise InputError(f"engine must be a name such as vllm or vllm@0.11, got {engine!r:.60}")
+    found = re.match(r"[vVb]?(\d+(?:\.\d+)*)", version)
+    if version and found is None:
+        raise InputError(f"the version of {name} must be a number such as 0.11, got {version!r:.60}")
+    return name, _numbers(found[1]) if found else NEWEST
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(map(int, version.split(".")))
+
+
+def shipped_rows() -> tuple[CostRow, ...]:
+    """The rows of the shipped table."""
+    return _shipped()
+
+
+def origin(engine: str) -> str:
+    """A sentence on where the costs of `engine` come from, for the assumptions of a plan."""
+    rows, (name, _) = chosen(_shipped(), engine), split(engine)
+    own = [row for row in rows.values() if row.engine != ANY]
+    fitted = [row for row in rows.values() if row.source.startswith(FITTED)]
+    sources = dict.fromkeys(source for row in fitted for source in sources_of(row))
+    known = "" if own else f" (no costs of {name} are known: those of any engine are used)"
+    others = f"; the other {len(rows) - len(fitted)} are priors" if len(fitted) < len(rows) else ""
+    numbers = f"{len(fitted)} of {len(rows)} numbers are fitted to {', '.join(sources)}{others}" if fitted else "priors"
+    return f"the engine has the costs of {engine}{known}: {numbers}"
+
+
+def sources_of(row: CostRow) -> list[str]:
+    """The sources of published measurements to which a number is fitted; none for a prior."""
+    if not row.source.startswith(FITTED):
+        return []
+    return row.source.removeprefix(FITTED).rpartition(" (")[0].split("; ")
+
+
+@cache
+def _shipped() -> tuple[CostRow, ...]:
+    return parsed((files("spectheory") / "data" / "engine_costs.csv").read_text(encoding="utf-8"))
+
+
+@cache
+def _costs(engine: str) -> EngineCosts:
+    return EngineCosts(**{name: row.value for name, row in chosen(_shipped(), engine).items()})
