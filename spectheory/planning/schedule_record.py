@@ -64,7 +64,7 @@ class Schedule(Record):
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 6
+    schema: ClassVar[int] = 7
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
