@@ -16,7 +16,7 @@ from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.sampling import Sampling
+from reference.sampling import Sampling, require_drawing
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS
@@ -38,6 +38,8 @@ def profile(
     contexts: Sequence[int] = CONTEXTS,
     rounds: int = 15,
     temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
@@ -45,14 +47,17 @@ def profile(
 
     A size is a number of `tokens` after a number of cached tokens (`contexts`). The models take turns, as in decoding.
     Each size is run twice and the second run is timed, because a decoder repeats its sizes, so that weights and code
-    are in the caches. `temperature` matters for `overheads` only. `done` is called with the finished and all rounds.
+    are in the caches. `temperature`, `top_k` and `top_p` matter for the overheads only. `done` is called with the
+    finished and all rounds.
 
     Raises:
         LogitsError: a model returns logits that give no probabilities.
-        InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context.
+        InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context; or the
+            sampling is none, see `Sampling`.
     """
     _check(pair, tokens, contexts, rounds)
-    sampling = Sampling(temperature)
+    sampling = Sampling(temperature, top_k, top_p)
+    require_drawing(sampling)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
@@ -81,7 +86,7 @@ def profile(
             seed=seed,
             packages=("torch", "transformers"),
             **pair.stamp,
-            temperature=temperature,
+            **sampling.stamp,
             settings={"threads": torch.get_num_threads(), "rounds": rounds},
         ),
     )
@@ -120,9 +125,9 @@ def _forwards(
     return meter.since(0)
 
 
-def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
-    """A copy of `latency` with overheads that are measured now, at `temperature`."""
-    sampling, rng = Sampling(temperature), np.random.default_rng(seed)
+def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:
+    """A copy of `latency` with overheads that are measured now, for this sampling."""
+    rng = np.random.default_rng(seed)
     cycle, level, plain = overheads(pair, sampling, rng)
     return replace(
         latency,
@@ -130,6 +135,7 @@ def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int =
         level_overhead_seconds=level,
         plain_overhead_seconds=plain,
         verifier_seconds=verifier_overheads(pair, sampling, rng),
+        provenance=latency.provenance.replace(**{"top_k": None, "top_p": None, **sampling.stamp}),
     )
 
 

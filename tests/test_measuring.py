@@ -137,6 +137,10 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         profile(tiny, tokens=(1, 8), contexts=(1020,))
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
         profile(tiny, rounds=0)
+    with pytest.raises(ValueError, match="top_k=2 and top_p=1 have no effect at temperature 0"):
+        profile(tiny, top_k=2)
+    sampled = profile(tiny, tokens=(1, 2), contexts=(16,), rounds=1, temperature=0.7, top_k=2)
+    assert sampled.provenance.sampling == "temperature 0.7 and top-k 2"
     for contexts in ((0, 64), (64, 16), (16, 16), ()):
         with pytest.raises(ValueError, match="contexts must be increasing whole numbers from 1 on"):
             profile(tiny, contexts=contexts)
