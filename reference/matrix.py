@@ -35,6 +35,7 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from spectheory import DrawPolicy, DrawRule, RequestClasses, Tally, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.ratios import clusters
 from spectheory.otlp import Naive
 from spectheory.replay import Replayed, Replays
 from spectheory.results.calibration import Calibrated, Calibration
@@ -242,7 +243,7 @@ class Matrix:
             cycles=np.array([len(one) for one in taus]),
             accepted_histogram=np.bincount(np.concatenate(taus) - 1),
         )
-        low, high = tally.tau_interval() if len(rows) > 1 else (None, None)
+        low, high = tally.tau_interval() if clusters(tally.cycles) > 1 else (None, None)
         positional = by_classes = (None,) * 3
         if policy.shape is not None:
             rule, rates = policy.drafter.rule(combination.sampling), self.positional(combination.sampling)
@@ -329,7 +330,7 @@ class Matrix:
 
 def _limits(predicted: Replayed) -> tuple[float | None, float | None]:
     """The 95% interval of a replayed tau; None for one text."""
-    return predicted.tau_interval() if len(predicted.cycles) > 1 else (None, None)
+    return predicted.tau_interval() if clusters(predicted.cycles) > 1 else (None, None)
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:

@@ -11,6 +11,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -113,7 +114,7 @@ class Plan(Record):
         text, and for rates without counts.
         """
         if self.replayed is not None:
-            return self.replayed.tau_interval() if (self.replayed.cycles > 0).sum() > 1 else None
+            return self.replayed.tau_interval() if clusters(self.replayed.cycles) > 1 else None
         return self.rates.interval(self.tree)
 
     @property

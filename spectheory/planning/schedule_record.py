@@ -12,6 +12,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.html import table_html
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -183,7 +184,7 @@ class Schedule(Record):
         """
         if self.tried is None and self.acceptance.trials is None:
             return None
-        if any(one and (one.cycles > 0).sum() < 2 for one in self.replayed):
+        if any(one and clusters(one.cycles) < 2 for one in self.replayed):
             return None
         return np.array([self._interval(tree, one) for tree, one in self._replayed])
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.ratios import ratio_half_width
+from spectheory.core.ratios import clusters, ratio_half_width
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Naive
@@ -431,7 +431,7 @@ def _contexts(replays: Replays, tree: Tree, verifier: Verifier, rule: DrawRule) 
         if not begun.sum() > 0:
             continue
         tau = emitted.sum() / begun.sum()
-        half = ratio_half_width(emitted, begun, LEVEL) if np.count_nonzero(begun > 0) > 1 else None
+        half = ratio_half_width(emitted, begun, LEVEL) if clusters(begun) > 1 else None
         yield ContextGroup(
             float(held.min()),
             float(held.max()),

@@ -11,6 +11,7 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
@@ -219,7 +220,7 @@ def _counted(name: str, tally: Tally) -> Account:
     return Account(
         name=name,
         tau=tally.tau,
-        tau_interval=tally.tau_interval() if len(tally.cycles) > 1 else None,
+        tau_interval=tally.tau_interval() if clusters(tally.cycles) > 1 else None,
         accepted=tally.accepted_histogram / cycles,
         speedup=tally.speedup,
         cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,
