@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reference.models import Pair
-from reference.profiling import TOKENS, profile, with_overheads
+from reference.profiling import forward_sizes, profile, with_overheads
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
 from spectheory import Latency, Plan, evaluate, plan
@@ -75,7 +75,7 @@ def measured_plans(
         if latency is None:
             latency = profile(
                 pair,
-                tokens=[n for n in TOKENS if n <= 2 * MAX_BUDGET and length + new_tokens + n <= pair.context],
+                tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - length - new_tokens)),
                 contexts=(length, length + new_tokens),
                 rounds=rounds,
                 **drawing,

@@ -23,7 +23,8 @@ from spectheory.otlp import NSS
 from spectheory.planning.replayed_options import PLANNED_VERIFIERS
 from spectheory.verify import TopDown, Verifier, name_of
 
-TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LARGEST = 257
+"""The largest forward that is timed by default: the root and 256 nodes."""
 CONTEXTS = (64, 256, 512)
 SHALLOW, CHAIN, DEEP = Tree.chain(1), Tree.chain(4), Tree.k_ary(2, 4)
 """The trees with which overheads are measured: of one level, and of four."""
@@ -31,10 +32,20 @@ SAMPLE_AND_MATCH = TopDown(NSS())
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
+def forward_sizes(largest: int = LARGEST) -> list[int]:
+    """Numbers of tokens of timed forwards, up to `largest`: 1 to 9, then one more than 12, 16, 24, 32, 48, ...
+
+    A tree of n nodes is verified in a forward of n + 1 tokens. On CPUs one token more than a power of two takes several
+    percent longer than a straight line through the powers of two says, so the times are measured where trees are.
+    """
+    more = {2**i + 2**i // 4 * quarter + 1 for i in range(3, largest.bit_length()) for quarter in (0, 2)}
+    return sorted({n for n in (*range(1, 10), *more) if n < largest} | {largest})
+
+
 def profile(
     pair: Pair,
     *,
-    tokens: Sequence[int] = TOKENS,
+    tokens: Sequence[int] | None = None,
     contexts: Sequence[int] = CONTEXTS,
     rounds: int = 15,
     temperature: float = 0.0,
@@ -45,16 +56,17 @@ def profile(
 ) -> Latency:
     """Measure the median and interquartile range of the seconds of `rounds` forwards at each size, in random order.
 
-    A size is a number of `tokens` after a number of cached tokens (`contexts`). The models take turns, as in decoding.
-    Each size is run twice and the second run is timed, because a decoder repeats its sizes, so that weights and code
-    are in the caches. `temperature`, `top_k` and `top_p` matter for the overheads only. `done` is called with the
-    finished and all rounds.
+    A size is a number of `tokens`, by default `forward_sizes`, after a number of cached tokens (`contexts`). The models
+    take turns, as in decoding. Each size is run twice and the second run is timed, because a decoder repeats its sizes,
+    so that weights and code are in the caches. `temperature`, `top_k` and `top_p` matter for the overheads only. `done`
+    is called with the finished and all rounds.
 
     Raises:
         LogitsError: a model returns logits that give no probabilities.
         InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context; or the
             sampling is none, see `Sampling`.
     """
+    tokens = forward_sizes() if tokens is None else tokens
     _check(pair, tokens, contexts, rounds)
     sampling = Sampling(temperature, top_k, top_p)
     require_drawing(sampling)

@@ -20,7 +20,7 @@ from reference.drafters import PlannedTree
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
-from reference.profiling import profile
+from reference.profiling import forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
@@ -119,6 +119,14 @@ def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="holds no trace"):
         tracing.acceptance(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_forwards_are_timed_at_the_sizes_that_trees_are_verified_in() -> None:
+    assert forward_sizes(32) == [*range(1, 10), 13, 17, 25, 32]
+    assert {n - 1 for n in forward_sizes()} > {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}
+    for largest in range(1, 70):
+        assert forward_sizes(largest)[0] == 1
+        assert forward_sizes(largest)[-1] == largest
 
 
 def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:

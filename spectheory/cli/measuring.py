@@ -143,9 +143,9 @@ def profile(
         int,
         typer.Option(
             "--largest",
-            help="Maximum number of tokens in a timed forward. Forwards of 1, 2, 4, ... tokens are timed.",
+            help="Maximum number of tokens in a timed forward. A tree of n nodes takes a forward of n + 1 tokens.",
         ),
-    ] = 256,
+    ] = 257,
     rounds: Annotated[int, typer.Option("--rounds", help="How often each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
     top_k: TopK = None,
@@ -153,7 +153,8 @@ def profile(
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure how long forwards of 1, 2, 4, ... tokens take on this machine, for the target and for the draft."""
+    """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
+    from reference.profiling import forward_sizes
     from reference.profiling import profile as measure_latency
     from spectheory.report.tables import latency_rows
 
@@ -164,7 +165,7 @@ def profile(
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
-            tokens=[2**i for i in range(largest.bit_length())],
+            tokens=forward_sizes(largest),
             contexts=sizes,
             rounds=rounds,
             temperature=temperature,
