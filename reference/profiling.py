@@ -57,9 +57,9 @@ def profile(
     """Measure the median and interquartile range of the seconds of `rounds` forwards at each size, in random order.
 
     A size is a number of `tokens`, by default `forward_sizes`, after a number of cached tokens (`contexts`). The models
-    take turns, as in decoding. Each size is run twice and the second run is timed, because a decoder repeats its sizes,
-    so that weights and code are in the caches. `temperature`, `top_k` and `top_p` matter for the overheads only. `done`
-    is called with the finished and all rounds.
+    take turns, as in decoding: a forward of the target, then several of the draft. Each size is run twice and the
+    second run is timed, because a decoder repeats its sizes, so that weights and code are in the caches. `temperature`,
+    `top_k` and `top_p` matter for the overheads only. `done` is called with the finished and all rounds.
 
     Raises:
         LogitsError: a model returns logits that give no probabilities.
@@ -122,19 +122,34 @@ def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> Ca
 def _forwards(
     pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of each model's forward of a chain of `tokens` tokens, which are then dropped from the cache."""
+    """Seconds of the target's forward of a chain of `tokens` tokens, and mean seconds of the draft's.
+
+    The draft's forwards are as many in a row as `CHAIN` has levels: after the target's forward the first of them finds
+    the caches of the processor full of other weights, and takes longer than the rest. A target's forward of one token
+    follows another one, as in plain decoding, which alone has forwards of this size. The tokens are then dropped from
+    the models' own caches.
+    """
+    if tokens == 1:
+        _forward(models[0], context, _random(models[0], tokens, rng))
     with Meter(pair) as meter:
-        for model in models:
-            drawn = _random(model, tokens, rng)
-            if tokens == 1:
-                model.forward(drawn)
-            else:
-                rows = model.rows()
-                rows.add(range(-1, tokens - 1))
-                model.forward_tree(drawn, context, rows)
-            model.keep(context, [])
+        for model, times in zip(models, (1, CHAIN.max_depth), strict=True):
+            for _ in range(times):
+                _forward(model, context, _random(model, tokens, rng))
     settle(*(model.peaks for model in models))
-    return meter.since(0)
+    target, draft = meter.since(0)
+    return target, draft / CHAIN.max_depth
+
+
+def _forward(model: CachedModel, context: int, drawn: Tensor) -> None:
+    """One forward of a chain of tokens (1, n), which are then dropped from the cache."""
+    tokens = drawn.shape[1]
+    if tokens == 1:
+        model.forward(drawn)
+    else:
+        rows = model.rows()
+        rows.add(range(-1, tokens - 1))
+        model.forward_tree(drawn, context, rows)
+    model.keep(context, [])
 
 
 def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:
