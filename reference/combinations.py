@@ -1,4 +1,4 @@
-"""The combinations of a matrix: each drafter with each verifier that is lossless for it, at a temperature."""
+"""The combinations of a matrix: each drafter with each verifier that is lossless for it, for one sampling."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LEFT_OUT = {type(solver).__name__: why for solver in SOLVERS if (why := solver.s
 
 @dataclass(frozen=True)
 class Combination:
-    """A drafter, a verifier and a temperature."""
+    """A drafter, a verifier and a sampling."""
 
     policy: Variant
     verifier: Verifier
@@ -39,8 +39,8 @@ class Combination:
 
     @property
     def name(self) -> str:
-        """Drafter, verifier and temperature in words."""
-        return f"{self.policy.name}, {self.verifying}, temperature {self.sampling.temperature:g}"
+        """Drafter, verifier and sampling in words."""
+        return f"{self.policy.name}, {self.verifying}, {self.sampling}"
 
     @property
     def key(self) -> int:

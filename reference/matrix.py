@@ -35,6 +35,7 @@ from reference.sampling import Sampling
 from reference.teacher_forcing import forced_texts
 from spectheory import DrawPolicy, DrawRule, RequestClasses, Tally, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.ratios import clusters
 from spectheory.otlp import Naive
 from spectheory.replay import Replayed, Replays
 from spectheory.results.calibration import Calibrated, Calibration
@@ -66,11 +67,22 @@ PLAIN = Combination(Variant("plain decoding", "plain", PlannedTree(Tree.chain(0)
 
 @dataclass(frozen=True)
 class MatrixSettings:
-    """Settings of a matrix; `dataset` names the prompts."""
+    """Settings of a matrix: `dataset` names the prompts, `top_k` and `top_p` hold above temperature 0."""
 
     dataset: str
     new_tokens: int = 64
     seed: int = 0
+    top_k: int | None = None
+    top_p: float = 1.0
+
+    def sampling(self, temperature: float) -> Sampling:
+        """The sampling at a temperature.
+
+        Raises:
+            InputError: a value is out of range.
+        """
+        limited = Sampling(temperature, self.top_k, self.top_p)
+        return Sampling() if limited.greedy else limited
 
 
 @dataclass(frozen=True)
@@ -107,7 +119,9 @@ class Matrix:
         self.folder, self.pair, self.texts, self.settings = folder, pair, texts, settings
         prompts = short_hash([texts.traced, texts.measured])
         inputs = {"dataset": settings.dataset, "new_tokens": settings.new_tokens, "weights": pair.fingerprint}
-        self.stamp = claim(folder, "matrix", seed=settings.seed, **pair.stamp, settings={**inputs, "prompts": prompts})
+        limits = {"top_k": settings.top_k, "top_p": None if settings.top_p == 1 else settings.top_p}
+        stated = {"seed": settings.seed, **pair.stamp, **limits, "settings": {**inputs, "prompts": prompts}}
+        self.stamp = claim(folder, "matrix", **stated)
         self.positional = cache(self._traced)
         self.replays = cache(self._replays)
         self.classes = cache(self._fitted_classes)
@@ -126,7 +140,7 @@ class Matrix:
         `done` is called with the number of finished temperatures and the number of all.
         """
         found, corpus = [], SuffixArray.build(self.texts.stored)
-        for i, sampling in enumerate((Sampling(float(t)) for t in temperatures), start=1):
+        for i, sampling in enumerate((self.settings.sampling(float(t)) for t in temperatures), start=1):
             found += lossless_combinations(
                 sampling, self.positional(sampling).settled(best, DrawRule.NO_REPLACEMENT)[0], corpus
             )
@@ -172,6 +186,8 @@ class Matrix:
         settings = tracing.TraceSettings(
             dataset=self.settings.dataset,
             temperature=sampling.temperature,
+            top_k=sampling.top_k,
+            top_p=sampling.top_p,
             new_tokens=self.settings.new_tokens,
             seed=self.settings.seed,
         )
@@ -227,7 +243,7 @@ class Matrix:
             cycles=np.array([len(one) for one in taus]),
             accepted_histogram=np.bincount(np.concatenate(taus) - 1),
         )
-        low, high = tally.tau_interval() if len(rows) > 1 else (None, None)
+        low, high = tally.tau_interval() if clusters(tally.cycles) > 1 else (None, None)
         positional = by_classes = (None,) * 3
         if policy.shape is not None:
             rule, rates = policy.drafter.rule(combination.sampling), self.positional(combination.sampling)
@@ -314,7 +330,7 @@ class Matrix:
 
 def _limits(predicted: Replayed) -> tuple[float | None, float | None]:
     """The 95% interval of a replayed tau; None for one text."""
-    return predicted.tau_interval() if len(predicted.cycles) > 1 else (None, None)
+    return predicted.tau_interval() if clusters(predicted.cycles) > 1 else (None, None)
 
 
 def z_score(tau: np.ndarray, expected: np.ndarray, variance: np.ndarray) -> float | None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from reference.models import Pair
-from reference.profiling import TOKENS, at_temperature, profile
+from reference.profiling import forward_sizes, profile, with_overheads
 from reference.replaying import replays
 from reference.tracing import TraceSettings, acceptance, record_trace
 from spectheory import Latency, Plan, evaluate, plan
@@ -28,6 +28,8 @@ def measured_plans(
     *,
     new_tokens: int,
     temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
     seed: int = 0,
     rounds: int = 15,
     dataset: str = "prompts before those clocked",
@@ -48,36 +50,40 @@ def measured_plans(
         prompts: prompts to trace, as token ids, all of one length.
         new_tokens: number of tokens of text after each prompt.
         temperature: temperature of the trace and of the measured overheads.
+        top_k: top-k of both, see `Sampling`.
+        top_p: top-p of both.
         seed: seed of the trace and of the profile.
         rounds: number of timed forwards of each size in the profile.
         dataset: name of the prompts, for the record.
         latency: seconds of the pair's forwards; if None, they are measured for sizes that suit the prompts. Overheads
-            are measured in any case, at `temperature`.
+            are measured in any case, with the sampling of the trace.
         folder: folder that keeps the trace and the rates; an interrupted trace there is continued.
         done: callback with the number of finished prompts of the trace and of all prompts, then with the same numbers
             for the rounds of the profile.
 
     Raises:
-        InputError: the prompts differ in length, or do not fit the models' context with the text.
+        InputError: the prompts differ in length, or do not fit the models' context with the text; or the sampling is
+            none, see `Sampling`.
         ForeignFolderError: `folder` holds a trace with other models, prompts or settings.
     """
     length = len(prompts[0])
     with nullcontext(folder) if folder else TemporaryDirectory() as name:
         kept = Path(name)
-        settings = TraceSettings(dataset, temperature=temperature, new_tokens=new_tokens, seed=seed)
+        drawing = {"temperature": temperature, "top_k": top_k, "top_p": top_p}
+        settings = TraceSettings(dataset, new_tokens=new_tokens, seed=seed, **drawing)
         record_trace(pair, prompts, settings, kept / TRACE, done)
         if latency is None:
             latency = profile(
                 pair,
-                tokens=[n for n in TOKENS if n <= 2 * MAX_BUDGET and length + new_tokens + n <= pair.context],
+                tokens=forward_sizes(min(2 * MAX_BUDGET + 1, pair.context - length - new_tokens)),
                 contexts=(length, length + new_tokens),
                 rounds=rounds,
-                temperature=temperature,
+                **drawing,
                 seed=seed,
                 done=done,
             )
         else:
-            latency = at_temperature(pair, latency, temperature, seed)
+            latency = with_overheads(pair, latency, settings.sampling, seed)
         seconds, context = latency.smoothed(), length + new_tokens // 2
         first = plan(acceptance(kept / TRACE).smoothed(), seconds, max_budget=MAX_BUDGET, context=context)
         rates = acceptance(kept / TRACE, policy=first.tree)

@@ -16,14 +16,15 @@ from reference.logits import settle
 from reference.meter import Meter
 from reference.models import Pair
 from reference.random_streams import streams
-from reference.sampling import Sampling
+from reference.sampling import Sampling, require_drawing
 from spectheory import Latency, Provenance, Tree
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS
 from spectheory.planning.replayed_options import PLANNED_VERIFIERS
 from spectheory.verify import TopDown, Verifier, name_of
 
-TOKENS = (1, 2, 4, 8, 16, 32, 64, 128, 256)
+LARGEST = 257
+"""The largest forward that is timed by default: the root and 256 nodes."""
 CONTEXTS = (64, 256, 512)
 SHALLOW, CHAIN, DEEP = Tree.chain(1), Tree.chain(4), Tree.k_ary(2, 4)
 """The trees with which overheads are measured: of one level, and of four."""
@@ -31,28 +32,44 @@ SAMPLE_AND_MATCH = TopDown(NSS())
 OVERHEAD_PROMPT, OVERHEAD_TEXT = 8, 16
 
 
+def forward_sizes(largest: int = LARGEST) -> list[int]:
+    """Numbers of tokens of timed forwards, up to `largest`: 1 to 9, then one more than 12, 16, 24, 32, 48, ...
+
+    A tree of n nodes is verified in a forward of n + 1 tokens. On CPUs one token more than a power of two takes several
+    percent longer than a straight line through the powers of two says, so the times are measured where trees are.
+    """
+    more = {2**i + 2**i // 4 * quarter + 1 for i in range(3, largest.bit_length()) for quarter in (0, 2)}
+    return sorted({n for n in (*range(1, 10), *more) if n < largest} | {largest})
+
+
 def profile(
     pair: Pair,
     *,
-    tokens: Sequence[int] = TOKENS,
+    tokens: Sequence[int] | None = None,
     contexts: Sequence[int] = CONTEXTS,
     rounds: int = 15,
     temperature: float = 0.0,
+    top_k: int | None = None,
+    top_p: float = 1.0,
     seed: int = 0,
     done: Callable[[int, int], None] = lambda finished, total: None,
 ) -> Latency:
     """Measure the median and interquartile range of the seconds of `rounds` forwards at each size, in random order.
 
-    A size is a number of `tokens` after a number of cached tokens (`contexts`). The models take turns, as in decoding.
-    Each size is run twice and the second run is timed, because a decoder repeats its sizes, so that weights and code
-    are in the caches. `temperature` matters for `overheads` only. `done` is called with the finished and all rounds.
+    A size is a number of `tokens`, by default `forward_sizes`, after a number of cached tokens (`contexts`). The models
+    take turns, as in decoding: a forward of the target, then several of the draft. Each size is run twice and the
+    second run is timed, because a decoder repeats its sizes, so that weights and code are in the caches. `temperature`,
+    `top_k` and `top_p` matter for the overheads only. `done` is called with the finished and all rounds.
 
     Raises:
         LogitsError: a model returns logits that give no probabilities.
-        InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context.
+        InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context; or the
+            sampling is none, see `Sampling`.
     """
+    tokens = forward_sizes() if tokens is None else tokens
     _check(pair, tokens, contexts, rounds)
-    sampling = Sampling(temperature)
+    sampling = Sampling(temperature, top_k, top_p)
+    require_drawing(sampling)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
@@ -81,7 +98,7 @@ def profile(
             seed=seed,
             packages=("torch", "transformers"),
             **pair.stamp,
-            temperature=temperature,
+            **sampling.stamp,
             settings={"threads": torch.get_num_threads(), "rounds": rounds},
         ),
     )
@@ -105,24 +122,39 @@ def _filled(pair: Pair, role: str, context: int, rng: np.random.Generator) -> Ca
 def _forwards(
     pair: Pair, models: Sequence[CachedModel], context: int, tokens: int, rng: np.random.Generator
 ) -> tuple[float, float]:
-    """Seconds of each model's forward of a chain of `tokens` tokens, which are then dropped from the cache."""
+    """Seconds of the target's forward of a chain of `tokens` tokens, and mean seconds of the draft's.
+
+    The draft's forwards are as many in a row as `CHAIN` has levels: after the target's forward the first of them finds
+    the caches of the processor full of other weights, and takes longer than the rest. A target's forward of one token
+    follows another one, as in plain decoding, which alone has forwards of this size. The tokens are then dropped from
+    the models' own caches.
+    """
+    if tokens == 1:
+        _forward(models[0], context, _random(models[0], tokens, rng))
     with Meter(pair) as meter:
-        for model in models:
-            drawn = _random(model, tokens, rng)
-            if tokens == 1:
-                model.forward(drawn)
-            else:
-                rows = model.rows()
-                rows.add(range(-1, tokens - 1))
-                model.forward_tree(drawn, context, rows)
-            model.keep(context, [])
+        for model, times in zip(models, (1, CHAIN.max_depth), strict=True):
+            for _ in range(times):
+                _forward(model, context, _random(model, tokens, rng))
     settle(*(model.peaks for model in models))
-    return meter.since(0)
+    target, draft = meter.since(0)
+    return target, draft / CHAIN.max_depth
 
 
-def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int = 0) -> Latency:
-    """A copy of `latency` with overheads that are measured now, at `temperature`."""
-    sampling, rng = Sampling(temperature), np.random.default_rng(seed)
+def _forward(model: CachedModel, context: int, drawn: Tensor) -> None:
+    """One forward of a chain of tokens (1, n), which are then dropped from the cache."""
+    tokens = drawn.shape[1]
+    if tokens == 1:
+        model.forward(drawn)
+    else:
+        rows = model.rows()
+        rows.add(range(-1, tokens - 1))
+        model.forward_tree(drawn, context, rows)
+    model.keep(context, [])
+
+
+def with_overheads(pair: Pair, latency: Latency, sampling: Sampling, seed: int = 0) -> Latency:
+    """A copy of `latency` with overheads that are measured now, for this sampling."""
+    rng = np.random.default_rng(seed)
     cycle, level, plain = overheads(pair, sampling, rng)
     return replace(
         latency,
@@ -130,6 +162,7 @@ def at_temperature(pair: Pair, latency: Latency, temperature: float, seed: int =
         level_overhead_seconds=level,
         plain_overhead_seconds=plain,
         verifier_seconds=verifier_overheads(pair, sampling, rng),
+        provenance=latency.provenance.replace(**{"top_k": None, "top_p": None, **sampling.stamp}),
     )
 
 

@@ -54,6 +54,9 @@ class Sampling:
         limits = {"top_k": self.top_k, "top_p": None if self.top_p == 1 else self.top_p}
         return {"temperature": self.temperature, **limits}
 
+    def __str__(self) -> str:
+        return Provenance("sampling", **self.stamp).sampling
+
     @property
     def greedy(self) -> bool:
         """Whether each token of the text is the target's most probable token."""

@@ -22,7 +22,7 @@ from reference.models import Pair
 from reference.part_files import differences, short_hash
 from reference.prompts import training_texts
 from reference.random_streams import streams
-from reference.sampling import Sampling
+from reference.sampling import Sampling, require_drawing
 from spectheory import DrawRule, Plan, Provenance
 from spectheory.core.errors import InputError
 from spectheory.otlp import NSS, Naive
@@ -55,18 +55,27 @@ class ClockSettings:
         temperature: temperature of all decoders.
         rounds: how often each decoder decodes each prompt; the time in the middle counts.
         seed: seed of all random streams and of the order.
+        top_k: top-k of all decoders, see `Sampling`.
+        top_p: top-p of all decoders.
     """
 
     new_tokens: int = 128
     temperature: float = 0.0
     rounds: int = 3
     seed: int = 0
+    top_k: int | None = None
+    top_p: float = 1.0
 
     def __post_init__(self) -> None:
         require_cycle(self.new_tokens)
         if self.rounds < 1:
             raise InputError(f"rounds must be at least 1, got {self.rounds}")
-        Sampling(self.temperature)
+        require_drawing(self.sampling)
+
+    @property
+    def sampling(self) -> Sampling:
+        """How the texts are sampled."""
+        return Sampling(self.temperature, self.top_k, self.top_p)
 
 
 def library(pair: Pair) -> SuffixArray:
@@ -81,10 +90,10 @@ def entrants(pair: Pair, plans: Sequence[Plan], settings: ClockSettings, corpus:
         pair: target and draft.
         plans: the plan that decides the length of chains, the tree, and the size of dynamic trees, then other plans
             that are timed beside it, as `measured_plans` returns them.
-        settings: temperature and seed.
+        settings: sampling and seed.
         corpus: corpus of the datastore drafter.
     """
-    sampling, plan = Sampling(settings.temperature), plans[0]
+    sampling, plan = settings.sampling, plans[0]
     chain = best_chain(plan)
 
     def theirs(name: str, **options: int) -> Entrant:
@@ -132,7 +141,7 @@ def stamp(
         "spectheory clock",
         packages=("torch", "transformers", "numpy"),
         seed=settings.seed,
-        temperature=settings.temperature,
+        **settings.sampling.stamp,
         **pair.stamp,
         settings={
             "new_tokens": settings.new_tokens,
@@ -205,7 +214,7 @@ def _row(
                 seconds = time.perf_counter() - started
             runs[number].append(_Run(text, seconds, meter.since(text.started)))
     middle = [sorted(several, key=lambda run: run.seconds)[len(several) // 2] for several in runs]
-    columns = [_columns(pair, prompt, run, middle[0].text.tokens, settings.temperature == 0) for run in middle]
+    columns = [_columns(pair, prompt, run, middle[0].text.tokens, settings.sampling.greedy) for run in middle]
     return {name: [column[name] for column in columns] for name in columns[0]}
 
 

@@ -1,4 +1,4 @@
-"""Simulation of decoding with a plan, in which tokens are accepted at exactly given rates."""
+"""Simulation of decoding with a plan, in which tokens are accepted at exactly given probabilities."""
 
 from __future__ import annotations
 
@@ -13,16 +13,18 @@ def run(
 ) -> Tally:
     """Simulate draft-and-verify cycles of the plan's tree, without models.
 
-    A cycle walks down from the root. At a node of depth d, the child of rank r is accepted with probability
-    `world.table[d, r]`, and at most one child is accepted. The cycle ends when no child is accepted, or when the tree
-    has no child of the accepted rank. The formula for the block efficiency is not used, so the result can check it.
+    A cycle walks down from the root. At most one child of a node is accepted, and the cycle ends when none is. By the
+    rates, the child of rank r of a node of depth d is accepted with probability `world.table[d, r]`; the formula for
+    the block efficiency is not used, so the result can check it. A plan whose tau is replayed, or predicted from
+    request classes, accepts a child in the share of the cycles through its parent that its `reach` gives.
 
     Args:
         plan: plan whose tree is simulated.
         cycles: total number of cycles, rounded down to a multiple of `requests`.
         requests: number of requests. Each has the same number of cycles.
         seed: seed of the random numbers.
-        world: true acceptance rates; default: the plan's rates. Other rates show what a wrong plan costs.
+        world: true acceptance rates; default: what the plan predicts its tau from. Other rates show what a wrong plan
+            costs.
 
     Raises:
         InputError: there are fewer cycles than requests, or fewer than 2 requests.
@@ -33,7 +35,9 @@ def run(
         raise InputError(f"cycles must be at least {requests}, one for each simulated request, got {cycles}")
     per_request = cycles // requests
     rng = np.random.default_rng(seed)
-    accepted = _walks(plan.tree, world or plan.acceptance, per_request * requests, rng)
+    by_reach = world is None and (plan.replayed is not None or plan.classes is not None)
+    edges = _by_reach(plan) if by_reach else _by_rates(plan.tree, world or plan.acceptance)
+    accepted = _walks(plan.tree, edges, per_request * requests, rng)
     by_request = accepted.reshape(requests, per_request)
     return Tally(
         emitted=by_request.sum(1) + per_request,
@@ -43,17 +47,39 @@ def run(
     )
 
 
-def _walks(tree: Tree, world: Acceptance, cycles: int, rng: np.random.Generator) -> np.ndarray:
-    """(cycles,) number of accepted tokens in independent walks down the tree."""
-    child = np.full((tree.budget + 1, world.ranks + 1), -1)
-    drafted = np.flatnonzero(tree.rank < world.ranks)[1:]
+def _by_rates(tree: Tree, world: Acceptance) -> np.ndarray:
+    """(budget + 1,) probability that each node is accepted once its parent is, by rates of its depth and rank."""
+    return np.array(
+        [
+            world.row(depth - 1)[rank] if depth and rank < world.ranks else float(not depth)
+            for depth, rank in zip(tree.depth.tolist(), tree.rank.tolist(), strict=True)
+        ]
+    )
+
+
+def _by_reach(plan: Plan) -> np.ndarray:
+    """(budget + 1,) probability that each node is accepted once its parent is, by the plan's own reach.
+
+    An estimate that is below 0 or above the reach of the parent is cut.
+    """
+    above = np.maximum(plan.reach[plan.tree.parent.clip(0)], np.finfo(float).tiny)
+    return np.clip(plan.reach / above, 0, 1)
+
+
+def _walks(tree: Tree, edges: np.ndarray, cycles: int, rng: np.random.Generator) -> np.ndarray:
+    """(cycles,) number of accepted tokens in independent walks down the tree, by `edges` (budget + 1,)."""
+    fanout = int(tree.rank.max()) + 1
+    child, share = np.full((tree.budget + 1, fanout + 1), -1), np.zeros((tree.budget + 1, fanout))
+    drafted = np.arange(1, tree.budget + 1)
     child[tree.parent[drafted], tree.rank[drafted]] = drafted
+    share[tree.parent[drafted], tree.rank[drafted]] = edges[drafted]
+    upto = share.cumsum(1)
     node, accepted = np.zeros(cycles, np.int64), np.zeros(cycles, np.int64)
     walking = np.arange(cycles)
-    for depth in range(tree.max_depth):
-        edges = np.cumsum(world.row(depth))
-        rank = np.searchsorted(edges, rng.random(len(walking)), side="right")
-        node[walking] = child[node[walking], rank]
+    for _ in range(tree.max_depth):
+        at = node[walking]
+        rank = (upto[at] <= rng.random(len(walking))[:, None]).sum(1)
+        node[walking] = child[at, rank]
         walking = walking[node[walking] >= 0]
         accepted[walking] += 1
     return accepted

@@ -18,8 +18,10 @@ from reference.meter import Meter
 from reference.models import Pair
 from reference.part_files import ForeignFolderError
 from reference.planning_loop import RATES, TRACE, measured_plans
+from reference.replaying import replays
 from reference.sampling import Sampling
 from reference.wall_clock import ClockSettings, clock, entrants
+from spectheory.core.errors import InputError
 from spectheory.core.record import RecordError
 from spectheory.report.wall_clock import clock_rows, clock_words
 from spectheory.results.wall_clock import SAME, WallClock
@@ -33,6 +35,7 @@ CORPUS = SuffixArray.build(np.random.default_rng(0).integers(300, size=(20, 400)
 PLAN = st.plan(st.Acceptance.by_rank([0.6, 0.2, 0.1]), st.Latency.constant(draft_seconds=0.05), max_budget=6)
 SLOWER = st.evaluate(st.Tree.chain(2), PLAN.acceptance, PLAN.latency)
 SETTINGS = ClockSettings(new_tokens=12, rounds=1)
+GREEDILY = st.Provenance("made here", temperature=0.0)
 
 
 def clocked(pair: Pair, settings: ClockSettings, so_far: WallClock | None = None, prompts: int = 3) -> list[WallClock]:
@@ -216,6 +219,28 @@ def test_rivals_of_a_plan_for_sampled_text(tiny: Pair, tmp_path: Path) -> None:
     assert len({entrant.name for entrant in running}) == len(running)
 
 
+def test_a_plan_for_text_with_top_k_is_traced_replayed_and_timed_with_it(tiny: Pair, tmp_path: Path) -> None:
+    prompts = [[10 * i + j for j in range(8)] for i in range(24)]
+    seconds = np.array([[1.0, 1.01]] * 2)
+    latency = st.Latency(np.array([1, 128]), np.array([8, 68]), seconds, seconds / 1e4)
+    drawing = {"temperature": 0.8, "top_k": 5, "top_p": 0.9}
+    given = {"new_tokens": 60, "latency": latency, "folder": tmp_path}
+    chosen, *_ = measured_plans(tiny, prompts, **drawing, **given)
+    for record in (chosen.acceptance, chosen.latency):
+        assert record.provenance.sampling == "temperature 0.8 and top-k 5 and top-p 0.9"
+    texts = replays(tmp_path / TRACE, tiny)
+    rows = np.concatenate([text.p for text in texts.texts if isinstance(text, st.TargetText)])
+    assert (rows > 0).sum(1).max() <= 5
+    assert not any("overheads were measured at" in one for one in chosen.provenance.assumptions)
+    other = st.evaluate(chosen.tree, chosen.acceptance, replace(chosen.latency, provenance=GREEDILY))
+    said = "the overheads were measured at temperature 0, and are used for decoding at temperature 0.8 and top-k 5"
+    assert any(one.startswith(said) for one in other.provenance.assumptions)
+    with pytest.raises(ForeignFolderError, match=r"another top_k \(5, here not set\)"):
+        measured_plans(tiny, prompts, **{**drawing, "top_k": None}, **given)
+    with pytest.raises(InputError, match="have no effect at temperature 0"):
+        measured_plans(tiny, prompts, **{**drawing, "temperature": 0}, **given)
+
+
 @pytest.mark.parametrize(("prompts", "said"), [(1, "1 prompt x"), (5, "5 prompts x"), (6, "6 prompts x")])
 def test_few_prompts_have_no_interval(prompts: int, said: str) -> None:
     record = made_up((2 * THREE)[:prompts])
@@ -227,8 +252,7 @@ def test_few_prompts_have_no_interval(prompts: int, said: str) -> None:
 
 
 def test_one_prompt_is_no_prompts() -> None:
-    greedy = st.Provenance("made here", temperature=0.0)
-    words = [clock_words(replace(made_up(THREE[:n]), provenance=greedy))[-1] for n in (1, 2)]
+    words = [clock_words(replace(made_up(THREE[:n]), provenance=GREEDILY))[-1] for n in (1, 2)]
     assert words == [
         f"Every decoder writes the same text as HF plain on {which}." for which in ("1 prompt", "all 2 prompts")
     ]
@@ -279,10 +303,18 @@ def test_the_command(run: Run, pair: list[object], monkeypatch: pytest.MonkeyPat
     status, _, err = run("clock", *pair, *few, "--out", "clock.json", "--temperature", 1)
     assert status == 2
     assert "begun with other decoders, temperature (0.0, here 1.0)" in err
+    drawn = "--temperature", 1, "--top-k", 4, "--top-p", 0.9
+    status, out, _ = run("clock", *pair, *few, "--out", "drawn.json", *drawn)
+    assert status == 0
+    assert "Wall clock at temperature 1 and top-k 4 and top-p 0.9: 2 prompts" in " ".join(out.split())
+    status, _, err = run("clock", *pair, *few, "--out", "drawn.json", "--temperature", 1)
+    assert status == 2
+    assert "begun with other top_k (4, here not set), top_p (0.9, here not set)" in err.replace("another", "other")
     for bad, said in (
         (["--rounds", 0], "rounds must be at least 1, got 0"),
         (["--new-tokens", 1], "new_tokens must be at least 2, got 1: the first token comes with the prompt"),
         (["--temperature", -1], "temperature must be 0"),
+        (["--top-k", 4], "top_k=4 and top_p=1 have no effect at temperature 0"),
         (["--plan", "absent.json"], "there is no file absent.json"),
         (["--out", "plan.json"], "holds a record of kind 'plan', expected 'wallclock'"),
         (["--new-tokens", 5000], "need a context of 5008"),

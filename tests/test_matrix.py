@@ -27,7 +27,7 @@ from spectheory import otlp
 from spectheory.otlp import Solver
 from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
 from spectheory.report.figures import SERIES
-from spectheory.results.calibration import Calibrated, Calibration
+from spectheory.results.calibration import BOUND, Calibrated, Calibration
 from spectheory.verify import Verifier
 from tests.test_cli import Run, pair, run
 
@@ -247,6 +247,23 @@ def test_the_figure_marks_no_exact_prediction_of_greedy_text() -> None:
     assert (marks(ROW), marks(GREEDY), marks(UNMODELLED), marks(GREEDY, ROW)) == (4, 3, 1, 6)
 
 
+def test_a_matrix_with_top_k_states_it_and_replays_it(tiny: Pair, tmp_path: Path) -> None:
+    texts = Texts([[10 * i + j for j in range(8)] for i in range(3)], [[5 + i, 7, 9, 11] for i in range(4)], [[1, 2]])
+    matrix = Matrix(tmp_path, tiny, texts, MatrixSettings("made up", new_tokens=40, top_k=3, top_p=0.9))
+    wanted = "chain of 5, Block,", "chain of 5, Greedy,"
+    named = [one for one in matrix.combinations([0, 0.6]) if one.name.startswith(wanted)]
+    assert [str(one.sampling) for one in named] == ["temperature 0", "temperature 0.6 and top-k 3 and top-p 0.9"]
+    greedy, sampled = (found := matrix.run(named)).rows
+    assert sampled.replay_z is not None
+    assert abs(sampled.replay_z) < BOUND
+    assert sampled.replayed is not None
+    assert greedy.exact == greedy.tau
+    assert (found.provenance.top_k, found.provenance.top_p) == (3, 0.9)
+    titles = [table.title.partition(":")[0] for table in calibration_rows(found)]
+    assert titles == ["Temperature 0", "Temperature 0.6 and top-k 3 and top-p 0.9"]
+    assert matrix.temperatures == [0.0, 0.6]
+
+
 def test_repeats_are_counted() -> None:
     assert repeated_share([[1, 2, 3, 4, 1, 2, 3, 4]]) == pytest.approx(1 / 5)
     assert repeated_share([[1, 2, 3]]) is None
@@ -277,6 +294,9 @@ def test_the_command(run: Run, pair: list[object], tmp_path: Path, monkeypatch: 
         ),
         ([*pair, *small, "--out", out, "--only", "nobody"], "no combination's name contains --only 'nobody'"),
         ([*pair, *small, "--out", out, "--seed", 1], "holds a matrix with another seed"),
+        ([*pair, *small, "--out", out, "--top-k", 5], "holds a matrix with another top_k (not recorded, here 5)"),
+        ([*small[:-1], "0", "--out", "other", "--top-k", 5], "top_k=5 and top_p=1 have no effect at temperature 0"),
+        ([*small, "--out", "other", "--top-p", 2], "top_p must be above 0 and at most 1, got 2.0"),
     ):
         status, _, said = run("matrix", *arguments)
         assert status == 2

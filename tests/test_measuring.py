@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import shutil
 import sys
@@ -20,7 +21,7 @@ from reference.drafters import PlannedTree
 from reference.measuring import measure
 from reference.models import Pair, PairError, load_pair
 from reference.predictions import LEAST_TRIALS, Positional
-from reference.profiling import profile
+from reference.profiling import CHAIN, _filled, _forwards, forward_sizes, profile
 from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
@@ -121,6 +122,30 @@ def test_a_trace_that_cannot_be_is_refused(tiny: Pair, tmp_path: Path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+def test_forwards_are_timed_at_the_sizes_that_trees_are_verified_in() -> None:
+    assert forward_sizes(32) == [*range(1, 10), 13, 17, 25, 32]
+    assert {n - 1 for n in forward_sizes()} > {1, 2, 3, 4, 5, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256}
+    for largest in range(1, 70):
+        assert forward_sizes(largest)[0] == 1
+        assert forward_sizes(largest)[-1] == largest
+
+
+@pytest.mark.parametrize("tokens", [1, 3])
+def test_a_timed_cycle_has_one_forward_of_the_target_then_those_of_a_chain(
+    tiny: Pair, tokens: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """By a clock that is one second later at each look; the meter looks before and after each forward of a turn.
+
+    Before a forward of one token the target runs once more, untimed.
+    """
+    rng, looks = np.random.default_rng(0), itertools.count(0.0)
+    models = [_filled(tiny, role, 8, rng) for role in ("target", "draft")]
+    monkeypatch.setattr("reference.meter.time.perf_counter", looks.__next__)
+    assert _forwards(tiny, models, 8, tokens, rng) == (1, 1)
+    assert next(looks) == 2 * (1 + CHAIN.max_depth)
+    assert [model.length for model in models] == [8, 8]
+
+
 def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
     seen = []
     latency = profile(tiny, tokens=(1, 2, 8), contexts=(16, 64), rounds=3, done=lambda *step: seen.append(step))
@@ -137,6 +162,10 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
         profile(tiny, tokens=(1, 8), contexts=(1020,))
     with pytest.raises(ValueError, match="rounds must be at least 1, got 0"):
         profile(tiny, rounds=0)
+    with pytest.raises(ValueError, match="top_k=2 and top_p=1 have no effect at temperature 0"):
+        profile(tiny, top_k=2)
+    sampled = profile(tiny, tokens=(1, 2), contexts=(16,), rounds=1, temperature=0.7, top_k=2)
+    assert sampled.provenance.sampling == "temperature 0.7 and top-k 2"
     for contexts in ((0, 64), (64, 16), (16, 16), ()):
         with pytest.raises(ValueError, match="contexts must be increasing whole numbers from 1 on"):
             profile(tiny, contexts=contexts)

@@ -235,7 +235,7 @@ def test_tallies_add_up() -> None:
     [
         (lambda: tally([5], [2], [2]), "emitted must sum to accepted"),
         (lambda: tally([5, 1], [2], [2]), "same requests and cycles"),
-        (lambda: tally([7], [7], [7]).tau_interval(), "at least 2 requests, this tally has 1"),
+        (lambda: tally([7], [7], [7]).tau_interval(), "at least 2 requests, got 1"),
     ],
 )
 def test_tallies_that_do_not_add_up_are_refused(call: Callable[[], object], message: str) -> None:
@@ -246,6 +246,18 @@ def test_tallies_that_do_not_add_up_are_refused(call: Callable[[], object], mess
 def test_the_interval_of_tau_stays_within_what_a_cycle_can_emit() -> None:
     """Two requests give a wide interval; a cycle emits from 1 token to one more than the tree is deep."""
     assert tally([2, 8], [2, 2], [2, 0, 0, 2]).tau_interval() == (1, 4)
+
+
+def test_a_request_without_a_cycle_does_not_narrow_an_interval() -> None:
+    """Requests that end with the prompt's own token, beside one or more with cycles."""
+    told, alone = tally([4, 7, 0], [3, 3, 0], [3, 1, 2]), tally([4, 0], [2, 0], [0, 2])
+    assert told.tau_interval() == tally([4, 7], [3, 3], [3, 1, 2]).tau_interval()
+    with pytest.raises(ValueError, match="at least 2 requests, got 1"):
+        alone.tau_interval()
+    plan = st.evaluate(st.Tree.chain(1), st.Acceptance.by_rank([0.5]), st.Latency.constant())
+    found = st.compare(plan, None, alone).measurement
+    assert found is not None
+    assert found.tau_interval is None
 
 
 def test_the_interval_of_tau_covers() -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.measuring import long_enough
+from spectheory.cli.measuring import TopK, TopP, long_enough
 from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
 from spectheory.cli.output import console, progress
 from spectheory.core.errors import InputError
@@ -29,6 +29,8 @@ def matrix(
     temperatures: Annotated[
         str, typer.Option("--temperatures", help="Temperatures, comma-separated; 0 is greedy decoding.")
     ] = "0,0.6,1",
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
     only: Annotated[str, typer.Option("--only", help=ONLY)] = "",
     skip: Annotated[
         int,
@@ -54,13 +56,18 @@ def matrix(
     from reference.measuring import require_cycle
     from reference.predictions import LEAST_TRIALS
     from reference.prompts import training_texts
+    from reference.sampling import Sampling, require_drawing
 
     require_cycle(text.new_tokens)
+    settings = MatrixSettings(text.dataset, text.new_tokens, seed, top_k, top_p)
+    for temperature in degrees:
+        settings.sampling(temperature)
+    if not any(degrees):
+        require_drawing(Sampling(0, top_k, top_p))
     with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
         models = pair.load()
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
-        settings = MatrixSettings(text.dataset, text.new_tokens, seed)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
         with progress("trace") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)

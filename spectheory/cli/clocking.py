@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from spectheory.cli.measuring import long_enough, warn_of_mismatches
+from spectheory.cli.measuring import TopK, TopP, long_enough, warn_of_mismatches
 from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOptions, PromptOptions, Seed, Temperature
 from spectheory.cli.output import progress, show
 from spectheory.core.acceptance import MIN_TRIALS
@@ -33,6 +33,8 @@ def clock(
     count: Count = 8,
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
     rounds: Annotated[
         int,
         typer.Option("--rounds", help="How often each decoder decodes each prompt. The median time counts."),
@@ -56,7 +58,7 @@ def clock(
     from spectheory.report.wall_clock import clock_rows, clock_words
     from spectheory.results.comparison import mismatches
 
-    settings = ClockSettings(text.new_tokens, temperature, rounds, seed)
+    settings = ClockSettings(text.new_tokens, temperature, rounds, seed, top_k, top_p)
     record = WallClock.load(out) if out is not None and out.exists() else None
     plans = () if plan is None else (Plan.load(plan),)
     if not plans and not skip:
@@ -65,7 +67,7 @@ def clock(
     rows = text.encoded(models, skip, count, least_skip=int(not plans))
     if not plans:
         plans = (record.plan, *record.rivals) if record else _measured(models, text.encoded(models, 0, skip), settings)
-    warn_of_mismatches(plans[0], models, {"temperature": temperature})
+    warn_of_mismatches(plans[0], models, settings.sampling.stamp)
     running = entrants(models, plans, settings, library(models))
     with progress("clock") as done:
         for longer in run(models, rows, plans, running, settings, record):
@@ -91,6 +93,8 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
             prompts,
             new_tokens=settings.new_tokens,
             temperature=settings.temperature,
+            top_k=settings.top_k,
+            top_p=settings.top_p,
             seed=settings.seed,
             done=done,
         )

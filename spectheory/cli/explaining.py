@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from spectheory.cli.options import Force, Json
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
-from spectheory.cli.planning import tree_in
 from spectheory.cli.replaying import Drafter, Source, texts_in
+from spectheory.cli.tree_files import tree_file
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
-from spectheory.core.record import parse, to_json
+from spectheory.core.files import write_whole
+from spectheory.core.record import to_json
 from spectheory.core.tree import Tree
 from spectheory.replay import Explained, Replays
 from spectheory.replay import explain as explained_on
@@ -90,14 +90,8 @@ def _chosen(texts: Replays, file: Path | None, named: str | None) -> tuple[Tree,
     if file is None:
         fitting = [n for n in range(1, USUAL + 1) if n <= texts.deepest and texts.can_replay(Tree.chain(n))]
         return Tree.chain(fitting[-1] if fitting else 1), _verifier(texts, named), None
-    held: Any = parse(read_text(file), str(file))
-    planned = held if isinstance(held, dict) and named is None and held.get("verifier") not in (None, "Greedy") else {}
-    rule = str(planned.get("rule"))
-    return (
-        tree_in(file),
-        _verifier(texts, named or planned.get("verifier")),
-        DrawRule[rule] if rule in DrawRule.__members__ and not texts.greedy else None,
-    )
+    tree, planned, rule = tree_file(file)
+    return tree, _verifier(texts, named or planned), rule if named is None and not texts.greedy else None
 
 
 def _verifier(texts: Replays, name: str | None) -> Verifier | None:

@@ -45,7 +45,7 @@ PlanTemperature = Annotated[
 TOP_K = "Sample only from this many most probable tokens."
 TOP_P = "Sample only from the fewest most probable tokens whose probabilities sum to this or more."
 TopK = Annotated[int | None, typer.Option("--top-k", help=TOP_K, show_default="all")]
-TopP = Annotated[float | None, typer.Option("--top-p", help=TOP_P, show_default="1")]
+TopP = Annotated[float, typer.Option("--top-p", help=TOP_P)]
 PlanTopK = Annotated[int | None, typer.Option("--top-k", help=TOP_K, show_default="top-k of the plan's rates")]
 PlanTopP = Annotated[float | None, typer.Option("--top-p", help=TOP_P, show_default="top-p of the plan's rates")]
 
@@ -87,7 +87,7 @@ def trace(
     text: PromptOptions = SHIPPED_PROMPTS,
     temperature: Temperature = 0.0,
     top_k: TopK = None,
-    top_p: TopP = None,
+    top_p: TopP = 1.0,
     candidates: Annotated[
         int,
         typer.Option("--candidates", help="Number of tokens that the draft proposes at each position."),
@@ -120,7 +120,7 @@ def trace(
             dataset=text.dataset,
             temperature=temperature,
             top_k=top_k,
-            top_p=1.0 if top_p is None else top_p,
+            top_p=top_p,
             candidates=candidates,
             new_tokens=text.new_tokens,
             batch=batch,
@@ -143,15 +143,18 @@ def profile(
         int,
         typer.Option(
             "--largest",
-            help="Maximum number of tokens in a timed forward. Forwards of 1, 2, 4, ... tokens are timed.",
+            help="Maximum number of tokens in a timed forward. A tree of n nodes takes a forward of n + 1 tokens.",
         ),
-    ] = 256,
+    ] = 257,
     rounds: Annotated[int, typer.Option("--rounds", help="How often each forward is timed.")] = 15,
     temperature: Temperature = 0.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
     seed: Seed = 0,
     as_json: Json = False,
 ) -> None:
-    """Measure how long forwards of 1, 2, 4, ... tokens take on this machine, for the target and for the draft."""
+    """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
+    from reference.profiling import forward_sizes
     from reference.profiling import profile as measure_latency
     from spectheory.report.tables import latency_rows
 
@@ -162,10 +165,12 @@ def profile(
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
-            tokens=[2**i for i in range(largest.bit_length())],
+            tokens=forward_sizes(largest),
             contexts=sizes,
             rounds=rounds,
             temperature=temperature,
+            top_k=top_k,
+            top_p=top_p,
             seed=seed,
             done=done,
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 from rich.text import Text
@@ -13,11 +13,10 @@ from rich.text import Text
 from spectheory.cli.exporting import Exports, found_engines
 from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
 from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
+from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
-from spectheory.core.record import parse
-from spectheory.core.tree import Tree
+from spectheory.core.files import write_whole
 from spectheory.engines import ALL
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
@@ -127,7 +126,7 @@ def plan(
             chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
         terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
-        chosen = evaluate(tree_in(tree), rates, seconds, **terms)
+        chosen = evaluate(tree_file(tree).tree, rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
     notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
@@ -162,16 +161,6 @@ def _classes(rates: Acceptance) -> RequestClasses | None:
     except NoClassesError as error:
         warn(f"tau is a product of rates, because no classes of contexts fit their counts: {error}")
         return None
-
-
-def tree_in(file: Path) -> Tree:
-    """The tree in a file: a plan, or a JSON file with a parent array such as [-1, 0, 0]."""
-    held = parse(read_text(file), str(file))
-    parent: Any = held.get("tree") if isinstance(held, dict) else held
-    try:
-        return Tree(parent)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{file} must hold a parent array such as [-1, 0, 0], or a plan: {error}") from error
 
 
 def schedule(

@@ -10,7 +10,7 @@ import typer
 
 from spectheory.cli.options import Json, numbers
 from spectheory.cli.output import console
-from spectheory.cli.planning import tree_in
+from spectheory.cli.tree_files import tree_file
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.planning.replayed_options import planned_verifiers
@@ -79,7 +79,7 @@ def replay(
         raise InputError(f"--chains must be numbers of at least 1, got {chains!r}")
     if chains is None:
         lengths = [length for length in lengths if length <= texts.deepest and texts.can_replay(Tree.chain(length))]
-    shapes = [*map(Tree.chain, lengths), *(tree_in(file) for file in tree or ())]
+    shapes = [*map(Tree.chain, lengths), *(tree_file(file).tree for file in tree or ())]
     rows = [
         (
             shape,

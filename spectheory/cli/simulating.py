@@ -20,7 +20,7 @@ def simulate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Simulate decoding with a plan. Tokens are accepted at exactly the plan's rates; no model is needed."""
+    """Simulate decoding with a plan, without models. Tokens are accepted at the plan's rates or replayed reach."""
     from simulate import run
     from spectheory.report.tables import comparison_rows
     from spectheory.results.comparison import compare

@@ -7,12 +7,17 @@ import numpy as np
 from spectheory.core.errors import InputError
 
 
+def clusters(denominators: np.ndarray) -> int:
+    """The number of clusters that count: those whose denominator is above 0. An interval needs two."""
+    return int((denominators > 0).sum())
+
+
 def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: float = 0.95) -> float:
     """Half the confidence interval of sum(numerators) / sum(denominators): linearised estimator, Student's t.
 
     Args:
         numerators: (clusters,) such as the tokens of each request.
-        denominators: (clusters,) such as the cycles of each request. Clusters count as independent.
+        denominators: (clusters,) such as the cycles of each request. Clusters count as independent, see `clusters`.
         level: of the interval.
 
     Raises:
@@ -20,9 +25,9 @@ def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: fl
     """
     from scipy.stats import t
 
-    clusters, total = int((denominators > 0).sum()), denominators.sum()
-    if clusters < 2:
-        raise InputError(f"an interval needs at least 2 requests, got {clusters}: record more")
+    count, total = clusters(denominators), denominators.sum()
+    if count < 2:
+        raise InputError(f"an interval needs at least 2 requests, got {count}: record more")
     deviation = numerators - numerators.sum() / total * denominators
-    error = np.sqrt(clusters / (clusters - 1) * (deviation**2).sum()) / total
-    return float(t.ppf((1 + level) / 2, clusters - 1) * error)
+    error = np.sqrt(count / (count - 1) * (deviation**2).sum()) / total
+    return float(t.ppf((1 + level) / 2, count - 1) * error)

@@ -24,7 +24,10 @@ def assumptions_of(
     Of the rates, replayed predictions (`tried` is given) assume nothing: they only propose trees.
     """
     latencies, deepest = list(latencies), max(tree.max_depth for tree in trees)
-    times = tuple(sentence for latency in latencies for sentence in latency.provenance.assumptions)
+    times = (
+        *(sentence for latency in latencies for sentence in latency.provenance.assumptions),
+        *_otherwise_sampled(rates.acceptance.provenance, latencies),
+    )
     if tried is not None:
         return tuple(dict.fromkeys((*times, *_untimed(tried, latencies))))
     acceptance = rates.acceptance
@@ -42,6 +45,13 @@ def assumptions_of(
     other = [f"rates were measured on {measured} and are used for {planned}"] if measured and planned else []
     every = (*acceptance.provenance.assumptions, *other * (measured != planned), *product, *deeper, *times)
     return tuple(dict.fromkeys(every))
+
+
+def _otherwise_sampled(rates: Provenance, latencies: Iterable[Latency]) -> Iterator[str]:
+    """A sentence on overheads that were measured with another sampling than the rates."""
+    for timed in dict.fromkeys(latency.provenance.sampling for latency in latencies):
+        if rates.sampling and timed and timed != rates.sampling:
+            yield f"the overheads were measured at {timed}, and are used for decoding at {rates.sampling}"
 
 
 def _untimed(tried: TriedTrees, latencies: Iterable[Latency]) -> Iterator[str]:

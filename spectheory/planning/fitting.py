@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -14,7 +13,6 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
-from spectheory.hardware.latency import Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import known_model, model
 from spectheory.hardware.shipped_models import repository
@@ -23,6 +21,7 @@ from spectheory.planning.envelope import EnvelopePlan
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.runnable import ChainRange, Envelope
 from spectheory.planning.schedule_record import Schedule
+from spectheory.planning.schedule_speeds import ScheduleSpeeds
 from spectheory.planning.scheduler import schedule_of
 from spectheory.verify import Greedy, name_of
 
@@ -53,16 +52,14 @@ class Fitted(Generic[Runs]):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitting:
+class Fitting(ScheduleSpeeds):
     """A schedule, with methods for exporters: which chains and envelopes an engine can run, and how fast they are.
 
     Attributes:
-        schedule: the fastest tree and the fastest chain at each batch size.
         draft: the draft model as it was given; empty if it has no name.
         target: the configuration of the target; None if it is unknown.
     """
 
-    schedule: Schedule
     draft: str = ""
     target: ModelConfig | None = None
 
@@ -82,16 +79,6 @@ class Fitting:
         stamp = scheduled.provenance
         config = known_model(stamp.target) if target is None else model(target)
         return cls(scheduled, (stamp.draft or "") if draft is None else draft, config)
-
-    @property
-    def latencies(self) -> tuple[Latency, ...]:
-        """The latency of each planned batch size."""
-        return self.schedule.latencies
-
-    @property
-    def longest(self) -> int:
-        """Number of tokens of the longest chain within the limits of the schedule."""
-        return self.schedule.limits.longest_chain
 
     @property
     def tree(self) -> Tree:
@@ -160,20 +147,6 @@ class Fitting:
         what += f", {BY_RATES}" if self.schedule.tried else ""
         return Fitted(Envelope(found.levels, found.branching, found.nodes), what, reached)
 
-    def envelope_speedups(self, found: EnvelopePlan) -> np.ndarray:
-        """(B,) predicted speedup of an envelope at each planned batch size.
-
-        Its tree depends on the draft, so it is not replayed. Beside replayed trees it has the share of the plan's speed
-        that it has by the rates.
-        """
-        reached = np.array([found.speedup_at(latency, self.schedule.context) for latency in self.latencies])
-        return reached * (self.schedule.speedup / self.schedule.rates_speedup)
-
-    @property
-    def first_envelope(self) -> EnvelopePlan:
-        """The fastest envelope at the first batch size."""
-        return self.schedule.envelopes.fastest(self.latencies[0], self.schedule.context)
-
     def better(
         self, rule: LengthRule, allowed: str, most_nodes: MostNodes | None = None
     ) -> tuple[Fitted[list[ChainRange] | Envelope], tuple[str, ...]]:
@@ -200,20 +173,6 @@ class Fitting:
             )
             rejected = (f"not taken, {other.what}: predicted {self.loss(other.speedups)}",)
         return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
-
-    def share(self, speedups: np.ndarray) -> float:
-        """The mean of `speedups` (B,) divided by the plan's speedups."""
-        return float((speedups / self.schedule.speedup).mean())
-
-    def loss(self, speedups: np.ndarray) -> str:
-        """How much slower than the plan `speedups` (B,) are, on average and at worst, in words."""
-        lost = 1 - speedups / self.schedule.speedup
-        worst = int(lost.argmax())
-        if lost[worst] < 5e-4:
-            return "no slower than the plan"
-        mean = f"{max(0.0, lost.mean()):.1%} slower on average, each planned batch size counted once, "
-        over = mean if len(lost) > 1 else ""
-        return f"{over}{lost[worst]:.1%} slower at batch size {self.schedule.batches[worst]} than the plan"
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
         """Notes for people: the batch sizes that `fitted` is for, how much slower than the plan it is, and which chain
@@ -242,11 +201,6 @@ class Fitting:
             return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
         elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
-
-    @property
-    def tree_speedups(self) -> np.ndarray:
-        """(B,) predicted speedup of `tree` at each planned batch size."""
-        return self.schedule.speedup_of(np.full(len(self.latencies), self.schedule.choice[0]))
 
     def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:
         """A note on the verifiers with which tau of the chosen trees was replayed; nothing if the rates predict it."""
@@ -303,31 +257,6 @@ class Fitting:
         """
         if self.family != "model":
             raise InputError(f"the draft must be a whole model, got the EAGLE head {self.draft}")
-
-    @cached_property
-    def chain_lengths(self) -> np.ndarray:
-        """(B,) length of the fastest chain at each planned batch size."""
-        return np.array([self.schedule.trees[i].budget for i in self.schedule.chain_choice])
-
-    @cached_property
-    def chain_speedups(self) -> np.ndarray:
-        """(B, longest + 1) predicted speedup of the chain of each length at each planned batch size.
-
-        Beside replayed trees it is replayed, and 0 for a length that was not, so that no other length is exported.
-        """
-        context, tried = self.schedule.context, self.schedule.tried
-        if tried is not None:
-            return np.array([tried.chain_speedups(at, context, self.longest) for at in self.latencies])
-        lengths = np.arange(self.longest + 1)
-        chains = [Tree.chain(length) for length in lengths.tolist()]
-        tau = np.array([self.schedule.rates.tau(chain) for chain in chains])
-        rows = []
-        for at in self.latencies:
-            draft, target = at.curves(len(chains), context)
-            drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
-            cycle = target + drafting + [at.overhead(chain) for chain in chains]
-            rows.append(tau * at.plain(context) / cycle)
-        return np.array(rows)
 
     @property
     def model(self) -> str:

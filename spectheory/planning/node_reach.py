@@ -1,4 +1,4 @@
-"""`node_reach`, the probability that each node of a tree is accepted, for drawings."""
+"""`node_reach`, the probability that each node of a tree is accepted, and the check of a replayed reach."""
 
 from __future__ import annotations
 
@@ -6,9 +6,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.planning.by_rates import ByRates
 from spectheory.replay import Replayed
+
+ROUNDING = 1e-6
+"""Rounding error of a replayed reach."""
+STANDARD_ERRORS = 5
+"""How many standard errors of a share of the cycles a sampled reach may be out of order."""
 
 
 class NodeReach(NamedTuple):
@@ -16,18 +22,60 @@ class NodeReach(NamedTuple):
 
     Attributes:
         values: (budget + 1,) probability that each node is accepted.
-        source: a clause for people if tau of the tree is replayed and these values are not; otherwise empty.
+        source: a clause for people on what the values are predicted from.
     """
 
     values: np.ndarray
-    source: str = ""
+    source: str
 
 
 def node_reach(tree: Tree, rates: ByRates, replayed: Replayed | None) -> NodeReach:
-    """The reach by replay for a replayed chain, whose nodes are its depths; otherwise by the rates."""
-    if replayed is not None and tree.is_chain:
-        return NodeReach(replayed.accepted[::-1].cumsum()[::-1] / replayed.accepted.sum())
-    values = rates.reach(tree)
+    """The reach by replay if the tree was replayed, otherwise by the rates."""
     if replayed is None:
-        return NodeReach(values)
-    return NodeReach(values, f"nodes by the rates, which give this tree {values.sum():.3f} tokens per target call")
+        return NodeReach(rates.reach(tree), "nodes by the rates" if rates.classes is None else "nodes by the classes")
+    values = kept_by_depth(replayed) if replayed.reach is None else replayed.reach
+    return NodeReach(values, "nodes by replay of recorded texts")
+
+
+def kept_by_depth(replayed: Replayed) -> np.ndarray:
+    """(L + 1,) share of the cycles that keep at least 0..L drafted tokens, which is the reach of a chain."""
+    return replayed.accepted[::-1].cumsum()[::-1] / replayed.accepted.sum()
+
+
+def require_reach(tree: Tree, replayed: Replayed, *, sampled: bool) -> None:
+    """Check that the reach of a replayed tree agrees with its cycles and with the tree.
+
+    At each depth the reach sums to the share of the cycles that keep as many tokens, so that the whole sums to tau. No
+    node is accepted more often than its parent. Where siblings are sampled the shares are estimates, which may be out
+    of order by `STANDARD_ERRORS`. A chain needs no reach beside its cycles.
+
+    Args:
+        tree: the tree.
+        replayed: its cycles.
+        sampled: whether the siblings of this tree are sampled.
+
+    Raises:
+        InputError: they disagree, or the reach of a tree with siblings is missing.
+    """
+    if replayed.reach is None:
+        if tree.is_chain:
+            return
+        raise InputError(f"reach must be given for {tree}, which has siblings: plan again with the trace")
+    if len(replayed.reach) != tree.budget + 1:
+        raise InputError(f"reach must have {tree.budget + 1} entries, one a node of {tree}, got {len(replayed.reach)}")
+    summed, kept = np.bincount(tree.depth, replayed.reach), kept_by_depth(replayed)
+    wrong = np.abs(summed - kept) > ROUNDING
+    if wrong.any():
+        off = int(wrong.argmax())
+        raise InputError(
+            f"reach at depth {off} must sum to {kept[off]:.6g}, the share of the cycles that keep {off} tokens, got "
+            f"{summed[off]:.6g}"
+        )
+    above, allowed = replayed.reach[tree.parent[1:]], STANDARD_ERRORS / np.sqrt(replayed.cycles.sum())
+    excess = np.maximum(replayed.reach[1:] - above, -replayed.reach[1:])
+    if tree.budget and excess.max() > (allowed if sampled else ROUNDING):
+        node = int(excess.argmax()) + 1
+        raise InputError(
+            f"reach of node {node} must be between 0 and that of its parent, {replayed.reach[tree.parent[node]]:.6g}, "
+            f"got {replayed.reach[node]:.6g}"
+        )

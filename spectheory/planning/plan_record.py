@@ -11,6 +11,7 @@ import numpy as np
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -41,8 +42,8 @@ class Plan(Record):
         verifier: the name of the verifier that was chosen with the tree; None if tau is predicted from rates, which do
             not tell verifiers apart, or if nothing is drafted.
         rule: the name of the `DrawRule` by which children are drawn; None as for `verifier`.
-        replayed: the cycles of this tree and verifier on recorded texts, from which tau is predicted; None as for
-            `verifier`.
+        replayed: the cycles of this tree and verifier on recorded texts, from which tau and the reach of the nodes are
+            predicted; None as for `verifier`.
         chain: the fastest chain that was replayed, for engines that verify chains only; None if none is faster than
             plain decoding, or if nothing was replayed.
         tried: trees that were replayed, this one and the chains among them; None if tau is predicted from rates.
@@ -53,7 +54,7 @@ class Plan(Record):
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 5
+    schema: ClassVar[int] = 6
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",
@@ -113,7 +114,7 @@ class Plan(Record):
         text, and for rates without counts.
         """
         if self.replayed is not None:
-            return self.replayed.tau_interval() if (self.replayed.cycles > 0).sum() > 1 else None
+            return self.replayed.tau_interval() if clusters(self.replayed.cycles) > 1 else None
         return self.rates.interval(self.tree)
 
     @property
@@ -181,7 +182,7 @@ class Plan(Record):
 
     @property
     def reach_source(self) -> str:
-        """A clause for people where `reach` is by the rates although tau is replayed; otherwise empty."""
+        """A clause for people on what `reach` is predicted from."""
         return node_reach(self.tree, self.rates, self.replayed).source
 
     @cached_property

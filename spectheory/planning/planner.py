@@ -138,7 +138,7 @@ class _Terms:
         latency, context, tree = self.latency, self.context, best.tree if best else Tree.chain(0)
         tried = TriedTrees.of(worth_keeping(options.known, best, latency, context))
         chain = paying((one for one in options.known if one.tree.is_chain), latency, context)
-        chosen = ReplayedTree.of(best) if best else None
+        chosen = ReplayedTree.of(best, options.replays) if best else None
         return Plan(
             tree=tree,
             acceptance=self.rates.acceptance,
@@ -149,7 +149,7 @@ class _Terms:
             verifier=chosen and chosen.verifier,
             rule=chosen and chosen.rule,
             replayed=chosen and chosen.replayed,
-            chain=ReplayedTree.of(chain) if chain else None,
+            chain=ReplayedTree.of(chain, options.replays) if chain else None,
             tried=tried,
             classes=self.rates.classes,
         )

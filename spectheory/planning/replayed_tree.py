@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Self
 
 from spectheory.core.errors import InputError
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
+from spectheory.planning.node_reach import require_reach
 from spectheory.planning.replayed_options import Option
-from spectheory.replay import Replayed
+from spectheory.replay import Replayed, Replays
 from spectheory.verify import Greedy, name_of, verifier_of
 
 
@@ -21,13 +22,15 @@ class ReplayedTree(Record):
         tree: the tree.
         verifier: the name of its verifier.
         rule: the name of the `DrawRule` by which children are drawn.
-        replayed: the cycles of this tree and verifier on recorded texts.
+        replayed: the cycles of this tree and verifier on recorded texts, with the reach of the nodes if the tree has
+            siblings.
 
     Raises:
         InputError: the fields contradict each other.
     """
 
     kind: ClassVar[str] = "replayed_tree"
+    schema: ClassVar[int] = 2
     repair: ClassVar[str] = "plan again with the trace"
 
     tree: Tree
@@ -48,11 +51,15 @@ class ReplayedTree(Record):
             raise InputError(f"rule must be one of {self.verifier}, {', '.join(rules)}, got {self.rule!r:.60}")
         if (depth := len(self.replayed.accepted) - 1) != self.tree.max_depth:
             raise InputError(f"replayed must be of the tree, which is {self.tree.max_depth} deep, got {depth}")
+        require_reach(self.tree, self.replayed, sampled=not (isinstance(chosen, Greedy) or self.tree.is_chain))
 
     @classmethod
-    def of(cls, option: Option) -> Self:
-        """An option as a record."""
-        return cls(option.tree, name_of(option.verifier), option.rule.name, option.replayed)
+    def of(cls, option: Option, replays: Replays) -> Self:
+        """An option as a record, with the reach of its nodes on the texts that it was replayed on."""
+        tree, verifier, replayed = option.tree, option.verifier, option.replayed
+        if not tree.is_chain:
+            replayed = replace(replayed, reach=replays.reach(tree, verifier, option.rule))
+        return cls(tree, name_of(verifier), option.rule.name, replayed)
 
 
 def replayed_tree(tree: Tree, verifier: str | None, rule: str | None, replayed: Replayed | None) -> ReplayedTree | None:

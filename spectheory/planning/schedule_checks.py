@@ -1,15 +1,18 @@
-"""The checks of a schedule: its batch sizes, its latencies, its choices."""
+"""The checks of a schedule: its batch sizes, its latencies, what was replayed, its choices."""
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
+from spectheory.planning.replayed_tree import replayed_tree
+from spectheory.planning.tried_trees import TriedTrees, require_tried
+from spectheory.replay import Replayed
 
 MOST_BATCHES = 10_000
 """Maximum number of batch sizes of one schedule. Every candidate is timed at each of them."""
@@ -48,6 +51,49 @@ def check_index(name: str, index: np.ndarray, batches: int, trees: int) -> None:
             f"{name} must hold, for each of the {batches} batch sizes, the index of one of the {trees} trees, counted "
             f"from 0, got {np.asarray(index).tolist()!s:.60}"
         )
+
+
+def check_replayed(
+    trees: Sequence[Tree],
+    verifiers: Sequence[str | None],
+    rules: Sequence[str | None],
+    replayed: Sequence[Replayed | None],
+    tried: TriedTrees | None,
+) -> None:
+    """Check that either every tree with drafted nodes was replayed or none was, as it is among those tried."""
+    named = verifiers, rules, replayed
+    if not any(named):
+        require_tried(tried, [(tree, None) for tree in trees])
+        return
+    if {len(entries) for entries in named} != {len(trees)}:
+        raise InputError(
+            f"verifiers, rules and replayed must have an entry for each of the {len(trees)} trees, got "
+            f"{', '.join(str(len(entries)) for entries in named)}"
+        )
+    rows = zip(trees, verifiers, rules, replayed, strict=True)
+    used = [(tree, replayed_tree(tree, verifier, rule, one)) for tree, verifier, rule, one in rows]
+    if tried is None:
+        raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
+    require_tried(tried, used)
+
+
+def check_choices(
+    choices: Mapping[str, np.ndarray],
+    trees: Sequence[Tree],
+    tau: np.ndarray,
+    verifiers: Sequence[str | None],
+    latencies: Sequence[Latency],
+    batches: np.ndarray,
+    context: int,
+) -> None:
+    """Check that neither a tree of the schedule nor plain decoding is faster than its `choice`, nor a chain than its
+    `chain_choice`.
+    """
+    known, verified = (*trees, Tree.chain(0)), (*verifiers, None)
+    speeds = speeds_of(known, np.append(tau, 1.0), verified, latencies, context)
+    chains = np.array([tree.is_chain for tree in known])
+    for name, among in (("choice", chains | True), ("chain_choice", chains)):
+        check_fastest(name, choices[name], np.where(among, speeds, 0), known, batches)
 
 
 def speeds_of(

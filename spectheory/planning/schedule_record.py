@@ -12,6 +12,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.html import table_html
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
@@ -21,15 +22,14 @@ from spectheory.planning.candidates import Limits
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.node_reach import NodeReach, node_reach
 from spectheory.planning.plan_record import answer_of
-from spectheory.planning.replayed_tree import replayed_tree
 from spectheory.planning.schedule_checks import (
     check_batches,
-    check_fastest,
+    check_choices,
     check_index,
     check_latencies,
-    speeds_of,
+    check_replayed,
 )
-from spectheory.planning.tried_trees import TriedTrees, require_one_source, require_tried
+from spectheory.planning.tried_trees import TriedTrees, require_one_source
 from spectheory.replay import Replayed
 from spectheory.yields import RequestClasses
 
@@ -64,7 +64,7 @@ class Schedule(Record):
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 6
+    schema: ClassVar[int] = 7
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
@@ -104,41 +104,13 @@ class Schedule(Record):
             raise InputError("chain_choice must hold indices of chains, got the index of a tree with siblings")
         for tree in self.trees:
             self.limits.require(tree)
-        self._require_replayed()
+        check_replayed(self.trees, self.verifiers, self.rules, self.replayed, self.tried)
         require_one_source(self.tried, self.classes)
         if self.searched:
-            self._require_fastest()
-
-    def _require_replayed(self) -> None:
-        """Check that either every tree with drafted nodes was replayed or none was, as it is among those tried."""
-        named = self.verifiers, self.rules, self.replayed
-        if not any(named):
-            require_tried(self.tried, [(tree, None) for tree in self.trees])
-            return
-        if {len(entries) for entries in named} != {len(self.trees)}:
-            raise InputError(
-                f"verifiers, rules and replayed must have an entry for each of the {len(self.trees)} trees, got "
-                f"{', '.join(str(len(entries)) for entries in named)}"
-            )
-        rows = zip(self.trees, self.verifiers, self.rules, self.replayed, strict=True)
-        used = [(tree, replayed_tree(tree, verifier, rule, one)) for tree, verifier, rule, one in rows]
-        if self.tried is None:
-            raise InputError("tried must be given beside verifiers, rules and replayed: make the schedule with a trace")
-        require_tried(self.tried, used)
-
-    def _require_fastest(self) -> None:
-        """Check that neither a tree of the record nor plain decoding is faster than the choice, nor a chain than the
-        chosen chain.
-        """
-        trees, tau = (*self.trees, Tree.chain(0)), np.append(self.block_efficiency, 1.0)
-        verifiers = (*map(self.verifier, range(len(self.trees))), None)
-        speeds = speeds_of(trees, tau, verifiers, self.latencies, self.context)
-        chains = np.array([tree.is_chain for tree in trees])
-        for name, choice, among in (
-            ("choice", self.choice, chains | True),
-            ("chain_choice", self.chain_choice, chains),
-        ):
-            check_fastest(name, choice, np.where(among, speeds, 0), trees, self.batches)
+            verifiers = [self.verifier(number) for number in range(len(self.trees))]
+            choices = {"choice": self.choice, "chain_choice": self.chain_choice}
+            times = self.latencies, self.batches, self.context
+            check_choices(choices, self.trees, self.block_efficiency, verifiers, *times)
 
     @property
     def rates(self) -> ByRates:
@@ -183,7 +155,7 @@ class Schedule(Record):
         """
         if self.tried is None and self.acceptance.trials is None:
             return None
-        if any(one and (one.cycles > 0).sum() < 2 for one in self.replayed):
+        if any(one and clusters(one.cycles) < 2 for one in self.replayed):
             return None
         return np.array([self._interval(tree, one) for tree, one in self._replayed])
 

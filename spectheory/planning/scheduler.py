@@ -17,12 +17,11 @@ from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import paying
-from spectheory.planning.replayed_tree import replayed_tree
+from spectheory.planning.replayed_tree import ReplayedTree, replayed_tree
 from spectheory.planning.schedule_checks import check_batches
 from spectheory.planning.schedule_record import Schedule
 from spectheory.planning.tried_trees import TriedTrees, require_one_source
 from spectheory.replay import Replays
-from spectheory.verify import name_of
 from spectheory.yields import RequestClasses
 
 
@@ -90,6 +89,7 @@ def _replayed_schedule(
     choice, chain_choice = np.array([[used.index(option) for option in pair] for pair in pairs]).T
     trees = tuple(option.tree if option else Tree.chain(0) for option in used)
     tried = TriedTrees.of(dict.fromkeys((*chains, *(option for option in used if option))))
+    verified = [option and ReplayedTree.of(option, choices.replays) for option in used]
     return Schedule(
         acceptance=acceptance,
         context=context,
@@ -100,9 +100,9 @@ def _replayed_schedule(
         chain_choice=chain_choice,
         limits=limits,
         provenance=_provenance(ByRates(acceptance), trees, latencies, batches, tried),
-        verifiers=tuple(option and name_of(option.verifier) for option in used),
-        rules=tuple(option and option.rule.name for option in used),
-        replayed=tuple(option and option.replayed for option in used),
+        verifiers=tuple(one and one.verifier for one in verified),
+        rules=tuple(one and one.rule for one in verified),
+        replayed=tuple(one and one.replayed for one in verified),
         tried=tried,
     )
 

@@ -33,15 +33,18 @@ class Replayed(Record):
         cycles: (R,) float64, expected number of these cycles.
         variance: (R,) float64, variance of that number, given the text.
         accepted: (L + 1,) float64, expected number of cycles that keep 0..L drafted tokens.
+        reach: (budget + 1,) float64, share of the cycles that keep each node of a static tree, see `Replays.reach`;
+            None where it was not computed.
 
     Where siblings are sampled these are unbiased estimates, of which single ones may be negative.
 
     Raises:
-        InputError: the shapes disagree, a number is not finite, no cycle is counted, or the tokens and
-            cycles of the texts are not those of `accepted`.
+        InputError: the shapes disagree, a number is not finite, no cycle is counted, the tokens and cycles of the texts
+            are not those of `accepted`, or the reach does not sum to tau.
     """
 
     kind: ClassVar[str] = "replayed"
+    schema: ClassVar[int] = 2
     derived: ClassVar[tuple[str, ...]] = ("tau",)
     repair: ClassVar[str] = "plan again with the trace"
 
@@ -49,9 +52,10 @@ class Replayed(Record):
     cycles: np.ndarray
     variance: np.ndarray
     accepted: np.ndarray
+    reach: np.ndarray | None = None
 
     def __post_init__(self) -> None:
-        for name in ("emitted", "cycles", "variance", "accepted"):
+        for name in ("emitted", "cycles", "variance", "accepted", *(() if self.reach is None else ("reach",))):
             values = np.asarray(getattr(self, name), np.float64)
             if values.ndim != 1 or not np.isfinite(values).all():
                 raise InputError(f"{name} must be a row of finite numbers, got {values.tolist()!s:.60}")
@@ -70,6 +74,8 @@ class Replayed(Record):
             raise InputError(
                 f"tau must be between 1 and {len(self.accepted)}, one more than the depth, got {self.tau:.6g}"
             )
+        if self.reach is not None and abs(self.reach.sum() - self.tau) > ROUNDING * self.tau:
+            raise InputError(f"reach must sum to tau, {self.tau:.9g}, got {self.reach.sum():.9g}")
 
     @property
     def summary(self) -> str:

@@ -38,7 +38,7 @@ PANELS = {"exact": "exact prediction", "positional": "product of rates", "replay
 def calibration_rows(calibration: Calibration) -> list[TextTable]:
     """One table for each temperature, with one row for each policy and verifier."""
     by_temperature = groupby(sorted(calibration.rows, key=lambda row: row.temperature), lambda row: row.temperature)
-    return [_table(temperature, list(rows)) for temperature, rows in by_temperature]
+    return [_table(calibration.sampling(temperature), list(rows)) for temperature, rows in by_temperature]
 
 
 def calibration_words(calibration: Calibration) -> list[str]:
@@ -92,7 +92,7 @@ def calibration_figure(calibration: Calibration) -> str:
             exact.text(0.05, 0.95, "nothing is\nrandom", transform=exact.transAxes, va="top", color=MUTED)
         for panel, name in zip(others, list(PANELS)[1:], strict=True):
             _draw_predicted(panel, rows, families, name)
-        exact.set_title(f"temperature {temperature:g}" if temperature else "greedy")
+        exact.set_title(calibration.sampling(temperature) if temperature else "greedy")
         exact.set_ylabel("measured tau")
     for panel in axes:
         panel.plot(limits, limits, color=MUTED, linewidth=0.8, linestyle=":", zorder=0)
@@ -120,8 +120,8 @@ def calibration_page(title: str, calibration: Calibration) -> str:
     )
 
 
-def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
-    greedy = temperature == 0
+def _table(sampling: str, rows: list[Calibrated]) -> TextTable:
+    greedy = rows[0].temperature == 0
     certain = ("equal",) if greedy else ("exact", "z")
     predicted = ("rates", "error", "classes", "error", "replay", "±", "error", "z")
     header = ("policy", "nodes", "tau", "±", *certain, *predicted)
@@ -141,7 +141,7 @@ def _table(temperature: float, rows: list[Calibrated]) -> TextTable:
     loops = f", {sum(repeated) / len(repeated):.0%} of 4-grams repeat" if repeated else ""
     requests = max(row.requests for row in rows)
     return TextTable(
-        title=f"Temperature {temperature:g}: {requests} requests, ± half a 95% interval{loops}",
+        title=f"{sampling[0].upper()}{sampling[1:]}: {requests} requests, ± half a 95% interval{loops}",
         header=header,
         rows=tuple(cells),
         sections=frozenset(sections - {0, len(cells)}),

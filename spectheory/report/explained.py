@@ -5,7 +5,10 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 
-from spectheory.replay.explained import MOST_RANKS, RECENT, Explained, WhatIf, drafted
+from spectheory.replay.contexts import RECENT
+from spectheory.replay.explained_record import Explained, drafted
+from spectheory.replay.misses import MOST_RANKS
+from spectheory.replay.other_choices import WhatIf
 from spectheory.report.page import figure_html, folded_table, prose_html, shell
 from spectheory.report.svg import BLUE, GREY, INK, ORANGE, PAPER, RED, panels, styled, to_svg
 from spectheory.report.tables import MISSING, TextTable

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.hardware.latency import Latency
 from spectheory.planning.plan_record import Plan
@@ -65,7 +66,7 @@ def replayed_rows(replayed: Sequence[tuple[Tree, str, Replayed]], most: int = 8)
         if number and tree != replayed[number - 1][0]:
             sections.add(number)
         half = MISSING
-        if len(one.cycles) > 1:
+        if clusters(one.cycles) > 1:
             low, high = one.tau_interval()
             half = f"{low:.3f} to {high:.3f}"
         kept = one.accepted[::-1].cumsum()[::-1][1:] / one.accepted.sum()

@@ -30,7 +30,7 @@ def tree_drawing(tree: Tree, reach: np.ndarray, source: str = "") -> RichTree:
     Args:
         tree: the tree.
         reach: (budget + 1,) probability that each node is accepted.
-        source: a clause on where the reach is from, such as "nodes by the rates"; may be empty.
+        source: a clause on where the reach is from, such as "nodes by the rates"; empty for a tree of no plan.
     """
     drawn = f"last committed token, {tree.budget} drafted after it, {tree.max_depth} deep"
     lines = [Text(f"{drawn}; {source}" if source else drawn)]

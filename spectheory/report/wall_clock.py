@@ -41,9 +41,9 @@ def clock_rows(record: WallClock) -> TextTable:
     families = record.families
     stamp, settings = record.provenance, record.provenance.settings
     return TextTable(
-        title=f"Wall clock at temperature {stamp.temperature}: {_prompts(record)} x {settings.get('new_tokens', '?')} "
-        f"tokens, threads: {settings.get('threads', '?')}, {settings.get('cpu', '?')}, "
-        + ", ".join(stamp.placement.values()),
+        title=f"Wall clock at {stamp.sampling or 'an unknown temperature'}: {_prompts(record)} x "
+        f"{settings.get('new_tokens', '?')} tokens, threads: {settings.get('threads', '?')}, "
+        f"{settings.get('cpu', '?')}, " + ", ".join(stamp.placement.values()),
         header=("decoder", "tok/s", "x HF", "95%", "tau", "outside", "x loop", "plan"),
         rows=tuple(rows),
         sections=frozenset(i for i in range(1, len(families)) if families[i] != families[i - 1]),

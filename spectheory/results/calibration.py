@@ -127,6 +127,11 @@ class Calibration(Record):
         z = "" if self.widest_z is None else f"; widest z {self.widest_z:.2f}"
         return f"{len(self.rows)} combinations{z}"
 
+    def sampling(self, temperature: float) -> str:
+        """The sampling of the rows at a temperature, in words. Greedy decoding has no top-k and no top-p."""
+        stamp = self.provenance.replace(temperature=float(temperature))
+        return (stamp if temperature else stamp.replace(top_k=None, top_p=None)).sampling
+
     @property
     def widest_z(self) -> float | None:
         """The z that is furthest from 0; None if every combination is greedy."""

@@ -11,11 +11,11 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
+from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.planning.plan_record import Plan
 from spectheory.results.tally import Tally
 from spectheory.verify import verifier_of
-from spectheory.yields import block_efficiency
 
 
 @dataclass(frozen=True, eq=False)
@@ -88,25 +88,13 @@ class Comparison:
     @property
     def caveats(self) -> tuple[str, ...]:
         """Reasons why prediction, simulation and measurement are not fully comparable, one sentence each."""
-        simulated = self._simulated_by_rates
         if self.measurement is None:
-            return simulated
+            return ()
         found = [f"But {said}." for said in mismatches(self.plan, self.measurement.provenance)]
         if self.measurement.requests < self.measurement.wanted:
             done = f"{self.measurement.requests:,} of {self.measurement.wanted:,} requests"
             found.append(f"The decode was interrupted: {done} are counted.")
-        return (*found, *simulated)
-
-    @property
-    def _simulated_by_rates(self) -> tuple[str, ...]:
-        """A sentence on a simulation beside a replayed tau, which is not what it simulates."""
-        if self.simulation is None or self.plan.replayed is None:
-            return ()
-        tau = block_efficiency(self.plan.tree, self.plan.acceptance)
-        return (
-            f"The simulation accepts tokens at the plan's rates, which give this tree a tau of {tau:.3f}, while the "
-            "predicted tau is replayed on recorded texts.",
-        )
+        return tuple(found)
 
     @property
     def verdict(self) -> str:
@@ -232,7 +220,7 @@ def _counted(name: str, tally: Tally) -> Account:
     return Account(
         name=name,
         tau=tally.tau,
-        tau_interval=tally.tau_interval() if len(tally.cycles) > 1 else None,
+        tau_interval=tally.tau_interval() if clusters(tally.cycles) > 1 else None,
         accepted=tally.accepted_histogram / cycles,
         speedup=tally.speedup,
         cycle_seconds={part: s / cycles for part, s in clocked.items()} if tally.seconds else None,

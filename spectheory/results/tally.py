@@ -10,6 +10,7 @@ import numpy as np
 from spectheory.core.checks import check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.ratios import ratio_half_width
 from spectheory.core.record import Record
 
 LARGEST_COUNT = 2**53
@@ -113,19 +114,15 @@ class Tally(Record):
         return float(self.emitted.sum() / self.cycles.sum())
 
     def tau_interval(self, level: float = 0.95) -> tuple[float, float]:
-        """Confidence interval of tau: linearised ratio estimator with requests as clusters, and Student's t.
+        """Confidence interval of tau, with requests as clusters; see `ratio_half_width`.
 
-        Requests count as independent, cycles of one request do not. The limits are cut to the
-        range that a cycle can emit: from 1 token to one more than the depth of the tree.
+        Requests count as independent, cycles of one request do not. A request without a cycle does not count. The
+        limits are cut to the range that a cycle can emit: from 1 token to one more than the depth of the tree.
+
+        Raises:
+            InputError: fewer than 2 requests have a cycle.
         """
-        from scipy.stats import t
-
-        requests = len(self.cycles)
-        if requests < 2:
-            raise InputError(f"tau_interval needs at least 2 requests, this tally has {requests}")
-        deviation = self.emitted - self.tau * self.cycles
-        error = np.sqrt(requests / (requests - 1) * (deviation**2).sum()) / self.cycles.sum()
-        half = float(t.ppf((1 + level) / 2, requests - 1) * error)
+        half = ratio_half_width(self.emitted, self.cycles, level)
         return max(1.0, self.tau - half), min(self.tau + half, float(len(self.accepted_histogram)))
 
     @property

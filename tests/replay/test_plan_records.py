@@ -28,6 +28,22 @@ def replayed(**changes: Any) -> Replayed:
     return Replayed(**{name: np.array(values) for name, values in given.items()})
 
 
+def reached(reach: np.ndarray | None, made: st.Plan = OWN) -> st.Plan:
+    """A plan whose replayed reach was edited."""
+    assert made.replayed is not None
+    return replace(made, replayed=replace(made.replayed, reach=reach))
+
+
+def moved(node: int, onto: int, share: float, made: st.Plan = OWN) -> st.Plan:
+    """A plan in which a share of the cycles keeps the node `onto` in place of `node`."""
+    change = np.zeros(len(made.reach))
+    change[[node, onto]] = -share, share
+    return reached(made.reach + change, made)
+
+
+RANKS = [0, 1, 0, -1, 1, 0, 0, 0, -1] * 8
+GREEDY = evaluate(TREE, RATES, LATENCY, replays=Replays([GreedyText(np.array(RANKS))] * 2))
+
 REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: replayed(emitted=[3.0]), ("one entry for each text", "1, 2, 2")),
     (lambda: replayed(cycles=[np.nan, 1]), ("cycles", "finite")),
@@ -41,6 +57,14 @@ REFUSED: list[tuple[Callable[[], Any], tuple[str, ...]]] = [
     (lambda: replayed(emitted=[-1.0, 0.0], cycles=[0.5, 0.5], accepted=[3.0, -2.0]), ("tau", "between 1 and 2")),
     (lambda: replace(OWN, verifier="Nobody"), ("verifier", "'Nobody'")),
     (lambda: replace(OWN, replayed=replayed()), ("replayed", "2 deep, got 1")),
+    (lambda: reached(None), ("reach must be given", "siblings")),
+    (lambda: reached(OWN.reach[:-1]), ("reach must sum to tau",)),
+    (lambda: reached(np.array([OWN.block_efficiency])), ("reach must have 7 entries", "got 1")),
+    (lambda: moved(0, 1, 0.25), ("reach at depth 0 must sum to 1", "got 0.75")),
+    (lambda: moved(1, 3, 0.1), ("reach at depth 1 must sum to", "keep 1 tokens")),
+    (lambda: moved(4, 3, GREEDY.reach[4] + 0.01, GREEDY), ("reach of node 4", "got -0.01")),
+    (lambda: moved(1, 2, GREEDY.reach[1], GREEDY), ("reach of node", "that of its parent, 0")),
+    (lambda: moved(5, 3, 50.0), ("reach of node", "that of its parent")),
     (lambda: evaluate(TREE, RATES, LATENCY, verifier="Traversal"), ("verifier 'Traversal'", "replays")),
     (lambda: evaluate(TREE, RATES, LATENCY, replays=Replays(TEXTS), verifier="Block"), ("verifier", "'Block'")),
     (lambda: replace(LATENCY, verifier_seconds={"RRS": (1.0, -1.0, 0.0)}), ("verifier_seconds['RRS']", "-1.0")),
