@@ -9,12 +9,12 @@ import pytest
 from spectheory.hardware.engine_costs import ANY, EngineCosts, chosen, origin, parsed, shipped_rows, split
 from spectheory.hardware.roofline import usual_parallel
 
-TABLE = """engine,versions,name,value,source
-*,,step_seconds,1,prior: a guess
-*,,level_seconds,2,fitted to A; B (docs/validation.md)
-vllm,,step_seconds,3,fitted to A (docs/validation.md)
-vllm,"<0.11",step_seconds,4,fitted to C (docs/validation.md)
-vllm,">=0.11,<0.13",step_seconds,5,fitted to D (docs/validation.md)
+TABLE = """engine,versions,name,value,spread,source
+*,,step_seconds,1,0.5,prior: a guess
+*,,level_seconds,2,0.5,fitted to A; B (docs/validation.md)
+vllm,,step_seconds,3,0.5,fitted to A (docs/validation.md)
+vllm,"<0.11",step_seconds,4,0.5,fitted to C (docs/validation.md)
+vllm,">=0.11,<0.13",step_seconds,5,0.5,fitted to D (docs/validation.md)
 """
 
 
@@ -40,7 +40,7 @@ def test_a_version_selects_its_row(engine: str, value: float) -> None:
 
 
 def test_the_newest_version_is_above_every_limit() -> None:
-    rows = parsed(TABLE + 'vllm,">=99.1",step_seconds,6,prior: a guess\n')
+    rows = parsed(TABLE + 'vllm,">=99.1",step_seconds,6,0.5,prior: a guess\n')
     assert chosen(rows, "vllm")["step_seconds"].value == 6
     assert chosen(rows, "vllm@0.14")["step_seconds"].value == 3
 
@@ -56,13 +56,17 @@ def test_a_version_needs_a_number() -> None:
         split("vllm@latest")
 
 
+HEADER = "engine,versions,name,value,spread,source\n"
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("engine,name,value\n", "must have the columns engine, versions, name, value, source: add"),
-        ("engine,versions,name,value,source\nvllm,,speed,1,x\n", "line 2: name must be one of .*, got 'speed'"),
-        ("engine,versions,name,value,source\nvllm,~=1,step_seconds,1,x\n", "line 2: versions must be like"),
-        ("engine,versions,name,value,source\nvllm,,step_seconds,fast,x\n", "line 2: value must be a number"),
+        ("engine,name,value\n", "must have the columns engine, versions, name, value, spread, source: add"),
+        (HEADER + "vllm,,speed,1,1,x\n", "line 2: name must be one of .*, got 'speed'"),
+        (HEADER + "vllm,~=1,step_seconds,1,1,x\n", "line 2: versions must be like"),
+        (HEADER + "vllm,,step_seconds,fast,1,x\n", "line 2: value must be a finite number"),
+        (HEADER + "vllm,,step_seconds,1,-1,x\n", "line 2: spread must be a finite number of at least 0, got '-1'"),
     ],
 )
 def test_a_wrong_table_is_named_with_its_line_and_repair(text: str, message: str) -> None:

@@ -15,6 +15,7 @@ from scipy.optimize import least_squares
 from benchmarks.validation.parameters import (
     ALL,
     COMMON,
+    FIXED,
     OF_ENGINE,
     PRIOR,
     PRIOR_SOURCES,
@@ -94,7 +95,9 @@ def fit_to(file: Path, rows: Sequence[Row]) -> None:
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(COLUMNS)
-    out.writerows((*astuple(row)[:3], f"{row.value:.3g}", row.source) for row in [*_table(rows), *kept])
+    out.writerows(
+        (*astuple(row)[:3], f"{row.value:.3g}", f"{row.spread:.3g}", row.source) for row in [*_table(rows), *kept]
+    )
     write_whole(file, text.getvalue())
 
 
@@ -104,7 +107,8 @@ def _table(rows: Sequence[Row]) -> list[CostRow]:
 
     def row(engine: str, name: str) -> CostRow:
         value, before = getattr(found.of(engine), name), prior(engine, name)
-        return CostRow(engine, "", name, value, _source(strengths, engine, name, before, value))
+        spread = width(None if name in COMMON else engine, name) if before > 0 and name not in FIXED else 0.0
+        return CostRow(engine, "", name, value, spread, _source(strengths, engine, name, before, value))
 
     others = [row(engine, name) for engine in found.engines if engine != ANY for name in NAMES if name in OF_ENGINE]
     return [*(row(ANY, name) for name in NAMES), *others]

@@ -21,6 +21,7 @@ ALL = "all engines"
 
 COMMON = {
     "flops_share": 0.75,
+    "low_precision_share": 0.5,
     "cache_share": 1.0,
     "memory_share": 0.9,
     "expert_share": 0.8,
@@ -92,6 +93,7 @@ WIDTHS = {
     "spec_step_seconds": 1.5,
     "level_seconds": 0.3,
     "flops_share": 0.1,
+    "low_precision_share": 0.5,
     "cache_share": 0.15,
     "expert_share": 0.3,
     "text_share": 0.4,

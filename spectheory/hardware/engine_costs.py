@@ -2,7 +2,8 @@
 
 The table is `data/engine_costs.csv`, in long form: a row is one number of one engine, with its source. The engine `*`
 has the numbers that all engines share, and those of an engine that has none of its own. A row with a specifier such as
-`>=0.11,<0.13` holds for these versions; it replaces the row for all versions. The command
+`>=0.11,<0.13` holds for these versions; it replaces the row for all versions. The `spread` of a number is the standard
+deviation of its logarithm from one deployment to another, as far as a measurement there may move it. The command
 `python -m benchmarks.validation --fit-to FILE` writes the table.
 """
 
@@ -49,6 +50,7 @@ class EngineCosts:
         eight_bit_share, four_bit_share: the bandwidth share of packed weights, relative to 16 bit.
         packed_flops_share: share of the peak of operations in the kernels that unpack weights for up to 8 tokens.
         flops_share: share of the dense peak of operations per second.
+        low_precision_share: the same for multiplications in fp8, int8 and fp4, relative to 16 bit.
         cache_share: share of the peak bandwidth while the KV cache is read.
         memory_share: share of the memory that weights and KV cache may fill; activations and graphs need the rest.
         expert_share: the bandwidth share of experts, relative to other weights.
@@ -80,6 +82,7 @@ class EngineCosts:
     four_bit_share: float
     packed_flops_share: float
     flops_share: float
+    low_precision_share: float
     cache_share: float
     memory_share: float
     expert_share: float
@@ -142,6 +145,7 @@ class CostRow:
     versions: str
     name: str
     value: float
+    spread: float
     source: str
 
     def holds(self, version: tuple[int, ...]) -> bool:
@@ -175,10 +179,18 @@ def _row(line: dict[str, str], number: int) -> CostRow:
         raise InputError(f"line {number}: name must be one of {', '.join(NAMES)}, got {line['name']!r:.60}")
     if not all(re.fullmatch(r"(>=|<)\d+(\.\d+)*", part) for part in filter(None, line["versions"].split(","))):
         raise InputError(f"line {number}: versions must be like >=0.11,<0.13 or empty, got {line['versions']!r:.60}")
+    value, spread = (_number(line, number, name) for name in ("value", "spread"))
+    return CostRow(line["engine"], line["versions"], line["name"], value, spread, line["source"])
+
+
+def _number(line: dict[str, str], number: int, name: str) -> float:
     try:
-        return CostRow(line["engine"], line["versions"], line["name"], float(line["value"]), line["source"])
+        value = float(line[name])
     except (TypeError, ValueError):
-        raise InputError(f"line {number}: value must be a number, got {line['value']!r:.60}") from None
+        value = float("nan")
+    if not 0 <= value < float("inf"):
+        raise InputError(f"line {number}: {name} must be a finite number of at least 0, got {line[name]!r:.60}")
+    return value
 
 
 def chosen(rows: Sequence[CostRow], engine: str) -> dict[str, CostRow]:
@@ -213,6 +225,15 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(map(int, version.split(".")))
+
+
+def spreads(engine: str) -> dict[str, float]:
+    """For each number of an engine, the standard deviation of its logarithm from one deployment to another.
+
+    Raises:
+        InputError: the version is not a version number.
+    """
+    return {name: row.spread for name, row in chosen(_shipped(), engine).items()}
 
 
 def shipped_rows() -> tuple[CostRow, ...]:

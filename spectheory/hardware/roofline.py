@@ -239,11 +239,12 @@ class Roofline:
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        one = model.flops_per_token(self.context) / (self._peak(model) * self._divided)
-        seconds = together * one / self.costs.flops_share
+        operations = model.flops_per_token(self.context) / self._divided
+        seconds = together * operations / self._flops(model)
         if not self._unpacks(model, model.linear_bytes):
             return seconds
-        unpacking = np.minimum(together, UNPACKED_TOKENS) * one / self.costs.packed_flops_share
+        unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second
+        unpacking = np.minimum(together, UNPACKED_TOKENS) * operations / unpacked
         return np.where(together > 1, np.maximum(seconds, unpacking), seconds)
 
     def _cache(self, model: ModelConfig) -> float:
@@ -266,12 +267,14 @@ class Roofline:
 
     def _prefill(self, model: ModelConfig) -> float:
         """Seconds of the prompts that a step processes besides decoding."""
-        peak = self.costs.flops_share * self._peak(model) * self._divided
-        return self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0) / peak
+        operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
+        return operations / (self._flops(model) * self._divided)
 
-    def _peak(self, model: ModelConfig) -> float:
-        usual = self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
-        return self._own_peak(model) or usual
+    def _flops(self, model: ModelConfig) -> float:
+        """Operations per second that a large multiplication reaches on one GPU."""
+        if own := self._own_peak(model):
+            return self.costs.flops_share * self.costs.low_precision_share * own
+        return self.costs.flops_share * self.gpu.bf16_flops_per_second / (2 if model.arithmetic == "fp32" else 1)
 
     def _own_peak(self, model: ModelConfig) -> float | None:
         """The peak of the units that multiply the packed weights of a model as they are; None without such units."""

@@ -98,8 +98,8 @@ def test_prompts_beside_a_step_are_those_of_the_roofline() -> None:
 def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
     """A table fitted to two rows: every number of any engine, and rows for some versions are kept."""
     table = tmp_path / "costs.csv"
-    kept = CostRow("vllm", "<0.10", "level_seconds", 1e-3, "prior: by hand")
-    table.write_text("engine,versions,name,value,source\nvllm,<0.10,level_seconds,0.001,prior: by hand\n")
+    kept = CostRow("vllm", "<0.10", "level_seconds", 1e-3, 0.5, "prior: by hand")
+    table.write_text("engine,versions,name,value,spread,source\nvllm,<0.10,level_seconds,0.001,0.5,prior: by hand\n")
     file = write(tmp_path / "rows.csv", GOOD, GOOD | {"batch": "32", "measured_plain_tok_s": "3000"})
     assert main([str(file), "--fit-to", str(table)]) == 0
     rows = parsed(table.read_text())
