@@ -18,6 +18,12 @@ from spectheory.hardware.calibrated_costs import calibrate as calibrated
 from spectheory.hardware.roofline import Parallel
 from spectheory.hardware.runs import Conditions, Run
 
+SPECULATIVE = (
+    "BATCH:TOKENS_PER_SECOND:TAU, like 1:242:3.3; tau is the mean number of tokens per cycle, which engines report as "
+    "acceptance length"
+)
+"""The form of the option --speculative."""
+
 
 def calibrate(
     gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
@@ -152,9 +158,10 @@ def calibrate(
         raise InputError("--batch is the batch size of --latency-out: give --latency-out too, or leave out --batch")
     shape, files = _shape(chain, tree), runs or []
     require_free(files, Output(out, "calibrated_costs"), Output(latency_out, "latency"), force=force)
+    measured = [(text, _numbers("--speculative", text, SPECULATIVE, 3)) for text in speculative or []]
     _require_used(plain, speculative, runs, shape, runs_tau)
     given = [_plain(text, context) for text in plain or []]
-    given += [_speculative(text, context, shape) for text in speculative or []]
+    given += [_speculative(text, numbers, context, shape or (1, 1)) for text, numbers in measured]
     nodes, depth = (None, None) if speculative and runs_tau is None else shape or (None, None)
     conditions = Conditions(runs_batch, input_tokens, output_tokens, None, runs_tau, nodes, depth)
     read = [read_runs(file, conditions) for file in files]
@@ -176,7 +183,7 @@ def calibrate(
     found = replace(found, provenance=found.provenance.assuming(*assumed))
     latency = None if latency_out is None else found.latency(1 if batch is None else batch, context)
     notes = [Text(f"assumed: {sentence}") for sentence in found.provenance.assumptions]
-    for sentence in found.contradictions:
+    for sentence in found.warnings:
         warn(sentence)
     show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out, force=force)
     if latency is not None and latency_out is not None:
@@ -230,13 +237,8 @@ def _plain(text: str, context: int) -> Run:
     return Run.from_throughput(rate, batch=batch, context=context, source=f"--plain {text}")
 
 
-def _speculative(text: str, context: int, shape: tuple[int, int] | None) -> Run:
-    form = (
-        "BATCH:TOKENS_PER_SECOND:TAU, like 1:242:3.3; tau is the mean number of tokens per cycle, which engines report "
-        "as acceptance length"
-    )
-    batch, rate, tau = _numbers("--speculative", text, form, 3)
-    nodes, depth = shape or (1, 1)
+def _speculative(text: str, numbers: Sequence[float], context: int, shape: tuple[int, int]) -> Run:
+    (batch, rate, tau), (nodes, depth) = numbers, shape
     drafted = {"tokens": nodes + 1, "depth": depth, "tau": tau, "source": f"--speculative {text}"}
     return Run.from_throughput(rate, kind="speculative", batch=batch, context=context, **drafted)
 

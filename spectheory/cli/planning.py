@@ -267,8 +267,8 @@ def schedule(
     classes = _classes(rates) if texts is None else None
     calibrated = None if costs is None else CalibratedCosts.load(costs)
     timed = engines[0] if engines else DEFAULT_ENGINE if calibrated is None else calibrated.engine
-    formats, placed = (quant, kv_dtype), (timed, parallel, draft_gpus)
-    place = Deployment(gpu, target, draft, gpus, context, measured, smooth, *formats, *placed, costs=calibrated)
+    formats, named = (quant, kv_dtype), (gpu, target, draft, gpus)
+    place = Deployment(*named, context, measured, smooth, *formats, timed, parallel, draft_gpus, costs=calibrated)
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)

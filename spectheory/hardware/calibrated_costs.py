@@ -30,6 +30,8 @@ LARGE = 0.15
 """A run with a larger residual contradicts the roofline, or other runs."""
 WIDEST = 10.0
 """Largest spread of a number."""
+FAR = 3.0
+"""A number that has moved by more spreads than this is one that no other deployment of the engine has shown."""
 NOTABLE = 0.05
 """A number that has moved by this share is worth showing, however uncertain it is."""
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
@@ -85,8 +87,7 @@ class CalibratedCosts(Record):
             raise InputError("runs must contain at least one run")
         if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
             raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
-        if not LEAST_NOISE <= self.noise <= MOST_NOISE:
-            raise InputError(f"noise must be from {LEAST_NOISE:g} to {MOST_NOISE:g}, got {self.noise!r:.60}")
+        _check_noise(self.noise)
         try:
             seconds = [*self.seconds_before, *self.seconds_after]
         except ArithmeticError as error:
@@ -137,11 +138,26 @@ class CalibratedCosts(Record):
         found = sorted(zip(self.residuals, self.runs, strict=True), key=lambda pair: -abs(pair[0]))
         return tuple(
             f"{run.source or f'the {run.kind} run at batch {run.batch:g}'} contradicts the time model"
-            f"{' or another run' if len(self.runs) > 1 else ''}: {1 + residual:.2f} times the measured speed is "
-            "predicted after the calibration. Check its figures and its conditions, or measure it again"
+            f"{' or another run' if len(self.runs) > 1 else ''}: after the calibration, {1 + residual:.2f} times its "
+            "measured speed is predicted. Check its figures and its conditions, or measure it again"
             for residual, run in found
             if abs(residual) > LARGE
         )
+
+    @property
+    def surprises(self) -> tuple[str, ...]:
+        """For each number that has moved by more than three of its spreads, a sentence that says so."""
+        return tuple(
+            f"{one.name} has moved to {one.after / one.before:.3g} times its shipped value, farther than other "
+            "deployments of the engine let expect. Check the figures and the conditions of the runs, or add runs"
+            for one in self.moved
+            if abs(math.log(one.after / one.before)) > FAR * self.spreads[one.name]
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the costs must know: the contradictions and the surprises."""
+        return (*self.contradictions, *self.surprises)
 
     @property
     def summary(self) -> str:
@@ -161,7 +177,7 @@ class CalibratedCosts(Record):
             InputError: a number is out of range, or the models and the caches do not fit into memory.
         """
         found = self.setup.latency(batch, context, self.costs, self.engine)
-        return replace(found, provenance=found.provenance.assuming(self.said, *self.contradictions))
+        return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
 
     def require_for(self, engine: str, setup: TimedSetup) -> tuple[str, ...]:
         """Check that the costs were calibrated for a deployment. The draft may be another one.
@@ -188,7 +204,7 @@ class CalibratedCosts(Record):
                 )
         drafts = [None if draft is None else draft.name for draft in (own.draft, setup.draft)]
         other = [f"the costs were calibrated with draft {drafts[0]} and are used for {drafts[1]}"]
-        return (self.said, *self.contradictions, *(other if drafts[0] != drafts[1] else []))
+        return (self.said, *self.warnings, *(other if drafts[0] != drafts[1] else []))
 
 
 def calibrate(
@@ -241,6 +257,7 @@ def calibrate(
     known = tuple(runs)
     if not known:
         raise InputError("runs must contain at least one run: give a plain throughput, or read a benchmark's file")
+    _check_noise(noise)
     engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
     first = model(target)
     packed = first if quant is None else first.quantised(quant)
@@ -284,6 +301,14 @@ def calibrate(
     costs = fitted(known, setup, shipped, wide, noise)
     assumptions = stamp.assuming(f"before the calibration, {origin(engine)}", *assumed)
     return CalibratedCosts(engine, setup, known, shipped, costs, wide, float(noise), assumptions)
+
+
+def _check_noise(noise: float) -> None:
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not LEAST_NOISE <= noise <= MOST_NOISE:
+        raise InputError(
+            f"noise must be from {LEAST_NOISE:g} to {MOST_NOISE:g}, got {noise!r:.60}: give the standard deviation of "
+            "the logarithm of a run's seconds, such as 0.02 for 2%"
+        )
 
 
 def _engines_agree(own: str, other: str) -> bool:

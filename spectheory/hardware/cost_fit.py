@@ -23,6 +23,10 @@ NOISE = 0.02
 """Default standard deviation of the logarithm of measured over predicted seconds."""
 FARTHEST = 12.0
 """Largest logarithm of a factor, in spreads of its number."""
+WIDE = 0.1
+"""Least width of the residuals with which the fit starts."""
+CLOSE, STEPS = 1e-12, 200
+"""Tolerance of the fit, and its largest number of steps."""
 STEP = 0.01
 """Change of a logarithm with which derivatives are computed."""
 
@@ -38,15 +42,37 @@ def fitted(
         return costs
     logarithms = np.log([run.seconds for run in runs])
 
-    def residuals(x: np.ndarray) -> np.ndarray:
+    def residuals(x: np.ndarray, width: float) -> np.ndarray:
         moved = _moved(costs, spreads, names, x)
-        return np.concatenate([(np.log([setup.seconds(run, moved) for run in runs]) - logarithms) / noise, x])
+        return np.concatenate([(np.log([setup.seconds(run, moved) for run in runs]) - logarithms) / width, x])
 
     most = [_room(name, getattr(costs, name)) / spreads[name] for name in names]
     bounds = np.full(len(names), -FARTHEST), np.minimum(most, FARTHEST)
-    exact = {"xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
-    found = least_squares(residuals, np.zeros(len(names)), bounds=bounds, loss="soft_l1", max_nfev=200, **exact)
-    return _moved(costs, spreads, names, found.x)
+    x = np.zeros(len(names))
+    for width in _narrowing(noise):
+        x = least_squares(
+            residuals,
+            x,
+            bounds=bounds,
+            loss="soft_l1",
+            xtol=CLOSE,
+            ftol=CLOSE,
+            gtol=CLOSE,
+            max_nfev=STEPS,
+            args=(width,),
+        ).x
+    return _moved(costs, spreads, names, x)
+
+
+def _narrowing(noise: float) -> list[float]:
+    """Widths for the residuals, each at most a tenth of the one before, down to `noise`.
+
+    A soft L1 loss of residuals far above their width converges slowly, so the fit starts with a large width.
+    """
+    widths = [noise]
+    while widths[-1] < WIDE:
+        widths.append(10 * widths[-1])
+    return widths[::-1]
 
 
 def deviations(
