@@ -165,8 +165,6 @@ def calibrate(
     nodes, depth = (None, None) if speculative and runs_tau is None else shape or (None, None)
     conditions = Conditions(runs_batch, input_tokens, output_tokens, None, runs_tau, nodes, depth)
     read = [read_runs(file, conditions) for file in files]
-    for line in (line for one in read for line in one.ignored):
-        warn(f"not used: {line}")
     found = calibrated(
         [*given, *(run for one in read for run in one.runs)],
         gpu=gpu,
@@ -183,7 +181,7 @@ def calibrate(
     found = replace(found, provenance=found.provenance.assuming(*assumed))
     latency = None if latency_out is None else found.latency(1 if batch is None else batch, context)
     notes = [Text(f"assumed: {sentence}") for sentence in found.provenance.assumptions]
-    for sentence in found.warnings:
+    for sentence in (*(f"not used: {line}" for one in read for line in one.ignored), *found.warnings):
         warn(sentence)
     show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out, force=force)
     if latency is not None and latency_out is not None:
@@ -205,6 +203,8 @@ def _require_used(
             "nothing was measured: give --plain BATCH:TOKENS_PER_SECOND, like 64:6000, --speculative "
             "BATCH:TOKENS_PER_SECOND:TAU, or --runs with the file of a benchmark"
         )
+    if runs_tau is not None and not runs:
+        raise InputError("--runs-tau is for --runs: give tau as the last number of --speculative")
     if (speculative or runs_tau is not None) and shape is None:
         raise InputError(
             f"{'--speculative' if speculative else '--runs-tau'} needs the drafted shape: give --chain K, or --tree "
@@ -212,8 +212,6 @@ def _require_used(
         )
     if shape is not None and not speculative and not runs:
         raise InputError("--chain and --tree are for --speculative or --runs: leave them out, or give one of these")
-    if runs_tau is not None and not runs:
-        raise InputError("--runs-tau is for --runs: give tau as the last number of --speculative")
 
 
 def _shape(chain: int | None, tree: str | None) -> tuple[int, int] | None:

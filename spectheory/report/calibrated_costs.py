@@ -19,7 +19,7 @@ def run_rows(found: CalibratedCosts) -> TextTable:
         )
         for run, before, after, residual in every
     )
-    header = "run", "measured", "before", "after", "residual"
+    header = "run", "measured", "before", "after", "off by"
     return TextTable("tokens per second of all sequences, predicted before and after the calibration", header, rows)
 
 
