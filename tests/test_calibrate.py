@@ -15,6 +15,8 @@ import spectheory as st
 from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.models import model
 from spectheory.hardware.timed_setup import TimedSetup
 
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
@@ -30,8 +32,8 @@ FORWARD = Run("forward", 2, 512, 1.0, tokens=16, source="forward")
 
 
 def setup_of(**changed: Any) -> TimedSetup:
-    known = {"draft": st.hardware.models.model(PAIR["draft"]), "gpus": 1, "parallel": "tensor", "draft_gpus": None}
-    known |= {"target": st.hardware.models.model(PAIR["target"]), "gpu": st.hardware.gpus.gpu("h100_sxm")}
+    known = {"draft": model(PAIR["draft"]), "gpus": 1, "parallel": "tensor", "draft_gpus": None}
+    known |= {"target": model(PAIR["target"]), "gpu": gpu("h100_sxm")}
     return TimedSetup(**{**known, "drafting": "levels", **changed})
 
 
@@ -178,6 +180,9 @@ def test_the_version_and_the_engine_that_runs_name_are_used() -> None:
     assert calibrated(replace(run, engine="sglang", version="0.5.3")).engine == "sglang@0.5.3"
     assert calibrated(replace(run, version="0.11.2"), engine="vllm@0.11").engine == "vllm@0.11"
     assert calibrated(replace(run, engine="medusa"), engine="hf").engine == "hf"
+    two = (replace(run, version="0.11.2"), replace(EVERY[1], version="0.12", source="newer"))
+    with pytest.raises(st.InputError, match=r"newer: version is '0.12', .* engine vllm@0.11.2"):
+        calibrated(*two)
 
 
 @pytest.mark.parametrize(
@@ -232,7 +237,7 @@ def test_a_benchmark_of_another_deployment_is_refused_with_its_row(named: dict[s
 
 
 def test_faster_than_the_bandwidth_is_refused_and_the_bound_is_the_bytes_of_the_model() -> None:
-    target = st.hardware.models.model("llama-3.1-8b")
+    target = model("llama-3.1-8b")
     least = (target.read_bytes(1) + target.kv_bytes(512)) / 3.35e12
     calibrated(replace(PLAIN[0], seconds=1.001 * float(least)))
     with pytest.raises(
@@ -274,6 +279,8 @@ def test_a_speculative_run_needs_tau_and_a_draft() -> None:
     assert calibrated(replace(CHAIN, seconds=0.012), draft="ngram").setup.draft is None
     with pytest.raises(st.InputError, match="runs must contain at least one run"):
         calibrated()
+    with pytest.raises(st.InputError, match="runs must be a list of runs, such as read_runs"):
+        calibrated(141.0)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("noise", [0.0, -1.0, math.nan, 2.0])

@@ -22,7 +22,7 @@ from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
 from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.run_checks import require_possible
-from spectheory.hardware.run_names import NamedDeployment, version_of
+from spectheory.hardware.run_names import NamedDeployment, with_version
 from spectheory.hardware.runs import Run
 from spectheory.hardware.timed_setup import TimedSetup
 
@@ -254,11 +254,10 @@ def calibrate(
     >>> round(found.latency(1, 512).plain(512), 4)
     0.0067
     """
-    known = tuple(runs)
-    if not known:
-        raise InputError("runs must contain at least one run: give a plain throughput, or read a benchmark's file")
+    known = _checked(runs)
     _check_noise(noise)
     engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
+    engine = with_version(engine, known)
     first = model(target)
     packed = first if quant is None else first.quantised(quant)
     second = None if draft is None else draft_of(packed, draft)
@@ -282,8 +281,6 @@ def calibrate(
     longest = math.ceil(max(run.context for run in known))
     require_pair(packed, packed if second is None else second, longest)
     assumed = NamedDeployment(setup, engine, first).require(known)
-    version = version_of(known)
-    engine = engine if "@" in engine or version is None else f"{engine}@{version}"
     shipped = EngineCosts.of(engine)
     for run in known:
         setup.require_memory(run, shipped)
@@ -301,6 +298,16 @@ def calibrate(
     costs = fitted(known, setup, shipped, wide, noise)
     assumptions = stamp.assuming(f"before the calibration, {origin(engine)}", *assumed)
     return CalibratedCosts(engine, setup, known, shipped, costs, wide, float(noise), assumptions)
+
+
+def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:
+    known = tuple(runs) if isinstance(runs, Iterable) else (runs,)
+    if not known:
+        raise InputError("runs must contain at least one run: give a plain throughput, or read a benchmark's file")
+    for run in known:
+        if not isinstance(run, Run):
+            raise InputError(f"runs must be a list of runs, such as read_runs(file).runs, got {run!r:.80} in it")
+    return known
 
 
 def _check_noise(noise: float) -> None:

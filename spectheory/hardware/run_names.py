@@ -133,9 +133,16 @@ class NamedDeployment:
             return None
 
 
-def version_of(runs: Iterable[Run]) -> str | None:
-    """The version number that the runs name; None if they name none."""
-    return next((run.version for run in runs if run.version and _version(run) is not None), None)
+def with_version(engine: str, runs: Iterable[Run]) -> str:
+    """The engine with the version that its runs name, if `engine` has none and a run names one."""
+    name, _ = split(engine)
+    versions = (
+        run.version
+        for run in runs
+        if run.version and _family(run.engine or name) == _family(name) and _version(run) is not None
+    )
+    found = None if "@" in engine else next(versions, None)
+    return engine if found is None else f"{engine}@{found}"
 
 
 def _version(run: Run) -> tuple[int, ...] | None:
