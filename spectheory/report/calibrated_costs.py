@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.runs import Run
 from spectheory.report.tables import TextTable
@@ -26,7 +28,7 @@ def run_rows(found: CalibratedCosts) -> TextTable:
 def moved_rows(found: CalibratedCosts) -> TextTable:
     """The numbers that have moved by more than their deviation, or by 5%."""
     rows = tuple(
-        (one.name, f"{one.before:.3g}", f"{one.after:.3g}", f"x/ {1 + one.deviation:.2f}") for one in found.moved
+        (one.name, f"{one.before:.3g}", f"{one.after:.3g}", f"x/ {math.exp(one.deviation):.2f}") for one in found.moved
     )
     kept = len(found.spreads) - len(rows)
     note = f"the other {kept} numbers have moved by less than their uncertainty and less than 5%, or not at all"
