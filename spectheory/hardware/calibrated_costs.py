@@ -258,46 +258,47 @@ def calibrate(
     _check_noise(noise)
     engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
     engine = with_version(engine, known)
-    first = model(target)
-    packed = first if quant is None else first.quantised(quant)
-    second = None if draft is None else draft_of(packed, draft)
-    if draft is None and (speculative := next((run for run in known if run.kind == "speculative"), None)):
+    speculative = next((run for run in known if run.kind == "speculative"), None)
+    if draft is None and speculative is not None:
         raise InputError(
             f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
             "are looked up"
         )
-    if kv_dtype is not None:
-        packed, second = packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
-    at_once = second is not None and second.drafts_at_once
-    setup = TimedSetup(
-        gpu_of(gpu),
-        packed,
-        second,
-        gpus,
-        usual_parallel(engine) if parallel is None else parallel,
-        draft_gpus,
-        drafting or ("at once" if at_once else "levels"),
-    )
-    longest = math.ceil(max(run.context for run in known))
-    require_pair(packed, packed if second is None else second, longest)
-    assumed = NamedDeployment(setup, engine, first).require(known)
-    shipped = EngineCosts.of(engine)
+    plain_target = model(target)
+    first, second = _pair(plain_target, draft, quant, kv_dtype)
+    require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
+    usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
+    place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
+    setup, shipped, widths = TimedSetup(gpu_of(gpu), first, second, *place), EngineCosts.of(engine), spreads(engine)
+    assumed = NamedDeployment(setup, engine, plain_target).require(known)
     for run in known:
         setup.require_memory(run, shipped)
     require_possible(known, setup)
-    wide = spreads(engine)
     stamp = Provenance.now(
         "spectheory.calibrate",
         packages=("scipy",),
         gpu=setup.gpu.name,
         gpus=gpus,
-        target=packed.name,
+        target=first.name,
         draft=None if second is None else second.name,
         settings={"engine": engine, "quant": quant, "kv_dtype": kv_dtype},
-    )
-    costs = fitted(known, setup, shipped, wide, noise)
-    assumptions = stamp.assuming(f"before the calibration, {origin(engine)}", *assumed)
-    return CalibratedCosts(engine, setup, known, shipped, costs, wide, float(noise), assumptions)
+    ).assuming(f"before the calibration, {origin(engine)}", *assumed)
+    costs = fitted(known, setup, shipped, widths, noise)
+    return CalibratedCosts(engine, setup, known, shipped, costs, widths, float(noise), stamp)
+
+
+def _pair(
+    target: ModelConfig,
+    draft: str | Path | Mapping[str, Any] | ModelConfig | None,
+    quant: str | None,
+    kv_dtype: str | None,
+) -> tuple[ModelConfig, ModelConfig | None]:
+    """Target and draft in the formats that run."""
+    packed = target if quant is None else target.quantised(quant)
+    second = None if draft is None else draft_of(packed, draft)
+    if kv_dtype is None:
+        return packed, second
+    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
 
 
 def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:
