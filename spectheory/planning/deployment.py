@@ -8,14 +8,17 @@ from pathlib import Path
 
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import MTP, ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import model_names, shipped_name
+from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.schedule_checks import MOST_BATCHES
@@ -47,6 +50,8 @@ class Deployment:
         draft_gpus: number of GPUs that share the draft; None is all.
         drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
             as measured, and `levels` for computed times.
+        costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
+            those of `engine` in the shipped table.
 
     >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
     >>> place.latency(4).provenance.batch
@@ -66,6 +71,7 @@ class Deployment:
     parallel: Parallel | None = None
     draft_gpus: int | None = None
     drafting: Drafting | None = None
+    costs: CalibratedCosts | EngineCosts | None = None
 
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
@@ -73,7 +79,7 @@ class Deployment:
         They are measured if `gpus` is 1 and a measured record covers the context. Otherwise a roofline computes them.
 
         Raises:
-            InputError: see `Latency.roofline` and `Latency.measured`.
+            InputError: see `Latency.roofline` and `Latency.measured`; or `costs` are for another deployment.
         """
         target, draft = self._names
         recorded = self.gpus == 1 and self.kv_dtype is None
@@ -83,7 +89,8 @@ class Deployment:
                 record = record if self.drafting is None else replace(record, drafting=self.drafting)
                 return record.smoothed() if self.smooth else record
         first, second = self._models()
-        return Latency.roofline(
+        said = self._calibration(first, second)
+        computed = Latency.roofline(
             gpu=self.gpu,
             target=first,
             draft=second,
@@ -91,10 +98,12 @@ class Deployment:
             batch=batch,
             context=self.context,
             engine=self.engine,
+            costs=self.costs.costs if isinstance(self.costs, CalibratedCosts) else self.costs,
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
             drafting=self.drafting or "levels",
         )
+        return replace(computed, provenance=computed.provenance.assuming(*said))
 
     def schedule(
         self,
@@ -150,6 +159,14 @@ class Deployment:
         target = target if self.quant is None else target.quantised(self.quant)
         both = pair(target, self.draft)
         return both if self.kv_dtype is None else (both[0].with_kv(self.kv_dtype), both[1].with_kv(self.kv_dtype))
+
+    def _calibration(self, target: ModelConfig, draft: ModelConfig) -> tuple[str, ...]:
+        """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
+        if not isinstance(self.costs, CalibratedCosts):
+            return ()
+        parallel, drafting = self.parallel or usual_parallel(self.engine), self.drafting or "levels"
+        place = self.gpus, parallel, self.draft_gpus, drafting
+        return self.costs.require_for(self.engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
