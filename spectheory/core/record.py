@@ -35,6 +35,8 @@ KINDS: dict[str, type[Record]] = {}
 class Record:
     """A frozen record. A subclass sets its `kind` and `schema` and checks its fields in `__post_init__`.
 
+    A field whose metadata has `"saved": False` is not in the file, so a loaded record has its default.
+
     `derived` names properties that are computed from the fields. They are saved too, for people and other programs. On
     loading they are computed again, and a file in which one of them differs is refused.
     """
@@ -61,14 +63,14 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON values: kind, schema version, the fields, then the derived values."""
-        names = [*(f.name for f in dataclasses.fields(self)), *self.derived]
+        names = [*self._saved(), *self.derived]
         return {"kind": self.kind, "schema": self.schema, **{name: _plain(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "the data") -> Self:
         """The record from the output of `to_dict`. Raises RecordError, whose message names the data as `where`."""
         check_header(data, cls.kind, cls.schema, where)
-        names = [f.name for f in dataclasses.fields(cls)]
+        names = cls._saved()
         missing = [name for name in names if name not in data]
         unknown = [name for name in data if name not in (*names, *cls.derived, "kind", "schema")]
         if missing or unknown:
@@ -82,6 +84,11 @@ class Record:
         except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"{where} is damaged: {error}") from error
         return record
+
+    @classmethod
+    def _saved(cls) -> list[str]:
+        """The names of the fields in a file."""
+        return [field.name for field in dataclasses.fields(cls) if field.metadata.get("saved", True)]
 
     def _require_derived(self, data: dict[str, Any], where: str) -> None:
         """Check that the derived values in `data` agree with the fields."""

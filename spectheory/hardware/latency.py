@@ -22,6 +22,7 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair, require_pair
 from spectheory.hardware.roofline import DEFAULT_ENGINE, TOKENS, Parallel, Roofline, usual_parallel
+from spectheory.hardware.roofline_inputs import RooflineInputs
 
 LARGEST_COUNT = 2**53
 """Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
@@ -56,6 +57,7 @@ class Latency(Record):
         tree_mask_seconds: additional seconds for each drafted node if a tree is verified that is not a chain.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
+        inputs: what a roofline computed the seconds from; None for all other seconds. It is not saved.
     """
 
     kind: ClassVar[str] = "latency"
@@ -75,6 +77,7 @@ class Latency(Record):
     tree_mask_seconds: float = 0.0
     computed: bool = False
     provenance: Provenance = UNKNOWN
+    inputs: RooflineInputs | None = field(default=None, metadata={"saved": False})
 
     def __post_init__(self) -> None:
         for name in ("tokens", "contexts"):
@@ -185,19 +188,15 @@ class Latency(Record):
         grid = TOKENS if tokens is None else tuple(tokens)
         require_pair(first, first if second is None else second, context)
         place.require_memory(first, second)
-        target_seconds = place.forward_seconds(first, grid)[None]
-        drafted = (
-            np.zeros_like(target_seconds) if second is None else place.of_draft.forward_seconds(second, grid)[None]
-        )
+        inputs = RooflineInputs(place, first, second, engine, given=costs is not None)
         return cls(
             np.array(grid),
             np.array([context]),
-            target_seconds,
-            drafted,
-            **vars(place.overheads(first, second)),
+            **inputs.seconds(grid),
             drafting=drafting,
             computed=True,
-            provenance=place.provenance(first, second, engine, given=costs is not None),
+            provenance=place.provenance(first, second, engine, given=inputs.given),
+            inputs=inputs,
         )
 
     @classmethod
@@ -243,6 +242,11 @@ class Latency(Record):
     def covers(self, context: int) -> bool:
         """Whether `context` is within the measured contexts."""
         return bool(self.contexts[0] <= context <= self.contexts[-1])
+
+    def recomputed(self, inputs: RooflineInputs) -> Self:
+        """The latency that a roofline computes from other inputs, for the same numbers of tokens."""
+        stamp = self.provenance.replace(batch=inputs.place.batch)
+        return replace(self, **inputs.seconds(self.tokens.tolist()), provenance=stamp, inputs=inputs)
 
     def smoothed(self) -> Self:
         """The nearest latency, by least squares for each context, whose seconds never fall as tokens are added."""
