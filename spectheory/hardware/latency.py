@@ -57,7 +57,7 @@ class Latency(Record):
         tree_mask_seconds: additional seconds for each drafted node if a tree is verified that is not a chain.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
-        inputs: what a roofline computed the seconds from; None for all other seconds. It is not saved.
+        inputs: what a roofline computed the seconds from; None for all other seconds.
     """
 
     kind: ClassVar[str] = "latency"
@@ -77,7 +77,7 @@ class Latency(Record):
     tree_mask_seconds: float = 0.0
     computed: bool = False
     provenance: Provenance = UNKNOWN
-    inputs: RooflineInputs | None = field(default=None, metadata={"saved": False})
+    inputs: RooflineInputs | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         for name in ("tokens", "contexts"):
@@ -116,6 +116,17 @@ class Latency(Record):
         object.__setattr__(
             self, "verifier_seconds", dict(_checked_overheads(*item) for item in self.verifier_seconds.items())
         )
+        self._check_inputs()
+
+    def _check_inputs(self) -> None:
+        """Check that a roofline computes the seconds from the inputs, if there are any."""
+        if self.inputs is None:
+            return
+        if not self.computed or self.inputs.place.batch != self.batch:
+            raise InputError("inputs must be of these computed times and of their batch: give inputs=None")
+        expected = self.inputs.checked_seconds(self.tokens.tolist())
+        if not all(np.allclose(seconds, getattr(self, name), rtol=1e-6) for name, seconds in expected.items()):
+            raise InputError("inputs must give the seconds of the latency, but give other ones: give inputs=None")
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
@@ -188,7 +199,7 @@ class Latency(Record):
         grid = TOKENS if tokens is None else tuple(tokens)
         require_pair(first, first if second is None else second, context)
         place.require_memory(first, second)
-        inputs = RooflineInputs(place, first, second, engine, given=costs is not None)
+        inputs = RooflineInputs.of(place, first, second, engine, given=costs is not None)
         return cls(
             np.array(grid),
             np.array([context]),
@@ -242,11 +253,6 @@ class Latency(Record):
     def covers(self, context: int) -> bool:
         """Whether `context` is within the measured contexts."""
         return bool(self.contexts[0] <= context <= self.contexts[-1])
-
-    def recomputed(self, inputs: RooflineInputs) -> Self:
-        """The latency that a roofline computes from other inputs, for the same numbers of tokens."""
-        stamp = self.provenance.replace(batch=inputs.place.batch)
-        return replace(self, **inputs.seconds(self.tokens.tolist()), provenance=stamp, inputs=inputs)
 
     def smoothed(self) -> Self:
         """The nearest latency, by least squares for each context, whose seconds never fall as tokens are added."""

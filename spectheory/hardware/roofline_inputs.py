@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
+from spectheory.core.errors import InputError
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
 from spectheory.hardware.engine_costs import EngineCosts, split
 from spectheory.hardware.model_config import ModelConfig
@@ -20,7 +21,7 @@ class RooflineInputs:
 
     Attributes:
         place: GPUs, batch, context and costs.
-        target, draft: the models; the draft is None if drafts are looked up.
+        target, draft: the models, without their single weights; the draft is None if drafts are looked up.
         engine: the engine, such as `vllm` or `vllm@0.11`.
         given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
     """
@@ -30,6 +31,15 @@ class RooflineInputs:
     draft: ModelConfig | None
     engine: str
     given: bool = False
+
+    def __post_init__(self) -> None:
+        split(self.engine)
+
+    @classmethod
+    def of(cls, place: Roofline, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Self:
+        """The inputs, of which the models have only what a roofline uses."""
+        models = [one and replace(one, design=None, prediction=None) for one in (target, draft)]
+        return cls(place, models[0] or target, models[1], engine, given)
 
     def at(self, batch: int) -> Self:
         """The same with another batch size."""
@@ -49,6 +59,20 @@ class RooflineInputs:
         )
         overheads = vars(self.place.overheads(self.target, self.draft))
         return {"target_seconds": target, "draft_seconds": drafted, **overheads}
+
+    def checked_seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """`seconds`, of inputs that may be damaged.
+
+        Raises:
+            InputError: a number is impossible, or the models do not fit into memory.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                if self.fits:
+                    return self.seconds(tokens)
+        except ArithmeticError as error:
+            raise InputError(f"inputs have an impossible number ({error}): compute the latency again") from error
+        raise InputError("inputs must fit into the memory of the GPUs: compute the latency again")
 
     @property
     def fits(self) -> bool:

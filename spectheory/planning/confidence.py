@@ -68,19 +68,24 @@ class BreakEven:
 
     @property
     def in_words(self) -> str:
-        """One clause, such as `pays up to batch 38 (12 to above 256)`."""
-        if self.low is None or self.high is None:
-            interval = "the interval is unknown"
-        elif self.low == self.high:
-            interval = f"{self._beyond(self.low)} with an error of this size too"
-        else:
-            interval = f"{self.low or 'none'} to {self._beyond(self.high)}"
+        """One sentence, such as `speculation pays up to batch 38 (12 to above 256 with errors of this size)`."""
         if self.batch == 0:
-            return f"pays at no batch size ({interval})"
-        return f"pays up to batch {self._beyond(self.batch)} ({interval})"
+            said = "speculation pays at no batch size"
+        elif self.batch == self.largest:
+            said = f"speculation pays up to batch {self.batch}, the largest considered"
+        else:
+            said = f"speculation pays up to batch {self.batch}"
+        if self.low is None or self.high is None:
+            return f"{said} (the error of this is unknown)"
+        if self.low == self.high:
+            return f"{said} (with errors of this size too)"
+        return f"{said} ({self._end(self.low)} to {self._end(self.high)} with errors of this size)"
 
-    def _beyond(self, batch: int) -> str:
-        return f"{batch}, the largest that was considered" if batch == self.largest else f"{batch or 'none'}"
+    def _end(self, batch: int) -> str:
+        """An end of the interval in words."""
+        if batch == self.largest:
+            return f"above {batch}"
+        return str(batch) if batch else "below 1"
 
 
 @dataclass(frozen=True)
@@ -142,9 +147,9 @@ class Confidence:
         """The confidence in at most three sentences for people."""
         after = ", after a calibration" * self.classes[0].errors.calibrated
         errors = "; ".join(one.in_words(self.engine) for one in self.classes)
-        said = [f"validation: errors of speedups (median, 80% quantile){after}: {errors}"]
-        said += [f"break-even: {self.break_even.in_words}"] if self.break_even else []
-        return said + ([f"narrower: {self.measurement.in_words}"] if self.measurement else [])
+        said = [f"errors of such speedups in the validation{after} (median, 80% quantile): {errors}"]
+        said += [self.break_even.in_words] if self.break_even else []
+        return said + ([self.measurement.in_words] if self.measurement else [])
 
 
 def require_computed(confidence: Confidence | None, latencies: Sequence[Latency]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -34,22 +34,20 @@ class Drafted:
     context: int
 
     @classmethod
-    def of(
-        cls, trees: Sequence[Tree], tau: Sequence[float], verifiers: Sequence[str | None], context: int
-    ) -> Drafted:
+    def of(cls, trees: Sequence[Tree], tau: Sequence[float], verifiers: Sequence[str | None], context: int) -> Drafted:
         """Those among `trees` that have drafted nodes."""
         rows = [row for row in zip(trees, map(float, tau), verifiers, strict=True) if row[0].budget]
         columns = zip(*rows, strict=True) if rows else ((), (), ())
         return cls(*columns, context)
 
-    def speedups(self, latency: Latency) -> np.ndarray:
-        """(T,) predicted speedup of each tree."""
-        speeds = speeds_of(self.trees, np.array(self.tau), self.verifiers, [latency], self.context)[0]
-        return speeds * latency.plain(self.context)
+    def speedups(self, latencies: Sequence[Latency]) -> np.ndarray:
+        """(B, T) predicted speedup of each tree at each latency."""
+        speeds = speeds_of(self.trees, np.array(self.tau), self.verifiers, latencies, self.context)
+        return speeds * np.array([[latency.plain(self.context)] for latency in latencies])
 
     def fastest(self, latency: Latency) -> Drafted:
         """The fastest tree alone."""
-        best = int(self.speedups(latency).argmax())
+        best = int(self.speedups([latency]).argmax())
         return Drafted((self.trees[best],), (self.tau[best],), (self.verifiers[best],), self.context)
 
     def cycle(self, latency: Latency) -> float:
@@ -69,10 +67,15 @@ def confidence_of(latencies: Sequence[Latency], drafted: Drafted) -> Confidence 
     classes = _classes([one for _, one in computed])
     if not drafted.trees:
         return Confidence(inputs.engine_name, classes)
-    speedups = [float(drafted.speedups(latency).max()) for latency, _ in computed]
+    speedups = drafted.speedups([latency for latency, _ in computed]).max(1)
     latency, at = computed[int(np.abs(np.log(speedups)).argmin())]
     measurement = None if inputs.given else _measurement(latency, at, drafted.fastest(latency))
     return Confidence(inputs.engine_name, classes, _break_even(*computed[0], drafted), measurement)
+
+
+def without_inputs(latencies: Sequence[Latency]) -> tuple[Latency, ...]:
+    """The latencies for a schedule: it has their confidence, and the inputs of each would double its file."""
+    return tuple(replace(latency, inputs=None) for latency in latencies)
 
 
 def _classes(inputs: Sequence[RooflineInputs]) -> tuple[BatchClass, ...]:
@@ -89,7 +92,7 @@ def _break_even(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> B
 
     @cache
     def logarithm(batch: int) -> float:
-        return math.log(drafted.speedups(latency.recomputed(inputs.at(batch))).max())
+        return math.log(drafted.speedups([_recomputed(latency, inputs.at(batch))]).max())
 
     @cache
     def error(batch: int) -> float:
@@ -101,6 +104,12 @@ def _break_even(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> B
         return BreakEven(batch, None, None, largest)
     low = last_paying(lambda size: logarithm(size) - error(size), largest)
     return BreakEven(batch, low, last_paying(lambda size: logarithm(size) + error(size), largest), largest)
+
+
+def _recomputed(latency: Latency, inputs: RooflineInputs) -> Latency:
+    """The seconds of the same numbers of tokens by other inputs, which are left out to save the time of their check."""
+    stamp = latency.provenance.replace(batch=inputs.place.batch)
+    return replace(latency, **inputs.seconds(latency.tokens.tolist()), provenance=stamp, inputs=None)
 
 
 def last_paying(logarithm: Callable[[int], float], largest: int) -> int:
@@ -130,7 +139,7 @@ def _measurement(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> 
     speculative = sorted({1, of_batch})
 
     def logarithms(costs: EngineCosts) -> np.ndarray:
-        at = {batch: latency.recomputed(inputs.at(batch).with_costs(costs)) for batch in {*plain, *speculative}}
+        at = {batch: _recomputed(latency, inputs.at(batch).with_costs(costs)) for batch in {*plain, *speculative}}
         plain_seconds = [at[batch].plain(drafted.context) for batch in plain]
         cycles = [drafted.cycle(at[batch]) for batch in speculative]
         speedup = at[of_batch].plain(drafted.context) / drafted.cycle(at[of_batch])

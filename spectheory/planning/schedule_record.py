@@ -46,7 +46,8 @@ class Schedule(Record):
         acceptance: the acceptance rates from which the speed is predicted.
         context: number of tokens in the KV cache of each sequence.
         batches: (B,) batch sizes, increasing.
-        latencies: the forward times from which the speed is predicted, one Latency for each batch size.
+        latencies: the forward times from which the speed is predicted, one Latency for each batch size. Computed ones
+            are without their inputs.
         trees: every tree that is the fastest, or the fastest chain, at some batch size.
         choice: (B,) index into `trees` of the fastest tree at each batch size.
         chain_choice: (B,) index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.

@@ -14,7 +14,7 @@ from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.batch_ranges import spans
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
-from spectheory.planning.confidence_search import Drafted, confidence_of
+from spectheory.planning.confidence_search import Drafted, confidence_of, without_inputs
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import paying
@@ -74,9 +74,9 @@ def schedule(
     trees = tuple(candidates.tree(i) for i in used)
     rates = ByRates(acceptance, classes)
     stamp = _provenance(rates, trees, latencies, np.array(batches), None)
-    rows = np.array(batches), latencies, trees, choice, chain_choice
     drafted = Drafted.of(trees, [rates.tau(tree) for tree in trees], [None] * len(trees), context)
     confidence = confidence_of(latencies, drafted)
+    rows = np.array(batches), without_inputs(latencies), trees, choice, chain_choice
     return Schedule(acceptance, context, *rows, limits, stamp, classes=classes, confidence=confidence)
 
 
@@ -100,7 +100,7 @@ def _replayed_schedule(
         acceptance=acceptance,
         context=context,
         batches=batches,
-        latencies=latencies,
+        latencies=without_inputs(latencies),
         trees=trees,
         choice=choice,
         chain_choice=chain_choice,
@@ -128,7 +128,7 @@ def schedule_of(plan: Plan) -> Schedule:
         acceptance=plan.acceptance,
         context=plan.context,
         batches=np.array([plan.latency.batch]),
-        latencies=(plan.latency,),
+        latencies=without_inputs([plan.latency]),
         trees=tuple(tree for tree, _ in used),
         choice=np.array([0]),
         chain_choice=np.array([len(used) - 1]),
