@@ -232,7 +232,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return value
 
 

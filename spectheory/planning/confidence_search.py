@@ -37,8 +37,7 @@ class Drafted:
     def of(cls, trees: Sequence[Tree], tau: Sequence[float], verifiers: Sequence[str | None], context: int) -> Drafted:
         """Those among `trees` that have drafted nodes."""
         rows = [row for row in zip(trees, map(float, tau), verifiers, strict=True) if row[0].budget]
-        columns = zip(*rows, strict=True) if rows else ((), (), ())
-        return cls(*columns, context)
+        return cls(tuple(row[0] for row in rows), tuple(row[1] for row in rows), tuple(row[2] for row in rows), context)
 
     def speedups(self, latencies: Sequence[Latency]) -> np.ndarray:
         """(B, T) predicted speedup of each tree at each latency."""
