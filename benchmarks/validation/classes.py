@@ -36,12 +36,18 @@ def class_errors(predictions: Iterable[Prediction], *, calibrated: bool = False)
             name,
             speedup=_errors([(one, one.gain_error) for one in groups[name]]),
             plain=_errors([(one, one.plain_error) for one in groups[name]]),
-            engines=tuple(sorted({one.row.engine for one in groups[name]})),
+            engines=_engines(groups[name]),
             calibrated=calibrated,
         )
         for name in CLASSES
     ]
     return [one for one in found if one.speedup or one.plain]
+
+
+def _engines(found: Sequence[Prediction]) -> tuple[str, ...]:
+    """The engines of the judged speedups; those of all rows if no speedup was judged."""
+    judged = [one for one in found if one.gain_error is not None] or found
+    return tuple(sorted({one.row.engine for one in judged}))
 
 
 def _errors(found: Iterable[tuple[Prediction, float | None]]) -> LogErrors | None:

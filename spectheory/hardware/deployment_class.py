@@ -95,7 +95,7 @@ class ClassErrors:
 
     Attributes:
         name: the class, see `deployment_class`.
-        engines: the engines of the judged measurements.
+        engines: the engines of the judged speedups; those of the plain steps if no speedup was judged.
         calibrated: whether each deployment was calibrated on its own runs before.
     """
 
