@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+from benchmarks.validation.classes import classes_text
 from benchmarks.validation.fitting import calibrate, fit, fit_to
 from benchmarks.validation.page import Judged, class_table, document, figure_svg, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
@@ -97,14 +98,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to the rows of --fit-on, write them here"
     )
+    parser.add_argument(
+        "--classes-to", type=Path, metavar="JSON", help="write the errors of each class with its source left out here"
+    )
     options = parser.parse_args(arguments)
+    left_one_out = options.leave_one_source_out or options.classes_to is not None
     try:
         if options.fit_to:
             fit_to(options.fit_to, _rows(options.fit_on))
             return 0
-        judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=options.leave_one_source_out)
+        judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=left_one_out)
         if options.out:
             _write(judged, options.out, options.file)
+        if options.classes_to:
+            columns = judged.columns[LEFT_OUT], judged.columns[CALIBRATED]
+            write_whole(options.classes_to, classes_text(options.file.name, *columns))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -15,6 +15,7 @@ from benchmarks.validation.parameters import Parameters
 from benchmarks.validation.predicting import Seconds
 from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
+from spectheory.hardware.deployment_class import deployment_class
 
 Predict = Callable[[Row], Seconds]
 Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
@@ -184,17 +185,4 @@ def _load(row: Row) -> int:
 
 def class_of(row: Row) -> str:
     """The class of `CLASSES` to which a row belongs, by its engine, models, GPUs and batch."""
-    model = target_of(row.target)
-    if row.engine == "hf":
-        return "Hugging Face eager"
-    if row.gpus > 1:
-        return "several GPUs"
-    if row.kind == "plain" and row.batch > 1:
-        return "plain steps in serving"
-    if model.linear_bytes < 0.8:
-        return "4-bit kernels"
-    if model.shape.moe_layers:
-        return "MoE, one GPU"
-    if model.linear_bytes < 2 or row.batch > 64:
-        return "other"
-    return "dense 16-bit, one request" if row.batch == 1 else "dense, batch 2 to 64"
+    return deployment_class(row.engine, target_of(row.target), row.gpus, row.batch, plain=row.kind == "plain")

@@ -105,7 +105,7 @@ def plan(
 
     For a GPU that you have not measured, or for other batch sizes, use `spectheory schedule`.
     """
-    from spectheory.report.terminal import plan_summary, tree_drawing
+    from spectheory.report.terminal import confidence_lines, plan_summary, tree_drawing
     from spectheory.results.comparison import differing_models
 
     bounds, engines = limits.checked(), _names(engine)
@@ -130,7 +130,8 @@ def plan(
         chosen = evaluate(tree_file(tree).tree, rates, seconds, **terms)
     exports = Exports.of(Fitting.of(chosen, draft=draft), engines, out)
     require_free(*files, *exports.files, force=force)
-    notes = [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
+    notes = [*confidence_lines(chosen.confidence)]
+    notes += [Text(f"assumed: {sentence}") for sentence in chosen.provenance.assumptions]
     if classes is not None:
         notes.append(Text(f"contexts: {classes.summary}"))
     if seconds.batch > 1:
@@ -254,7 +255,7 @@ def schedule(
     Forward times come from measured records of the GPU and the models, if there are any. Otherwise they are computed.
     """
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
-    from spectheory.report.terminal import tree_drawing
+    from spectheory.report.terminal import confidence_lines, tree_drawing
 
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
     found_engines(engines)
@@ -277,7 +278,8 @@ def schedule(
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
-    notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
+    notes = [*confidence_lines(planned.confidence)]
+    notes += [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]
     if classes is not None:
         notes.append(Text(f"contexts: {classes.summary}"))
     show(planned, schedule_rows(planned), *notes, *drawing, as_json=as_json, out=out, force=force)

@@ -7,6 +7,7 @@ import json
 import math
 import typing
 from dataclasses import dataclass
+from functools import cache
 from html import escape
 from pathlib import Path
 from types import UnionType
@@ -35,6 +36,8 @@ KINDS: dict[str, type[Record]] = {}
 class Record:
     """A frozen record. A subclass sets its `kind` and `schema` and checks its fields in `__post_init__`.
 
+    A field whose metadata has `"optional": True` is left out of the file where it is None.
+
     `derived` names properties that are computed from the fields. They are saved too, for people and other programs. On
     loading they are computed again, and a file in which one of them differs is refused.
     """
@@ -61,19 +64,24 @@ class Record:
 
     def to_dict(self) -> dict[str, Any]:
         """The record as plain JSON values: kind, schema version, the fields, then the derived values."""
-        names = [*(f.name for f in dataclasses.fields(self)), *self.derived]
+        optional = self._optional()
+        names = [
+            f.name for f in dataclasses.fields(self) if getattr(self, f.name) is not None or f.name not in optional
+        ]
+        names += self.derived
         return {"kind": self.kind, "schema": self.schema, **{name: _plain(getattr(self, name)) for name in names}}
 
     @classmethod
     def from_dict(cls, data: Any, where: str = "the data") -> Self:
         """The record from the output of `to_dict`. Raises RecordError, whose message names the data as `where`."""
         check_header(data, cls.kind, cls.schema, where)
-        names = [f.name for f in dataclasses.fields(cls)]
+        optional = cls._optional()
+        names = [f.name for f in dataclasses.fields(cls) if f.name in data or f.name not in optional]
         missing = [name for name in names if name not in data]
         unknown = [name for name in data if name not in (*names, *cls.derived, "kind", "schema")]
         if missing or unknown:
             raise RecordError(f"{where} is damaged: missing fields {missing}, unknown fields {unknown}")
-        hints = typing.get_type_hints(cls)
+        hints = _hints(cls)
         try:
             record = cls(**{name: _typed(name, hints[name], data[name]) for name in names})
             record._require_derived(data, where)
@@ -82,6 +90,11 @@ class Record:
         except (TypeError, ValueError, OverflowError) as error:
             raise RecordError(f"{where} is damaged: {error}") from error
         return record
+
+    @classmethod
+    def _optional(cls) -> set[str]:
+        """The names of the fields that are left out of a file where they are None."""
+        return {field.name for field in dataclasses.fields(cls) if field.metadata.get("optional")}
 
     def _require_derived(self, data: dict[str, Any], where: str) -> None:
         """Check that the derived values in `data` agree with the fields."""
@@ -200,6 +213,12 @@ def _same(saved: Any, computed: Any) -> bool:
     return type(saved) is type(computed) and saved == computed
 
 
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    """The types of the fields of a class."""
+    return typing.get_type_hints(kind)
+
+
 def _plain(value: Any) -> Any:
     """`value` as plain JSON values."""
     if isinstance(value, Record | Provenance):
@@ -213,7 +232,7 @@ def _plain(value: Any) -> Any:
     if isinstance(value, np.generic):
         return value.item()
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return dataclasses.asdict(value)
+        return {field.name: _plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
     return value
 
 
@@ -266,7 +285,7 @@ def _holds_bool(value: Any) -> bool:
 
 def _dataclass(name: str, kind: type, value: Any) -> Any:
     """The dataclass `kind` from a JSON object with its fields."""
-    hints = typing.get_type_hints(kind)
+    hints = _hints(kind)
     if not isinstance(value, dict) or set(value) != set(hints):
         raise InputError(f"{name} must be an object with the fields {list(hints)}, got {value!r:.40}")
     return kind(**{field: _typed(f"{field} of {name}", hints[field], value[field]) for field in hints})

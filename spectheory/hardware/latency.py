@@ -22,6 +22,7 @@ from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import pair, require_pair
 from spectheory.hardware.roofline import DEFAULT_ENGINE, TOKENS, Parallel, Roofline, usual_parallel
+from spectheory.hardware.roofline_inputs import RooflineInputs
 
 LARGEST_COUNT = 2**53
 """Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
@@ -56,6 +57,7 @@ class Latency(Record):
         tree_mask_seconds: additional seconds for each drafted node if a tree is verified that is not a chain.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
+        inputs: what a roofline computed the seconds from; None for all other seconds.
     """
 
     kind: ClassVar[str] = "latency"
@@ -75,6 +77,7 @@ class Latency(Record):
     tree_mask_seconds: float = 0.0
     computed: bool = False
     provenance: Provenance = UNKNOWN
+    inputs: RooflineInputs | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
         for name in ("tokens", "contexts"):
@@ -113,6 +116,17 @@ class Latency(Record):
         object.__setattr__(
             self, "verifier_seconds", dict(_checked_overheads(*item) for item in self.verifier_seconds.items())
         )
+        self._check_inputs()
+
+    def _check_inputs(self) -> None:
+        """Check that a roofline computes the seconds from the inputs, if there are any."""
+        if self.inputs is None:
+            return
+        if not self.computed or self.inputs.place.batch != self.batch:
+            raise InputError("inputs must be of these computed times and of their batch: give inputs=None")
+        expected = self.inputs.checked_seconds(self.tokens.tolist())
+        if not all(np.allclose(seconds, getattr(self, name), rtol=1e-6) for name, seconds in expected.items()):
+            raise InputError("inputs must give the seconds of the latency, but give other ones: give inputs=None")
 
     @classmethod
     def constant(cls, *, target_seconds: float = 1.0, draft_seconds: float = 0.0) -> Self:
@@ -185,19 +199,15 @@ class Latency(Record):
         grid = TOKENS if tokens is None else tuple(tokens)
         require_pair(first, first if second is None else second, context)
         place.require_memory(first, second)
-        target_seconds = place.forward_seconds(first, grid)[None]
-        drafted = (
-            np.zeros_like(target_seconds) if second is None else place.of_draft.forward_seconds(second, grid)[None]
-        )
+        inputs = RooflineInputs.of(place, first, second, engine, given=costs is not None)
         return cls(
             np.array(grid),
             np.array([context]),
-            target_seconds,
-            drafted,
-            **vars(place.overheads(first, second)),
+            **inputs.seconds(grid),
             drafting=drafting,
             computed=True,
-            provenance=place.provenance(first, second, engine, given=costs is not None),
+            provenance=place.provenance(first, second, engine, given=inputs.given),
+            inputs=inputs,
         )
 
     @classmethod

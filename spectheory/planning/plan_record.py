@@ -18,6 +18,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.budget_curves import BudgetCurves, curves_of
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits
+from spectheory.planning.confidence import Confidence, require_computed
 from spectheory.planning.node_reach import node_reach
 from spectheory.planning.replayed_tree import ReplayedTree, replayed_tree
 from spectheory.planning.tried_trees import TriedTrees, require_one_source, require_tried
@@ -47,6 +48,7 @@ class Plan(Record):
         chain: the fastest chain that was replayed, for engines that verify chains only; None if none is faster than
             plain decoding, or if nothing was replayed.
         tried: trees that were replayed, this one and the chains among them; None if tau is predicted from rates.
+        confidence: how far computed times of such a deployment were off; None if no roofline computed the times.
 
     Raises:
         InputError: the context was not measured, a tree is not within the limits, only some of `verifier`, `rule`,
@@ -54,7 +56,7 @@ class Plan(Record):
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 6
+    schema: ClassVar[int] = 7
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",
@@ -80,8 +82,10 @@ class Plan(Record):
     chain: ReplayedTree | None = None
     tried: TriedTrees | None = None
     classes: RequestClasses | None = None
+    confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        require_computed(self.confidence, [self.latency])
         self.latency.context_of(self.context)
         self.limits.require(self.tree)
         used = [(self.tree, replayed_tree(self.tree, self.verifier, self.rule, self.replayed))]

@@ -13,6 +13,8 @@ from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.budget_curves import curves_of
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.confidence import Confidence
+from spectheory.planning.confidence_search import Drafted, confidence_of
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import Option, ReplayedOptions, fastest, paying
@@ -130,8 +132,17 @@ class _Terms:
 
     def by_rates(self, tree: Tree) -> Plan:
         """The plan of a tree, predicted from the rates."""
-        stamp, rates = self._stamp(tree, None), self.rates
-        return Plan(tree, rates.acceptance, self.latency, self.context, self.limits, stamp, classes=rates.classes)
+        rates, confidence = self.rates, self._confidence(tree, self.rates.tau(tree), None)
+        return Plan(
+            tree=tree,
+            acceptance=rates.acceptance,
+            latency=self.latency,
+            context=self.context,
+            limits=self.limits,
+            provenance=self._stamp(tree, None),
+            classes=rates.classes,
+            confidence=confidence,
+        )
 
     def by_replay(self, best: Option | None, options: ReplayedOptions) -> Plan:
         """The plan of the option `best`, or of no speculation if it is None, with what else was replayed."""
@@ -152,7 +163,11 @@ class _Terms:
             chain=ReplayedTree.of(chain, options.replays) if chain else None,
             tried=tried,
             classes=self.rates.classes,
+            confidence=self._confidence(tree, chosen.replayed.tau if chosen else 1.0, chosen and chosen.verifier),
         )
+
+    def _confidence(self, tree: Tree, tau: float, verifier: str | None) -> Confidence | None:
+        return confidence_of([self.latency], Drafted.of([tree], [tau], [verifier], self.context))
 
     def _stamp(self, tree: Tree, tried: TriedTrees | None) -> Provenance:
         times = self.latency.provenance

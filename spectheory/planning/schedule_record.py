@@ -19,6 +19,7 @@ from spectheory.hardware.latency import Latency
 from spectheory.planning.batch_ranges import runs, span
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Limits
+from spectheory.planning.confidence import Confidence, require_computed
 from spectheory.planning.envelope import EnvelopePlan, Envelopes
 from spectheory.planning.node_reach import NodeReach, node_reach
 from spectheory.planning.plan_record import answer_of
@@ -45,7 +46,8 @@ class Schedule(Record):
         acceptance: the acceptance rates from which the speed is predicted.
         context: number of tokens in the KV cache of each sequence.
         batches: (B,) batch sizes, increasing.
-        latencies: the forward times from which the speed is predicted, one Latency for each batch size.
+        latencies: the forward times from which the speed is predicted, one Latency for each batch size. Computed ones
+            are without their inputs.
         trees: every tree that is the fastest, or the fastest chain, at some batch size.
         choice: (B,) index into `trees` of the fastest tree at each batch size.
         chain_choice: (B,) index into `trees` of the fastest chain at each batch size. No speculation counts as a chain.
@@ -58,13 +60,14 @@ class Schedule(Record):
         classes: classes of contexts, as in `Plan`.
         searched: whether `choice` and `chain_choice` are the fastest of `trees`; False for the schedule of one plan,
             whose tree may be the user's own.
+        confidence: how far computed times of such deployments were off; None if no roofline computed any times.
 
     Raises:
         InputError: the fields contradict each other.
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 7
+    schema: ClassVar[int] = 8
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",
@@ -94,8 +97,10 @@ class Schedule(Record):
     tried: TriedTrees | None = None
     searched: bool = True
     classes: RequestClasses | None = None
+    confidence: Confidence | None = None
 
     def __post_init__(self) -> None:
+        require_computed(self.confidence, self.latencies)
         check_batches(self.batches)
         check_latencies(self.latencies, self.batches, self.context)
         for name in ("choice", "chain_choice"):

@@ -14,6 +14,7 @@ from spectheory.planning.assumptions import assumptions_of
 from spectheory.planning.batch_ranges import spans
 from spectheory.planning.by_rates import ByRates
 from spectheory.planning.candidates import Candidates, Limits, Progress, ignore_progress
+from spectheory.planning.confidence_search import Drafted, confidence_of, without_inputs
 from spectheory.planning.plan_record import Plan
 from spectheory.planning.replayed_choice import ReplayedChoice
 from spectheory.planning.replayed_options import paying
@@ -71,9 +72,12 @@ def schedule(
     used, index = np.unique([best, best_chain], return_inverse=True)
     choice, chain_choice = index.reshape(2, -1)
     trees = tuple(candidates.tree(i) for i in used)
-    stamp = _provenance(ByRates(acceptance, classes), trees, latencies, np.array(batches), None)
-    rows = np.array(batches), latencies, trees, choice, chain_choice
-    return Schedule(acceptance, context, *rows, limits, stamp, classes=classes)
+    rates = ByRates(acceptance, classes)
+    stamp = _provenance(rates, trees, latencies, np.array(batches), None)
+    drafted = Drafted.of(trees, [rates.tau(tree) for tree in trees], [None] * len(trees), context)
+    confidence = confidence_of(latencies, drafted)
+    rows = np.array(batches), without_inputs(latencies), trees, choice, chain_choice
+    return Schedule(acceptance, context, *rows, limits, stamp, classes=classes, confidence=confidence)
 
 
 def _replayed_schedule(
@@ -90,20 +94,23 @@ def _replayed_schedule(
     trees = tuple(option.tree if option else Tree.chain(0) for option in used)
     tried = TriedTrees.of(dict.fromkeys((*chains, *(option for option in used if option))))
     verified = [option and ReplayedTree.of(option, choices.replays) for option in used]
+    verifiers = tuple(one and one.verifier for one in verified)
+    tau = [one.replayed.tau if one else 1.0 for one in verified]
     return Schedule(
         acceptance=acceptance,
         context=context,
         batches=batches,
-        latencies=latencies,
+        latencies=without_inputs(latencies),
         trees=trees,
         choice=choice,
         chain_choice=chain_choice,
         limits=limits,
         provenance=_provenance(ByRates(acceptance), trees, latencies, batches, tried),
-        verifiers=tuple(one and one.verifier for one in verified),
+        verifiers=verifiers,
         rules=tuple(one and one.rule for one in verified),
         replayed=tuple(one and one.replayed for one in verified),
         tried=tried,
+        confidence=confidence_of(latencies, Drafted.of(trees, tau, verifiers, context)),
     )
 
 
@@ -121,7 +128,7 @@ def schedule_of(plan: Plan) -> Schedule:
         acceptance=plan.acceptance,
         context=plan.context,
         batches=np.array([plan.latency.batch]),
-        latencies=(plan.latency,),
+        latencies=without_inputs([plan.latency]),
         trees=tuple(tree for tree, _ in used),
         choice=np.array([0]),
         chain_choice=np.array([len(used) - 1]),
@@ -133,6 +140,7 @@ def schedule_of(plan: Plan) -> Schedule:
         tried=plan.tried,
         searched=False,
         classes=plan.classes,
+        confidence=plan.confidence,
     )
 
 

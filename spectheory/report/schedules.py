@@ -176,10 +176,12 @@ def budget_figure(schedule: Schedule) -> str:
 
 def schedule_page(title: str, schedule: Schedule) -> str:
     """The schedule as one HTML page."""
+    confidence = schedule.confidence.lines if schedule.confidence else []
     stamps = {"times": schedule.provenance, "acceptance": schedule.acceptance.provenance}
     return shell(
         title,
         f'<p class="lead">{escape(_lead(schedule))}</p>',
+        *(f"<p>{escape(line[0].upper() + line[1:])}.</p>" for line in confidence),
         *(f"<p>Assumed: {escape(sentence)}.</p>" for sentence in schedule.provenance.assumptions),
         figure_html(speedup_figure(schedule)),
         folded_table(schedule_rows(schedule)),

@@ -8,6 +8,7 @@ from rich.text import Text
 from rich.tree import Tree as RichTree
 
 from spectheory.core.tree import Tree
+from spectheory.planning.confidence import Confidence
 from spectheory.planning.plan_record import Plan
 from spectheory.report.tables import plan_rows
 
@@ -20,6 +21,11 @@ PER_LINE = 6
 def plan_summary(plan: Plan) -> Group:
     """The answer in one sentence, and where the time of a cycle goes."""
     return Group(Text(plan.summary.partition("\n")[0], style="bold"), Text(), plan_rows(plan))
+
+
+def confidence_lines(confidence: Confidence | None) -> list[Text]:
+    """What is known about the errors of computed times, in at most three lines; none for measured times."""
+    return [] if confidence is None else [Text(line) for line in confidence.lines]
 
 
 def tree_drawing(tree: Tree, reach: np.ndarray, source: str = "") -> RichTree:

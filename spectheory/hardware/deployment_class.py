@@ -1,0 +1,138 @@
+"""Classes of deployments, by which the errors of computed times were judged, and the errors of each class.
+
+The errors are in `data/validated_classes.json`. The command `python -m benchmarks.validation FILE --classes-to JSON`
+writes it, from published measurements, each predicted with costs that were fitted to all other sources.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from spectheory.core.errors import InputError
+from spectheory.hardware.engine_costs import ON_TRANSFORMERS, split
+from spectheory.hardware.model_config import ModelConfig
+
+IN_WORDS = {"other": "8 bit, or more than 64 requests"}
+"""Names of classes for people, where they differ."""
+
+
+def deployment_class(engine: str, target: ModelConfig, gpus: int, batch: int, *, plain: bool = False) -> str:
+    """The class of a deployment, by its engine, its target's formats and experts, its GPUs and its batch.
+
+    Args:
+        engine: the engine, such as `vllm` or `vllm@0.11`.
+        target: the target with the bytes of its formats.
+        gpus: the number of GPUs that share the target.
+        batch: the number of sequences that run together.
+        plain: whether only plain decoding is judged; several requests of it on one GPU are a class of their own.
+
+    >>> from spectheory.hardware.models import model
+    >>> deployment_class("vllm", model("llama-3.1-8b"), gpus=1, batch=16)
+    'dense, batch 2 to 64'
+    """
+    if split(engine)[0] in ("hf", *ON_TRANSFORMERS):
+        return "Hugging Face eager"
+    if gpus > 1:
+        return "several GPUs"
+    if plain and batch > 1:
+        return "plain steps in serving"
+    if target.linear_bytes < 0.8:
+        return "4-bit kernels"
+    if target.shape.moe_layers:
+        return "MoE, one GPU"
+    if target.linear_bytes < 2 or batch > 64:
+        return "other"
+    return "dense 16-bit, one request" if batch == 1 else "dense, batch 2 to 64"
+
+
+@dataclass(frozen=True)
+class LogErrors:
+    """Sizes of the errors of several predictions: of |log(predicted / measured)|.
+
+    Attributes:
+        median, most: the median, and the 80% quantile.
+        rows, sources: the number of judged measurements, and of the sources that published them.
+    """
+
+    median: float
+    most: float
+    rows: int
+    sources: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.median <= self.most < math.inf:
+            raise InputError(
+                f"errors must have 0 <= median <= most, both finite, got median={self.median!r:.40}, "
+                f"most={self.most!r:.40}: write the table again"
+            )
+        if not 1 <= self.sources <= self.rows:
+            raise InputError(
+                f"errors must have 1 <= sources <= rows, got sources={self.sources!r:.40}, rows={self.rows!r:.40}: "
+                "write the table again"
+            )
+
+    @property
+    def in_words(self) -> str:
+        """The two errors in percent, with the number of rows and sources.
+
+        >>> LogErrors(0.0583, 0.1823, 41, 8).in_words
+        '6%, 20% (41 rows, 8 sources)'
+        """
+        several = "s" * (self.sources > 1)
+        return (
+            f"{math.expm1(self.median):.0%}, {math.expm1(self.most):.0%} ({self.rows} row{'s' * (self.rows > 1)}, "
+            f"{self.sources} source{several})"
+        )
+
+
+@dataclass(frozen=True)
+class ClassErrors:
+    """How far predictions of a class were off: of speedups, and of the seconds of plain steps; None if none was judged.
+
+    Attributes:
+        name: the class, see `deployment_class`.
+        engines: the engines of the judged speedups; those of the plain steps if no speedup was judged.
+        calibrated: whether each deployment was calibrated on its own runs before.
+    """
+
+    name: str
+    speedup: LogErrors | None
+    plain: LogErrors | None
+    engines: tuple[str, ...]
+    calibrated: bool = False
+
+    @classmethod
+    def of(cls, name: str, *, calibrated: bool = False) -> ClassErrors:
+        """The errors of a class in the shipped table; without any error if the table does not have the class."""
+        return _shipped().get((name, calibrated), cls(name, None, None, (), calibrated))
+
+
+def classes_parsed(text: str) -> dict[tuple[str, bool], ClassErrors]:
+    """The errors in the text of a table, by the name of the class and whether deployments were calibrated.
+
+    Raises:
+        InputError: the text is not such a table.
+    """
+    try:
+        rows = [
+            ClassErrors(
+                row["name"],
+                None if row["speedup"] is None else LogErrors(**row["speedup"]),
+                None if row["plain"] is None else LogErrors(**row["plain"]),
+                tuple(row["engines"]),
+                row["calibrated"],
+            )
+            for row in json.loads(text)["classes"]
+        ]
+    except (ValueError, KeyError, TypeError) as error:
+        raise InputError(f"this is no table of validated classes ({error}): write it again") from error
+    return {(row.name, row.calibrated): row for row in rows}
+
+
+@cache
+def _shipped() -> dict[tuple[str, bool], ClassErrors]:
+    return classes_parsed((files("spectheory") / "data" / "validated_classes.json").read_text(encoding="utf-8"))

@@ -1,0 +1,100 @@
+"""`RooflineInputs`: the deployment from which a roofline computes the seconds of a latency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Self
+
+import numpy as np
+
+from spectheory.core.errors import InputError
+from spectheory.hardware.deployment_class import ClassErrors, deployment_class
+from spectheory.hardware.engine_costs import EngineCosts, split
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.roofline import Roofline
+
+
+@dataclass(frozen=True)
+class RooflineInputs:
+    """The deployment from which a roofline computes the seconds of a latency.
+
+    Attributes:
+        place: GPUs, batch, context and costs.
+        target, draft: the models, without their single weights; the draft is None if drafts are looked up.
+        engine: the engine, such as `vllm` or `vllm@0.11`.
+        given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
+    """
+
+    place: Roofline
+    target: ModelConfig
+    draft: ModelConfig | None
+    engine: str
+    given: bool = False
+
+    def __post_init__(self) -> None:
+        split(self.engine)
+
+    @classmethod
+    def of(cls, place: Roofline, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Self:
+        """The inputs, of which the models have only what a roofline uses."""
+        models = [one and replace(one, design=None, prediction=None) for one in (target, draft)]
+        return cls(place, models[0] or target, models[1], engine, given)
+
+    def at(self, batch: int) -> Self:
+        """The same with another batch size."""
+        return replace(self, place=replace(self.place, batch=batch))
+
+    def with_costs(self, costs: EngineCosts) -> Self:
+        """The same with other costs."""
+        return replace(self, place=replace(self.place, costs=costs))
+
+    def seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """The seconds of forwards of these numbers of tokens, and the overheads, by the names of `Latency`."""
+        target = self.place.forward_seconds(self.target, tokens)[None]
+        drafted = (
+            np.zeros_like(target)
+            if self.draft is None
+            else self.place.of_draft.forward_seconds(self.draft, tokens)[None]
+        )
+        overheads = vars(self.place.overheads(self.target, self.draft))
+        return {"target_seconds": target, "draft_seconds": drafted, **overheads}
+
+    def checked_seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
+        """`seconds`, of inputs that may be damaged.
+
+        Raises:
+            InputError: a number is impossible, or the models do not fit into memory.
+        """
+        try:
+            with np.errstate(all="ignore"):
+                if self.fits:
+                    return self.seconds(tokens)
+        except ArithmeticError as error:
+            raise InputError(f"inputs have an impossible number ({error}): compute the latency again") from error
+        raise InputError("inputs must fit into the memory of the GPUs: compute the latency again")
+
+    @property
+    def fits(self) -> bool:
+        """Whether the models and their caches fit into memory."""
+        offered = self.place.costs.memory_share * self.place.gpu.memory_bytes
+        return self.place.memory_needed(self.target, self.draft) <= offered
+
+    def largest_batch(self, most: int) -> int:
+        """The largest batch size up to `most` that fits into memory; 0 if none does."""
+        low, high = 0, most + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (middle, high) if self.at(middle).fits else (low, middle)
+        return low
+
+    @property
+    def class_errors(self) -> ClassErrors:
+        """The errors that deployments of this class had in the validation."""
+        name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
+        return ClassErrors.of(name, calibrated=self.given)
+
+    @property
+    def engine_name(self) -> str:
+        """The name of the engine without its version."""
+        return split(self.engine)[0]
