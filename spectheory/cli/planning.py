@@ -21,7 +21,7 @@ from spectheory.engines import ALL
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
-from spectheory.planning.deployment import Deployment
+from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
@@ -178,8 +178,9 @@ def schedule(
         str,
         typer.Option(
             "--draft",
-            help="Draft model, in the same form as --target; mtp for the multi-token-prediction module of the target. "
-            "Engine settings will contain this name.",
+            help="Draft, in the same form as --target; or the kind of a draft for the target: eagle1, eagle3, mtp (the "
+            "module in the target's config), medusa, p-eagle, dflash, dspark, pard; or ngram, suffix, which look up "
+            "drafts. Engine settings will contain its name.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
@@ -230,8 +231,24 @@ def schedule(
     engine: TimedEngineNames = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
-        int, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
-    ] = 1024,
+        int | None,
+        typer.Option(
+            "--context",
+            help="Number of tokens in the KV cache of each sequence.",
+            show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
+        ),
+    ] = None,
+    prompt_tokens: Annotated[
+        float | None,
+        typer.Option(
+            "--prompt-tokens",
+            help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too.",
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        float | None,
+        typer.Option("--output-tokens", help="Mean number of tokens of an answer, with --prompt-tokens."),
+    ] = None,
     smooth: Smooth = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
@@ -257,11 +274,25 @@ def schedule(
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
     costs = engines[0] if engines else DEFAULT_ENGINE
-    formats = quant, kv_dtype
-    place = Deployment(gpu, target, draft, gpus, context, measured, smooth, *formats, costs, parallel, draft_gpus)
+    place = Deployment(
+        gpu,
+        target,
+        draft,
+        gpus,
+        context,
+        measured,
+        smooth,
+        quant,
+        kv_dtype,
+        costs,
+        parallel,
+        draft_gpus,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+    )
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
-    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
+    exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:
         write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
