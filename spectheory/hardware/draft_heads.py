@@ -54,6 +54,15 @@ def lookup_named(name: str) -> str | None:
     return NO_MODEL.get(name.lower())
 
 
+def is_derived(name: str) -> bool:
+    """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path.
+
+    >>> is_derived("dflash-qwen3-8b"), is_derived("amd/PARD-Qwen3-0.6B")
+    (True, False)
+    """
+    return name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
+
+
 def kind_named(name: str) -> str | None:
     """The kind of draft that a word names: a kind of head, `mtp` or `pard`; None if it names none.
 
