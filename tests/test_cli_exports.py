@@ -179,7 +179,8 @@ def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
     Path("my/eagle3-head/config.json").write_text(json.dumps(head))
     refused(
         plan("--latency", "latency.json", "--draft", "my/EAGLE-head", "--engine", "llama.cpp"),
-        "llama.cpp: the draft must be a whole model or an EAGLE-3 head, got my/EAGLE-head, by its name an EAGLE head",
+        "llama.cpp: the draft must be a whole model, an EAGLE-3 head or a multi-token-prediction module, got "
+        "my/EAGLE-head, by its name an EAGLE head",
     )
     for draft in ("my/eagle3-head/config.json", "my/eagle3-head"):
         result = plan(*HEAD[:5], draft, "--engine", "vllm")

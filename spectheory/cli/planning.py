@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, found_engines
-from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
-from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
+from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth, rates_of
+from spectheory.cli.output import PAGE, Output, console, progress, require_free, show, warn
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -112,7 +112,7 @@ def plan(
         raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
     files = [acceptance, latency, tree], Output(out, "plan")
     require_free(*files, force=force)
-    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
+    rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := differing_models(rates.provenance, seconds.provenance):
@@ -269,7 +269,7 @@ def schedule(
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
-    rates = loaded(Acceptance, acceptance)
+    rates = rates_of(acceptance)
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None

@@ -400,7 +400,7 @@ class Latency(Record):
 def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
     """A sentence on the time of drafting outside the draft's forwards; `drafting` is None if drafts are looked up."""
     if drafting is None:
-        return "drafts are looked up without a model, which takes no time"
+        return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
     level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
     return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
 

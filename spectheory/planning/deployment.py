@@ -173,8 +173,10 @@ class Deployment:
 
         Raises:
             InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
-                folder `measured` has no record for this deployment, or `spectheory.schedule` refuses an argument.
+                folder `measured` has no record for this deployment, drafts are looked up but the rates or the texts are
+                of a draft model, or `spectheory.schedule` refuses an argument.
         """
+        self._require_own_counts(acceptance, replays)
         self._require_batches(batches)
         self._require_pair()
         return schedule(
@@ -231,6 +233,17 @@ class Deployment:
         if self.kv_dtype is None:
             return target, draft
         return target.with_kv(self.kv_dtype), None if draft is None else draft.with_kv(self.kv_dtype)
+
+    def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
+        """Check that the rates are not those of a draft model, if drafts are looked up."""
+        lookup, counted = lookup_named(self.draft), acceptance.provenance.draft
+        if lookup is None:
+            return
+        repair = f"count how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
+        if replays is not None:
+            raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
+        if counted is not None and lookup_named(counted) != lookup:
+            raise InputError(f"acceptance must be that of {lookup} drafts, got the rates of {counted}: {repair}")
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
