@@ -295,7 +295,7 @@ def schedule(
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:
-        write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
+        write_whole(report, schedule_page(f"{target} with {place.draft_name} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = [Text(f"assumed: {sentence}") for sentence in planned.provenance.assumptions]

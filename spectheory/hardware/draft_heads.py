@@ -60,7 +60,7 @@ def is_derived(name: str) -> bool:
     >>> is_derived("dflash-qwen3-8b"), is_derived("amd/PARD-Qwen3-0.6B")
     (True, False)
     """
-    return name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
+    return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
 
 
 def kind_named(name: str) -> str | None:

@@ -317,7 +317,8 @@ class Fitting(ScheduleSpeeds):
 
     def notes_of_draft(self, written: str) -> tuple[str, ...]:
         """A note if the settings `written` for an engine name a draft that has no checkpoint of this name."""
-        if not is_derived(self.draft) or repository(self.draft) or self.draft not in written:
+        loadable = repository(self.draft) or Path(self.draft).exists()
+        if not is_derived(self.draft) or loadable or self.draft not in written:
             return ()
         title = FAMILIES[self.family].title
         return (f"{self.draft} is not a checkpoint: write the folder or repository of {title} for this target instead",)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -125,13 +126,16 @@ def test_a_module_of_its_own_is_named() -> None:
     assert "NEXTN --speculative-draft-model-path lmsys/DeepSeek-V3-NextN" in made.command
 
 
-def test_a_derived_head_is_said_to_be_no_checkpoint() -> None:
+def test_a_derived_head_is_said_to_be_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
     note = (
         "dflash-qwen3-8b is not a checkpoint: write the folder or repository of a DFlash head for this target instead"
     )
     assert note in st.export(PLAN, "sglang", draft="dflash-qwen3-8b").notes
     for draft in ("eagle3-llama-3.1-8b", "z-lab/Qwen3-8B-DFlash-b16", "n-gram"):
         assert not any("not a checkpoint" in note for note in st.export(PLAN, "vllm", draft=draft).notes)
+    Path("dflash-qwen3-8b").mkdir()
+    assert note not in st.export(PLAN, "sglang", draft="dflash-qwen3-8b").notes
 
 
 @pytest.mark.parametrize(
