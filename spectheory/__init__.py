@@ -26,6 +26,7 @@ from spectheory.core.record import Record, RecordError, load
 from spectheory.core.tree import Tree
 from spectheory.core.world import DrawPolicy, Levels, Paths, World
 from spectheory.engines import Engine, export, read_report
+from spectheory.hardware.calibrated_costs import CalibratedCosts, calibrate
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.model_config import ModelConfig
@@ -65,6 +66,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "Acceptance",
+    "CalibratedCosts",
     "Calibration",
     "Certificate",
     "ChainText",
@@ -119,6 +121,7 @@ __all__ = [
     "block_efficiency",
     "block_efficiency_interval",
     "branches",
+    "calibrate",
     "certify",
     "certify_step",
     "certify_verifier",

@@ -81,7 +81,8 @@ def test_the_shipped_table() -> None:
     assert len({(row.engine, row.versions, row.name) for row in rows}) == len(rows)
     assert all(row.source.startswith(("fitted to ", "prior: ")) for row in rows)
     assert {"vllm", "sglang", "hf", "gpt-fast", "llama.cpp", "trt-edge"} < {row.engine for row in rows}
-    assert EngineCosts.of("tensorrt-llm") == EngineCosts.of(ANY)
+    assert EngineCosts.of("mlx-lm") == EngineCosts.of(ANY)
+    assert EngineCosts.of("vllm@0.9") != EngineCosts.of("vllm@0.11") == EngineCosts.of("vllm")
     assert EngineCosts.of("eagle") == EngineCosts.of("hf") != EngineCosts.of(ANY)
 
 
@@ -89,7 +90,7 @@ def test_the_origin_of_costs_is_said() -> None:
     """The sources of published measurements, and that an unknown engine has no costs of its own."""
     assert "ML.ENERGY leaderboard v3" in origin("vllm@0.11")
     assert "no costs of" not in origin("vllm")
-    assert "no costs of trtllm are known: those of any engine are used" in origin("trtllm@1.2")
+    assert "no costs of mlx-lm are known: those of any engine are used" in origin("mlx-lm@0.31")
 
 
 def test_usual_ways_to_share_a_model() -> None:

@@ -18,7 +18,10 @@ from spectheory.cli import app
 ROOT = Path(__file__).parent.parent
 PAGES = [
     "README.md",
-    *(f"docs/{page}.md" for page in ("certify", "choosing", "decoder", "drafter", "replay", "request_classes")),
+    *(
+        f"docs/{page}.md"
+        for page in ("calibrate", "certify", "choosing", "decoder", "drafter", "replay", "request_classes")
+    ),
 ]
 
 

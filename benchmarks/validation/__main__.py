@@ -17,11 +17,11 @@ from benchmarks.validation.rows import Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
 
-PUBLISHED = Path(__file__).with_name("published.csv")
+PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", "more.csv"))
 LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
 
 
-def judge(file: Path, *, fit_on: Path = PUBLISHED, leave_one_source_out: bool = False) -> Judged:
+def judge(file: Path, *, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False) -> Judged:
     """The predictions of all rows of `file` by the library, and after runs of the deployment set additive times.
 
     With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
@@ -38,9 +38,10 @@ def judge(file: Path, *, fit_on: Path = PUBLISHED, leave_one_source_out: bool = 
     return _with_left_out(judged, rows, fit_on) if leave_one_source_out else judged
 
 
-def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Path) -> Judged:
-    known = [one.row for one in predicted(read(fit_on)[0], shipped)[0]]
-    parameters, absent = fit(known), left_out(rows, known, fit)
+def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path]) -> Judged:
+    known = [one.row for one in predicted(_rows(fit_on), shipped)[0]]
+    parameters = fit(known)
+    absent = left_out(rows, known, fit, parameters)
 
     def of_source(row: Row) -> Seconds:
         return predict(row, absent[row.source].of_row(row))
@@ -52,6 +53,10 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Path) -> Judged:
     more = {LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: calibrated(rows, run)}
     predicts = {**judged.predicts, LEFT_OUT: of_source}
     return Judged({**judged.columns, **more}, judged.unread, predicts, (parameters, known))
+
+
+def _rows(files: Sequence[Path]) -> list[Row]:
+    return [row for file in files for row in read(file)[0]]
 
 
 def as_json(judged: Judged) -> str:
@@ -81,14 +86,21 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
     parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
-    parser.add_argument("--fit-on", type=Path, default=PUBLISHED, help="CSV whose rows the fits may use")
     parser.add_argument(
-        "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to FILE, write them here"
+        "--fit-on",
+        type=Path,
+        nargs="+",
+        default=(PUBLISHED, MORE),
+        metavar="CSV",
+        help="files whose rows the fits may use; default: both files beside this program",
+    )
+    parser.add_argument(
+        "--fit-to", type=Path, metavar="TABLE", help="fit the costs of engines to the rows of --fit-on, write them here"
     )
     options = parser.parse_args(arguments)
     try:
         if options.fit_to:
-            fit_to(options.fit_to, read(options.file)[0])
+            fit_to(options.fit_to, _rows(options.fit_on))
             return 0
         judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=options.leave_one_source_out)
         if options.out:

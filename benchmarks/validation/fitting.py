@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import csv
 import io
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import astuple
+from collections.abc import Iterable, Sequence
+from dataclasses import astuple, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -19,23 +19,30 @@ from benchmarks.validation.parameters import (
     OF_ENGINE,
     PRIOR,
     PRIOR_SOURCES,
+    VARIANTS,
     Key,
     Parameters,
+    logarithms_of,
     names,
     parameters_of,
     prior,
+    variant_of,
     width,
 )
 from benchmarks.validation.predicting import Seconds, predict
 from benchmarks.validation.rows import Row
 from spectheory.core.files import write_whole
-from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, CostRow, parsed
+from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, CostRow
 from spectheory.hardware.engine_costs import PRIOR as OF_PRIOR
 
 NOISE = 0.08
 """Standard deviation of the logarithm of a published rate around the model, in the fit."""
-RUN_NOISE = 0.02
+RUN_NOISE = 0.04
 """The same for the runs of a calibration."""
+SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
+"""Standard deviations of the error that all rows of a source share, and of the one that those of a deployment share."""
+STEP = 1e-4
+"""By how much the logarithm of a parameter is moved for a derivative."""
 SUPPORT = 1.0
 """A source is named for a parameter that it determines at least as well as the prior does."""
 
@@ -50,65 +57,63 @@ def logarithms(row: Row, seconds: Seconds) -> list[float]:
     return found
 
 
-def fit(rows: Sequence[Row]) -> Parameters:
+def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
     """The parameters that predict `rows` best, by least squares with a soft L1 loss around the priors.
 
-    The rows of a deployment with many rows weigh less, by the fourth root of their number.
+    `start` are parameters near the optimum, such as those of a fit to nearly the same rows: a fit from there is faster.
     """
-    which = _fitted(rows)
-    return parameters_of(_optimum(rows, which), which)
+    problem = _Problem(rows, _fitted(rows), PRIOR, NOISE, shared=True)
+    first = None if start is None else logarithms_of(start, problem.which)
+    return parameters_of(problem.optimum(first), problem.which)
 
 
 def calibrate(rows: Sequence[Row], parameters: Parameters) -> Parameters:
     """`parameters` moved to the few `rows` of one deployment: the same fit, with `parameters` as its priors."""
     which = [key for key in _fitted(rows) if key[0] != ALL]
-    return parameters_of(_optimum(rows, which, parameters, RUN_NOISE, 10), which, parameters)
+    problem = _Problem(rows, which, parameters, RUN_NOISE, shared=False)
+    return parameters_of(problem.optimum(evaluations=10), which, parameters)
 
 
-def supports(rows: Sequence[Row]) -> dict[Key, dict[str, float]]:
-    """For each parameter and source: how strongly the rows of the source determine it, at the fit to `rows`.
+def supports(rows: Sequence[Row], parameters: Parameters) -> dict[Key, dict[str, float]]:
+    """For each parameter and source: how strongly the rows of the source determine it, at `parameters`.
 
     The number is the norm of the derivatives of the weighted errors by the logarithm of the parameter, times the width
-    of its prior. At 1, the source says as much as the prior.
+    of its prior, after the offset of the source took its part. At 1, the source says as much as the prior.
     """
-    which = _fitted(rows)
-    at, sources = _optimum(rows, which), [row.source for row in rows for _ in _measured(row)]
-    found: dict[Key, dict[str, float]] = {}
-    for place, name in enumerate(which):
-        step = np.zeros(len(at))
-        step[place] = 0.01
-        change = (_errors(rows, at + step, which) - _errors(rows, at - step, which)) / 0.02 * width(*name)
-        squares: Counter[str] = Counter()
-        for source, value in zip(sources, change, strict=True):
-            squares[source] += value**2
-        found[name] = {source: float(np.sqrt(value)) for source, value in squares.items()}
-    return found
+    problem = _Problem(rows, _fitted(rows), PRIOR, NOISE, shared=True)
+    slopes = problem.derivatives(logarithms_of(parameters, problem.which))
+    belongs, deviations = problem.offsets
+    sources, whole = np.array([rows[place].source for place, _ in problem.labels]), {}
+    for source in dict.fromkeys(sources):
+        of = sources == source
+        shared = belongs[of] * deviations
+        covariance = NOISE**2 * np.eye(of.sum()) + shared @ shared.T
+        whole[source] = np.linalg.solve(np.linalg.cholesky(covariance), slopes[of])
+    return {
+        name: {str(source): float(np.linalg.norm(found[:, place]) * width(*name)) for source, found in whole.items()}
+        for place, name in enumerate(problem.which)
+    }
 
 
 def fit_to(file: Path, rows: Sequence[Row]) -> None:
-    """Write the table of engine costs into `file`, fitted to `rows`. Its rows for some versions of an engine are kept.
-
-    Raises:
-        InputError: the file exists and is not a table of engine costs.
-    """
-    kept = [row for row in (parsed(file.read_text(encoding="utf-8")) if file.exists() else ()) if row.versions]
+    """Write the table of engine costs into `file`, fitted to `rows`."""
     text = io.StringIO()
     out = csv.writer(text, lineterminator="\n")
     out.writerow(COLUMNS)
-    out.writerows(
-        (*astuple(row)[:3], f"{row.value:.3g}", f"{row.spread:.3g}", row.source) for row in [*_table(rows), *kept]
-    )
+    out.writerows((*astuple(row)[:3], f"{row.value:.3g}", f"{row.spread:.3g}", row.source) for row in _table(rows))
     write_whole(file, text.getvalue())
 
 
 def _table(rows: Sequence[Row]) -> list[CostRow]:
     """The fitted numbers: all of the engine `*`, and of each other engine those that it has of its own."""
-    found, strengths = fit(rows), supports(rows)
+    found = fit(rows)
+    strengths = supports(rows, found)
 
     def row(engine: str, name: str) -> CostRow:
         value, before = getattr(found.of(engine), name), prior(engine, name)
         spread = width(None if name in COMMON else engine, name) if before > 0 and name not in FIXED else 0.0
-        return CostRow(engine, "", name, value, spread, _source(strengths, engine, name, before, value))
+        of, versions = VARIANTS.get(engine, (engine, ""))
+        return CostRow(of, versions, name, value, spread, _source(strengths, engine, name, before, value))
 
     others = [row(engine, name) for engine in found.engines if engine != ANY for name in NAMES if name in OF_ENGINE]
     return [*(row(ANY, name) for name in NAMES), *others]
@@ -125,33 +130,90 @@ def _source(strengths: dict[Key, dict[str, float]], engine: str, name: str, befo
 
 
 def _fitted(rows: Sequence[Row]) -> list[Key]:
-    return names(sorted({row.engine if row.engine in PRIOR.engines else ANY for row in rows}))
+    return names(sorted({variant_of(row) for row in rows}))
 
 
-def _optimum(
-    rows: Sequence[Row], which: list[Key], base: Parameters = PRIOR, noise: float = NOISE, evaluations: int = 30
-) -> np.ndarray:
-    wide = np.array([width(*name) for name in which])
+@dataclass(frozen=True)
+class _Problem:
+    """Least squares of the weighted errors of rows around the priors, in the logarithms of the parameters.
 
-    def residuals(x: np.ndarray) -> np.ndarray:
-        return np.concatenate([_errors(rows, x, which, base, noise), x / wide])
+    Besides the parameters, an offset is fitted for each source and for each deployment, with `SHARED` as its prior: all
+    rows of one source may be wrong together (an unstated version, clocks, the way of counting). So many rows of one
+    source determine no parameter better than the source deserves, while the differences between them count in full.
+    """
 
-    return least_squares(residuals, np.zeros(len(which)), loss="soft_l1", max_nfev=evaluations).x
+    rows: Sequence[Row]
+    which: list[Key]
+    base: Parameters
+    noise: float
+    shared: bool
 
+    @cached_property
+    def labels(self) -> list[tuple[int, str]]:
+        """For each error: the place of its row, and what was measured."""
+        return [(place, what) for place, row in enumerate(self.rows) for what in _measured(row)]
 
-def _errors(
-    rows: Sequence[Row], x: np.ndarray, which: list[Key], base: Parameters = PRIOR, noise: float = NOISE
-) -> np.ndarray:
-    parameters, many = parameters_of(x, which, base), Counter(row.deployment for row in rows)
-    return np.array(
-        [
-            error / (noise * many[row.deployment] ** 0.25)
-            for row in rows
-            for error in logarithms(row, predict(row, parameters.of_row(row)))
+    @cached_property
+    def offsets(self) -> tuple[np.ndarray, np.ndarray]:
+        """The offsets of each error, (errors, offsets) of 0 and 1, and the standard deviation of each offset."""
+        if not self.shared:
+            return np.zeros((len(self.labels), 0)), np.zeros(0)
+        groups = [((self.rows[place].source, what), (self.rows[place].deployment, what)) for place, what in self.labels]
+        known = list(dict.fromkeys(name for both in groups for name in both))
+        columns = {name: column for column, name in enumerate(known)}
+        belongs = np.zeros((len(groups), len(known)))
+        for place, both in enumerate(groups):
+            belongs[place, [columns[name] for name in both]] = 1
+        return belongs, np.array([SHARED[what][isinstance(name, tuple)] for name, what in known])
+
+    @cached_property
+    def concerned(self) -> list[list[int]]:
+        """For each parameter, the places of the rows that it can change."""
+        engines = [variant_of(row) for row in self.rows]
+        return [
+            [place for place, of in enumerate(engines) if engine in (None, ALL, of)] for engine, _name in self.which
         ]
-    )
+
+    def optimum(self, start: np.ndarray | None = None, evaluations: int = 30) -> np.ndarray:
+        """The logarithms of the factors of the parameters."""
+        belongs, deviations = self.offsets
+        widths = np.concatenate([[width(*name) for name in self.which], deviations])
+        many, count = len(self.which), len(self.labels)
+
+        def residuals(x: np.ndarray) -> np.ndarray:
+            errors = self.errors(x[:many], range(len(self.rows)))
+            return np.concatenate([(errors - belongs @ x[many:]) / self.noise, x / widths])
+
+        def jacobian(x: np.ndarray) -> np.ndarray:
+            found = np.zeros((count + len(x), len(x)))
+            found[:count, :many] = self.derivatives(x[:many]) / self.noise
+            found[:count, many:] = -belongs / self.noise
+            found[count:] = np.diag(1 / widths)
+            return found
+
+        first = np.zeros(len(widths))
+        first[:many] = 0 if start is None else start
+        settings = {"loss": "soft_l1", "max_nfev": evaluations, "ftol": 1e-5, "xtol": 1e-4}
+        return least_squares(residuals, first, jac=jacobian, **settings).x[:many]
+
+    def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
+        """The errors of the rows at these places."""
+        parameters = parameters_of(x, self.which, self.base)
+        rows = [self.rows[place] for place in places]
+        return np.array([error for row in rows for error in logarithms(row, predict(row, parameters.of_row(row)))])
+
+    def derivatives(self, x: np.ndarray) -> np.ndarray:
+        """The derivatives of all errors by each parameter, (errors, parameters)."""
+        found, now = np.zeros((len(self.labels), len(x))), self.errors(x, range(len(self.rows)))
+        owners = np.array([place for place, _ in self.labels])
+        for column, places in enumerate(self.concerned):
+            moved = x.copy()
+            moved[column] += STEP
+            of = np.isin(owners, places)
+            found[of, column] = (self.errors(moved, places) - now[of]) / STEP
+        return found
 
 
 def _measured(row: Row) -> list[str]:
     gains = ["speedup"] if row.kind in ("chain", "tree") and row.gain is not None else []
-    return (["plain"] if row.plain_rate is not None else []) + gains
+    return (["plain"] if row.plain_seconds is not None else []) + gains

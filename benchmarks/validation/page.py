@@ -209,7 +209,7 @@ def fitted_parts(judged: Judged) -> Iterable[str]:
         return []
     parameters, rows = judged.fitted
     lines = []
-    for (engine, name), strengths in supports(rows).items():
+    for (engine, name), strengths in supports(rows, parameters).items():
         if engine == ALL:
             continue
         value = getattr(parameters.of(engine or ANY), name)

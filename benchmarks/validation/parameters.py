@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from benchmarks.validation.rows import Row
-from spectheory.hardware.engine_costs import ANY, NAMES, EngineCosts
+from spectheory.hardware.engine_costs import ANY, NAMES, CostRow, EngineCosts, split
 
 Key = tuple[str | None, str]
 """A parameter: the engine, None for the numbers that no engine has of its own, and the name."""
@@ -46,22 +46,27 @@ OF_ENGINE = {
     "eager_seconds": 0.0,
     "step_seconds": 1.2e-3,
     "sequence_seconds": 20e-6,
-    "spec_step_seconds": 0.2e-3,
+    "spec_step_seconds": 0.3e-3,
     "spec_sequence_seconds": 40e-6,
-    "level_seconds": 0.38e-3,
+    "level_seconds": 0.21e-3,
 }
 """The priors of the numbers of an engine, unless it has other ones in `OWN`."""
 EDGE = dict.fromkeys(("bandwidth_share", "eight_bit_share", "four_bit_share"), 0.95)
 OWN: dict[str, dict[str, float]] = {
     "vllm": {},
+    "vllm<0.10": {},
     "sglang": {},
+    "sglang<0.5": {},
+    "trtllm": {},
     "hf": {"eager_seconds": 0.45e-3, "step_seconds": 1e-3},
     "gpt-fast": {"step_seconds": 0.3e-3},
     "llama.cpp": EDGE | {"packed_flops_share": 0.23, "step_seconds": 0.2e-3},
     "trt-edge": {"bandwidth_share": 0.97, "layer_seconds": 2e-6, "step_seconds": 0.2e-3},
     ANY: {},
 }
-"""The engines with numbers of their own, and the priors in which they differ."""
+"""The engines with numbers of their own, also for some versions, and the priors in which they differ."""
+VARIANTS = {"vllm<0.10": ("vllm", "<0.10"), "sglang<0.5": ("sglang", "<0.5")}
+"""The engine and its versions for each of them that holds for some versions only."""
 FIXED = ("memory_share",)
 """Numbers that no fit moves. A number whose prior is 0 stays 0 too."""
 
@@ -74,7 +79,8 @@ PRIOR_SOURCES = {
     "step_seconds": "SpecDecode-Bench, fit to vLLM on H100; others a guess",
     "exchange_seconds": "DeepEP, docs/legacy.md: dispatch and combine of 8 x 128 tokens on 8 H800 take 191 us",
     "exchange_token_seconds": "DeepEP, as above",
-    "level_seconds": "SpecDecode-Bench, drafting time over three assumed levels",
+    "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess",
+    "level_seconds": "with the step, the drafting time of SpecDecode-Bench, over three assumed levels",
     "flops_share": "SpecDecode-Bench, fit to vLLM on H100",
     "cache_share": "SpecDecode-Bench, fit to vLLM on H100",
     "memory_share": "vLLM, default of gpu_memory_utilization",
@@ -87,10 +93,12 @@ WIDTHS = {
     "eight_bit_share": 0.15,
     "four_bit_share": 0.2,
     "packed_flops_share": 0.5,
-    "layer_seconds": 0.5,
+    "layer_seconds": 0.25,
     "eager_seconds": 0.2,
-    "step_seconds": 0.7,
-    "spec_step_seconds": 1.5,
+    "step_seconds": 0.4,
+    "sequence_seconds": 0.6,
+    "spec_step_seconds": 0.7,
+    "spec_sequence_seconds": 0.7,
     "level_seconds": 0.3,
     "flops_share": 0.1,
     "low_precision_share": 0.5,
@@ -105,8 +113,14 @@ WIDTHS = {
 
 POOLED = ("sequence_seconds", "spec_step_seconds", "spec_sequence_seconds", "level_seconds")
 """Numbers of which engines are expected to have similar ones: what one engine shows moves the others too."""
-OWN_WIDTH = 0.5
-"""Standard deviation of the logarithm of an engine's own factor on a pooled number."""
+OWN_WIDTHS = {
+    "sequence_seconds": 0.5,
+    "spec_step_seconds": 1.5,
+    "spec_sequence_seconds": 0.7,
+    "level_seconds": 0.7,
+}
+"""Standard deviation of the logarithm of an engine's own factor on a pooled number. One version of an engine runs its
+drafting loop in one graph, another launches every kernel by itself, so these factors are wide."""
 
 
 @dataclass(frozen=True)
@@ -120,12 +134,21 @@ class Parameters:
         return self.engines.get(engine, self.engines[ANY])
 
     def of_row(self, row: Row) -> EngineCosts:
-        """The costs of the engine of a row."""
-        return self.of(row.engine)
+        """The costs of the engine of a row, in its version."""
+        return self.of(variant_of(row))
 
 
 PRIOR = Parameters({engine: EngineCosts(**(COMMON | OF_ENGINE | own)) for engine, own in OWN.items()})
 """Where each number comes from before a fit is listed in `PRIOR_SOURCES`."""
+
+
+def variant_of(row: Row) -> str:
+    """The engine among `OWN` whose numbers a row has, by its engine and version; `*` if there is none."""
+    _, version = split(row.engine_version)
+    for variant, (engine, versions) in VARIANTS.items():
+        if engine == row.engine and CostRow(engine, versions, "", 0, 0, "").holds(version):
+            return variant
+    return row.engine if row.engine in OWN else ANY
 
 
 def names(engines: Iterable[str]) -> list[Key]:
@@ -137,12 +160,22 @@ def names(engines: Iterable[str]) -> list[Key]:
 
 def width(engine: str | None, name: str) -> float:
     """The standard deviation of the logarithm of a parameter around its prior."""
-    return OWN_WIDTH if engine not in (None, ALL) and name in POOLED else WIDTHS.get(name, 1.0)
+    return OWN_WIDTHS[name] if engine not in (None, ALL) and name in POOLED else WIDTHS.get(name, 1.0)
 
 
 def prior(engine: str | None, name: str) -> float:
     """The value of a parameter before a fit; a factor of 1 for a pooled number of all engines."""
     return 1.0 if engine == ALL else getattr(PRIOR.of(engine or ANY), name)
+
+
+def logarithms_of(parameters: Parameters, which: list[Key]) -> np.ndarray:
+    """Logarithms from which `parameters_of` makes `parameters`, with a factor of 1 for what all engines share."""
+    return np.array(
+        [
+            0.0 if engine == ALL else np.log(getattr(parameters.of(engine or ANY), name) / prior(engine, name))
+            for engine, name in which
+        ]
+    )
 
 
 def parameters_of(logarithms: np.ndarray, which: list[Key], base: Parameters = PRIOR) -> Parameters:

@@ -48,7 +48,7 @@ def shipped(row: Row) -> Seconds:
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    return predict(row, EngineCosts.of(row.engine))
+    return predict(row, EngineCosts.of(row.engine_version))
 
 
 def predict(row: Row, costs: EngineCosts) -> Seconds:

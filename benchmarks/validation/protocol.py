@@ -17,7 +17,7 @@ from benchmarks.validation.rows import Row, Unread
 from spectheory import InputError
 
 Predict = Callable[[Row], Seconds]
-Fit = Callable[[Sequence[Row]], Parameters]
+Fit = Callable[[Sequence[Row], Parameters | None], Parameters]
 
 CLASSES = (
     "dense 16-bit, one request",
@@ -72,10 +72,18 @@ def predicted(rows: Iterable[Row], predict: Predict) -> tuple[list[Prediction], 
     return found, without
 
 
-def left_out(rows: Sequence[Row], known: Sequence[Row], fit: Fit) -> dict[str, Parameters]:
-    """For each source of `rows`: parameters that were fitted on all other sources of `known`."""
-    sources = dict.fromkeys(row.source for row in rows)
-    return {source: fit([row for row in known if row.source != source]) for source in sources}
+def left_out(rows: Sequence[Row], known: Sequence[Row], fit: Fit, start: Parameters | None) -> dict[str, Parameters]:
+    """For each source of `rows`: parameters that were fitted on the rows of `known` from elsewhere.
+
+    A row is from elsewhere if neither its source nor its address is one of the source. `start` is where the fits start.
+    """
+    addresses: dict[str, set[str]] = defaultdict(set)
+    for row in rows:
+        addresses[row.source].add(row.url)
+    return {
+        source: fit([row for row in known if row.source != source and (row.url or None) not in urls], start)
+        for source, urls in addresses.items()
+    }
 
 
 @dataclass(frozen=True)

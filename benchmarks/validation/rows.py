@@ -6,6 +6,7 @@ import csv
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Literal
 
@@ -26,6 +27,12 @@ SHAPES: dict[Kind, str] = {
 }
 MOST = 10_000
 """The largest number of drafted levels or nodes that is read."""
+ENGINES = {"trt-llm": "trtllm", "tensorrt-llm": "trtllm"}
+"""Other spellings of engines."""
+WITH_PROMPTS = "throughput with prefill"
+"""So notes say that a rate is output tokens over the whole time of the requests, that of their prompts included."""
+VERSIONS = Path(__file__).with_name("versions.csv")
+"""The versions of the engines in sources whose rows do not state them, with the evidence."""
 LAYER_SPLIT = ("hf", "llama.cpp")
 """Engines that split layers over several GPUs unless they are told otherwise."""
 TOLERANCE = 0.05
@@ -38,7 +45,8 @@ class Row:
 
     Attributes:
         number: the line of the CSV file, the header being line 1.
-        group, source, engine, gpu, gpus, target, draft, note: as in the CSV.
+        group, source, url, engine, gpu, gpus, target, draft, note: as in the CSV.
+        version: the version of the engine, from the note or from `versions.csv`; empty if it is unknown.
         placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`) and the engine.
         kind: a plain step, a forward without step overhead, or a step that verifies a chain or a tree.
         depth: drafted levels.
@@ -51,7 +59,9 @@ class Row:
     number: int
     group: str
     source: str
+    url: str
     engine: str
+    version: str
     gpu: str
     gpus: int
     target: str
@@ -69,9 +79,14 @@ class Row:
     note: str
 
     @property
+    def engine_version(self) -> str:
+        """The engine with its version, if that is known, such as `vllm@0.9`."""
+        return f"{self.engine}@{self.version}" if self.version else self.engine
+
+    @property
     def plain_seconds(self) -> float | None:
-        """Measured seconds of a plain step, or of a forward."""
-        if self.plain_rate is None:
+        """Measured seconds of a plain step, or of a forward; None if the rate counts the time of prompts too."""
+        if self.plain_rate is None or WITH_PROMPTS in self.note:
             return None
         return (self.nodes if self.kind == "forward" else self.batch) / self.plain_rate
 
@@ -145,7 +160,9 @@ def _row(number: int, cells: Mapping[str, str]) -> Row:
         number=number,
         group=cells["group"] or "no group",
         source=cells["source"],
-        engine=cells["engine"].lower(),
+        url=cells["url"],
+        engine=ENGINES.get(cells["engine"].lower(), cells["engine"].lower()),
+        version=_version(cells["source"], cells["engine"].lower(), cells["note"]),
         gpu=cells["gpu"].lower(),
         gpus=_whole(cells, "gpus"),
         target=cells["target"].lower(),
@@ -223,6 +240,18 @@ def _check_measured(row: Row) -> None:
                 f"measured_speedup={row.speedup:g} contradicts the two rates, whose quotient is {quotient:.3g}: "
                 "correct one of the three"
             )
+
+
+def _version(source: str, engine: str, note: str) -> str:
+    """The version of the engine: in the note, such as `vLLM 0.12.0` or `vLLM of April 2025 (0.8)`, or of the source."""
+    found = re.search(rf"\b{re.escape(engine.replace('-', ''))}\b[^.;,]*?\bv?(\d+\.\d+[.\w]*)", note, re.IGNORECASE)
+    return found[1] if found else _versions().get((source, engine), "")
+
+
+@cache
+def _versions() -> dict[tuple[str, str], str]:
+    with VERSIONS.open(encoding="utf-8", newline="") as file:
+        return {(line["source"], line["engine"]): line["version"] for line in csv.DictReader(file)}
 
 
 def _placement(gpus: int, engine: str, note: str) -> Placement:

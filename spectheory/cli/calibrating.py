@@ -1,94 +1,252 @@
-"""The command `matrix`: measured and predicted tau of every policy and verifier."""
+"""The command `calibrate`. It needs no model."""
 
 from __future__ import annotations
 
-import json
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from rich.text import Text
 
-from spectheory.cli.measuring import TopK, TopP, long_enough
-from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
-from spectheory.cli.output import console, progress
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import Output, console, require_free, show, warn
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
-from spectheory.results.calibration import Calibration
+from spectheory.engines import read_runs
+from spectheory.hardware.calibrated_costs import calibrate as calibrated
+from spectheory.hardware.roofline import Parallel
+from spectheory.hardware.runs import Conditions, Run
 
-ONLY = (
-    "Decode only the combinations of policy and verifier whose name contains this text. The report also shows the "
-    "combinations that are already in the folder."
+SPECULATIVE = (
+    "BATCH:TOKENS_PER_SECOND:TAU, like 1:242:3.3; tau is the mean number of tokens per cycle, which engines report as "
+    "acceptance length"
 )
-SHORTER = PromptOptions(new_tokens=64)
+"""The form of the option --speculative."""
 
 
-def matrix(
-    out: Annotated[
-        Path, typer.Option("--out", help="Folder for the results. To continue an interrupted run, repeat the command.")
+def calibrate(
+    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
+    target: Annotated[
+        str,
+        typer.Option(
+            "--target",
+            help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF "
+            "file.",
+        ),
     ],
-    temperatures: Annotated[
-        str, typer.Option("--temperatures", help="Temperatures, comma-separated; 0 is greedy decoding.")
-    ] = "0,0.6,1",
-    top_k: TopK = None,
-    top_p: TopP = 1.0,
-    only: Annotated[str, typer.Option("--only", help=ONLY)] = "",
-    skip: Annotated[
+    draft: Annotated[
+        str | None,
+        typer.Option(
+            "--draft",
+            help="Draft of the speculative runs: a model or a head in the same form as --target, a kind such as eagle3 "
+            "or mtp, or ngram if drafts are looked up.",
+        ),
+    ] = None,
+    engine: Annotated[
+        str | None,
+        typer.Option(
+            "--engine",
+            help="Engine that was measured, such as sglang; ENGINE@VERSION for one of its versions.",
+            show_default="as in --runs, otherwise vllm",
+        ),
+    ] = None,
+    plain: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--plain",
+            metavar="BATCH:TOKENS_PER_SECOND",
+            help="Measured throughput without speculation, of all sequences together: 64:6000. Can be repeated.",
+        ),
+    ] = None,
+    speculative: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--speculative",
+            metavar="BATCH:TOKENS_PER_SECOND:TAU",
+            help="Measured throughput with speculation, and tau, the mean number of tokens per cycle: 1:242:3.3. Needs "
+            "--chain or --tree. Can be repeated.",
+        ),
+    ] = None,
+    chain: Annotated[
+        int | None, typer.Option("--chain", metavar="K", help="Drafted tokens per cycle, as a chain.")
+    ] = None,
+    tree: Annotated[
+        str | None,
+        typer.Option("--tree", metavar="NODES:LEVELS", help="Drafted tokens and levels of the verified tree: 60:6."),
+    ] = None,
+    context: Annotated[
         int,
         typer.Option(
-            "--skip",
-            min=1,
-            help="Number of prompts at the start of the file that are traced for acceptance rates. The prompts after "
-            "them are decoded.",
+            "--context",
+            help="Mean number of tokens in the KV cache of each sequence in --plain, --speculative and --latency-out.",
         ),
-    ] = 40,
-    count: Count = 16,
-    text: PromptOptions = SHORTER,
-    pair: PairOptions = SHIPPED,
-    seed: Seed = 0,
+    ] = 1024,
+    runs: Annotated[
+        list[Path] | None,
+        typer.Option(
+            "--runs",
+            help="File of a benchmark: llama-bench, llama-batched-bench, vllm bench serve or latency, SGLang's "
+            "bench_one_batch, bench_speculative or bench_serving, or AIPerf. Can be repeated.",
+        ),
+    ] = None,
+    runs_tau: Annotated[
+        float | None,
+        typer.Option(
+            "--runs-tau", help="Tau of the runs in --runs, if the file does not say it. Needs --chain or --tree."
+        ),
+    ] = None,
+    runs_batch: Annotated[
+        float | None,
+        typer.Option("--runs-batch", help="Batch size of the runs in --runs, if the file does not say it."),
+    ] = None,
+    input_tokens: Annotated[
+        float | None,
+        typer.Option("--input-tokens", help="Mean tokens of a prompt in --runs, if the file does not say it."),
+    ] = None,
+    output_tokens: Annotated[
+        float | None,
+        typer.Option("--output-tokens", help="Mean tokens of an answer in --runs, if the file does not say it."),
+    ] = None,
+    gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
+    parallel: Annotated[
+        Parallel | None,
+        typer.Option(
+            "--parallel",
+            help="How the GPUs share a model, as for `spectheory schedule`.",
+            show_default="layers for hf and llama.cpp, otherwise tensor",
+        ),
+    ] = None,
+    draft_gpus: Annotated[
+        int | None, typer.Option("--draft-gpus", help="Number of GPUs that share the draft.", show_default="all")
+    ] = None,
+    quant: Annotated[
+        str | None,
+        typer.Option(
+            "--quant",
+            help="Format of the target's weights, such as fp8, nvfp4, awq or q4_k_m.",
+            show_default="as in the config",
+        ),
+    ] = None,
+    kv_dtype: Annotated[
+        str | None,
+        typer.Option(
+            "--kv-dtype", help="Format of the KV caches, such as fp8 or q8_0.", show_default="as in the config"
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", help="File for the calibrated costs, for `spectheory schedule --costs`.")
+    ] = None,
+    latency_out: Annotated[
+        Path | None,
+        typer.Option(
+            "--latency-out", help="File for a latency record at --batch and --context, for `spectheory plan --latency`."
+        ),
+    ] = None,
+    batch: Annotated[int | None, typer.Option("--batch", help="Batch size of --latency-out.", show_default="1")] = None,
+    force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Measure tau for every drafting policy, verifier and temperature, and compare it with two predictions.
+    """Calibrate the costs of an engine on a few measured throughputs of your deployment.
 
-    Tau is the number of tokens per target call.
+    Two plain throughputs, at batch 1 and at a large batch, and one speculative run are usually enough. What they do not
+    determine keeps its shipped value.
     """
-    degrees = numbers("--temperatures", temperatures, float)
-    from reference.matrix import Matrix, MatrixSettings, Texts
-    from reference.measuring import require_cycle
-    from reference.predictions import LEAST_TRIALS
-    from reference.prompts import training_texts
-    from reference.sampling import Sampling, require_drawing
+    from spectheory.report.calibrated_costs import moved_rows, run_rows
 
-    require_cycle(text.new_tokens)
-    settings = MatrixSettings(text.dataset, text.new_tokens, seed, top_k, top_p)
-    for temperature in degrees:
-        settings.sampling(temperature)
-    if not any(degrees):
-        require_drawing(Sampling(0, top_k, top_p))
-    with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
-        models = pair.load()
-        decoded = text.encoded(models, skip, count, least_skip=1)
-        traced = text.encoded(models, 0, skip)
-        measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace") as done:
-            every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
-        offered = [combination for combination in every if combination.sampling.temperature in degrees]
-        wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
-        if not wanted:
-            raise InputError(f"no combination's name contains --only {only!r}: a valid name is {offered[0].name!r}")
-        with progress("matrix") as done:
-            found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
-    _show(found, out, as_json)
+    if batch is not None and latency_out is None:
+        raise InputError("--batch is the batch size of --latency-out: give --latency-out too, or leave out --batch")
+    shape, files = _shape(chain, tree), runs or []
+    require_free(files, Output(out, "calibrated_costs"), Output(latency_out, "latency"), force=force)
+    measured = [(text, _numbers("--speculative", text, SPECULATIVE, 3)) for text in speculative or []]
+    _require_used(plain, speculative, runs, shape, runs_tau)
+    given = [_plain(text, context) for text in plain or []]
+    given += [_speculative(text, numbers, context, shape or (1, 1)) for text, numbers in measured]
+    nodes, depth = (None, None) if speculative and runs_tau is None else shape or (None, None)
+    conditions = Conditions(runs_batch, input_tokens, output_tokens, None, runs_tau, nodes, depth)
+    read = [read_runs(file, conditions) for file in files]
+    found = calibrated(
+        [*given, *(run for one in read for run in one.runs)],
+        gpu=gpu,
+        target=target,
+        draft=draft,
+        gpus=gpus,
+        engine=engine,
+        parallel=parallel,
+        draft_gpus=draft_gpus,
+        quant=quant,
+        kv_dtype=kv_dtype,
+    )
+    assumed = (sentence for one in read for sentence in one.assumed)
+    found = replace(found, provenance=found.provenance.assuming(*assumed))
+    latency = None if latency_out is None else found.latency(1 if batch is None else batch, context)
+    notes = [Text(f"assumed: {sentence}") for sentence in found.provenance.assumptions]
+    for sentence in (*(f"not used: {line}" for one in read for line in one.ignored), *found.warnings):
+        warn(sentence)
+    show(found, run_rows(found), moved_rows(found), *notes, as_json=as_json, out=out, force=force)
+    if latency is not None and latency_out is not None:
+        latency.save(latency_out)
+        if not as_json:
+            console.print(f"wrote {latency_out}", highlight=False)
 
 
-def _show(found: Calibration, out: Path, as_json: bool) -> None:
-    from spectheory.report.calibration import calibration_figure, calibration_page, calibration_rows, calibration_words
+def _require_used(
+    plain: Sequence[str] | None,
+    speculative: Sequence[str] | None,
+    runs: Sequence[Path] | None,
+    shape: tuple[int, int] | None,
+    runs_tau: float | None,
+) -> None:
+    """Check that there is a run, and that --chain, --tree and --runs-tau belong to one."""
+    if not plain and not speculative and not runs:
+        raise InputError(
+            "nothing was measured: give --plain BATCH:TOKENS_PER_SECOND, like 64:6000, --speculative "
+            "BATCH:TOKENS_PER_SECOND:TAU, or --runs with the file of a benchmark"
+        )
+    if runs_tau is not None and not runs:
+        raise InputError("--runs-tau is for --runs: give tau as the last number of --speculative")
+    if (speculative or runs_tau is not None) and shape is None:
+        raise InputError(
+            f"{'--speculative' if speculative else '--runs-tau'} needs the drafted shape: give --chain K, or --tree "
+            "NODES:LEVELS"
+        )
+    if shape is not None and not speculative and not runs:
+        raise InputError("--chain and --tree are for --speculative or --runs: leave them out, or give one of these")
 
-    write_whole(out / "calibration.svg", calibration_figure(found))
-    write_whole(out / "index.html", calibration_page("Predicted against measured", found))
-    if as_json:
-        print(json.dumps(found.to_dict(), indent=1))
-        return
-    for table in calibration_rows(found):
-        console.print(table)
-    console.print("\n".join(calibration_words(found)))
-    print(f"wrote {out / 'matrix.parquet'}, {out / 'calibration.svg'} and {out / 'index.html'}")
+
+def _shape(chain: int | None, tree: str | None) -> tuple[int, int] | None:
+    """Nodes and levels of the drafted tree; None if neither --chain nor --tree is given."""
+    if chain is not None and tree is not None:
+        raise InputError("--chain and --tree exclude each other: give the one that was drafted")
+    if chain is not None:
+        if chain < 1:
+            raise InputError(f"--chain must be at least 1, got {chain}: for plain decoding use --plain")
+        return chain, chain
+    if tree is None:
+        return None
+    nodes, levels = _numbers("--tree", tree, "NODES:LEVELS, like 60:6", 2)
+    if nodes != int(nodes) or levels != int(levels) or not 1 <= levels <= nodes:
+        raise InputError(f"--tree must be NODES:LEVELS, like 60:6, with at least one node per level, got {tree!r:.60}")
+    return int(nodes), int(levels)
+
+
+def _plain(text: str, context: int) -> Run:
+    batch, rate = _numbers("--plain", text, "BATCH:TOKENS_PER_SECOND, like 64:6000", 2)
+    return Run.from_throughput(rate, batch=batch, context=context, source=f"--plain {text}")
+
+
+def _speculative(text: str, numbers: Sequence[float], context: int, shape: tuple[int, int]) -> Run:
+    (batch, rate, tau), (nodes, depth) = numbers, shape
+    drafted = {"tokens": nodes + 1, "depth": depth, "tau": tau, "source": f"--speculative {text}"}
+    return Run.from_throughput(rate, kind="speculative", batch=batch, context=context, **drafted)
+
+
+def _numbers(option: str, text: str, form: str, count: int) -> list[float]:
+    """The numbers in the value of an option, which are separated by colons."""
+    try:
+        found = [float(part) for part in text.split(":")]
+    except ValueError:
+        found = []
+    if len(found) != count:
+        raise InputError(f"{option} must be {form}; got {text!r:.60}")
+    return found

@@ -18,6 +18,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.engines import ALL
+from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
@@ -227,6 +228,14 @@ def schedule(
             help="Batch sizes to plan: 1:256 for every size from 1 to 256, or a list such as 1,8,64.",
         ),
     ] = "1",
+    costs: Annotated[
+        Path | None,
+        typer.Option(
+            "--costs",
+            help="Calibrated costs of the engine, from `spectheory calibrate`, for computed times.",
+            show_default="costs in the package",
+        ),
+    ] = None,
     trace: TraceFolder = None,
     engine: TimedEngineNames = None,
     limits: LimitOptions = UNLIMITED,
@@ -267,13 +276,14 @@ def schedule(
     bounds, batches, engines = limits.checked(), batches_of(batch), _names(engine)
     found_engines(engines)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
-    files = [acceptance, *models], Output(out, "schedule"), Output(report, PAGE)
+    files = [acceptance, costs, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
     rates = rates_of(acceptance)
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
-    costs = engines[0] if engines else DEFAULT_ENGINE
+    calibrated = None if costs is None else CalibratedCosts.load(costs)
+    timed = engines[0] if engines else DEFAULT_ENGINE if calibrated is None else calibrated.engine
     place = Deployment(
         gpu,
         target,
@@ -284,11 +294,12 @@ def schedule(
         smooth,
         quant,
         kv_dtype,
-        costs,
+        timed,
         parallel,
         draft_gpus,
         prompt_tokens=prompt_tokens,
         output_tokens=output_tokens,
+        costs=calibrated,
     )
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)

@@ -9,7 +9,9 @@ from pathlib import Path
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
+from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.draft_heads import kind_named, lookup_named
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Drafting, Latency
@@ -17,8 +19,9 @@ from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import shipped_name
+from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
 from spectheory.planning.schedule_checks import MOST_BATCHES
@@ -67,6 +70,8 @@ class Deployment:
             as measured, and for computed times usual for the draft, see `ModelConfig.drafts_at_once`.
         prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
             because measured records have no times of prompts. None, without both, counts no prompts.
+        costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
+            those of `engine` in the shipped table.
 
     Raises:
         InputError: only one of `prompt_tokens` and `output_tokens` is given, one is out of range, or `context` is not
@@ -94,6 +99,7 @@ class Deployment:
     drafting: Drafting | None = None
     prompt_tokens: float | None = None
     output_tokens: float | None = None
+    costs: CalibratedCosts | EngineCosts | None = None
 
     def __post_init__(self) -> None:
         if self._lengths is None:
@@ -130,7 +136,7 @@ class Deployment:
         roofline computes them.
 
         Raises:
-            InputError: see `Latency.roofline` and `Latency.measured`.
+            InputError: see `Latency.roofline` and `Latency.measured`; or `costs` are for another deployment.
         """
         target, draft = self._names
         recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
@@ -142,7 +148,8 @@ class Deployment:
         first, second = self._models()
         prompt, output = self._lengths or (0.0, 1.0)
         spread = self._lengths is not None and self.context is None
-        return Latency.roofline(
+        said = self._calibration(first, second)
+        computed = Latency.roofline(
             gpu=self.gpu,
             target=first,
             draft=draft if second is None else second,
@@ -152,10 +159,12 @@ class Deployment:
             last_context=prompt + output if spread else None,
             prefill_tokens=batch * prompt / output,
             engine=self.engine,
+            costs=self.costs.costs if isinstance(self.costs, CalibratedCosts) else self.costs,
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
             drafting=self.drafting,
         )
+        return replace(computed, provenance=computed.provenance.assuming(*said))
 
     def schedule(
         self,
@@ -244,6 +253,15 @@ class Deployment:
             raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
         if counted is not None and lookup_named(counted) != lookup:
             raise InputError(f"acceptance must be that of {lookup} drafts, got the rates of {counted}: {repair}")
+
+    def _calibration(self, target: ModelConfig, draft: ModelConfig | None) -> tuple[str, ...]:
+        """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
+        if not isinstance(self.costs, CalibratedCosts):
+            return ()
+        parallel = self.parallel or usual_parallel(self.engine)
+        drafting = self.drafting or ("at once" if draft is not None and draft.drafts_at_once else "levels")
+        place = self.gpus, parallel, self.draft_gpus, drafting
+        return self.costs.require_for(self.engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""

@@ -59,6 +59,9 @@ RECORDS: list[Record] = [
     ),
     st.Calibration((CALIBRATED,), {"Slow": "takes a year"}),
     st.compare_policies(st.RatesDraft(RATES), {"OPT-Tree": st.OptTree(4)}, latency=LATENCY),
+    st.calibrate(
+        [st.engines.Run.from_throughput(141.0, context=512, source="by hand")], gpu="h100_sxm", target="llama-3.1-8b"
+    ),
 ]
 VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, 10**400]
 VALUES += [[], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]

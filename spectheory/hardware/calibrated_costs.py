@@ -1,0 +1,330 @@
+"""`CalibratedCosts`: the costs of an engine, calibrated on runs of one deployment, with what they make of each run."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple
+
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
+from spectheory.core.record import Record
+from spectheory.hardware.cost_fit import NOISE, deviations, fitted
+from spectheory.hardware.engine_costs import NAMES, EngineCosts, origin, split, spreads
+from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.latency import Drafting, Latency
+from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.models import model
+from spectheory.hardware.pairs import draft_of, require_pair
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.run_checks import require_possible
+from spectheory.hardware.run_names import NamedDeployment, with_version
+from spectheory.hardware.runs import Run
+from spectheory.hardware.timed_setup import TimedSetup
+
+LARGE = 0.15
+"""A run with a larger residual contradicts the roofline, or other runs."""
+WIDEST = 10.0
+"""Largest spread of a number."""
+FAR = 3.0
+"""A number that has moved by more spreads than this is one that no other deployment of the engine has shown."""
+NOTABLE = 0.05
+"""A number that has moved by this share is worth showing, however uncertain it is."""
+LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
+
+
+class MovedNumber(NamedTuple):
+    """A number of `EngineCosts` that a calibration has moved.
+
+    `deviation` is the standard deviation of its logarithm after the calibration.
+    """
+
+    name: str
+    before: float
+    after: float
+    deviation: float
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CalibratedCosts(Record):
+    """The costs of an engine, calibrated on runs of one deployment.
+
+    Attributes:
+        engine: the engine whose shipped costs were moved, such as `vllm@0.11`.
+        setup: the models and GPUs of the runs.
+        runs: the runs.
+        shipped: the costs before.
+        costs: the calibrated costs.
+        spreads: for each number the standard deviation of its logarithm before the calibration; 0 if it may not move.
+        noise: the standard deviation that the logarithm of a run's seconds is taken to have.
+        provenance: who made the record, when, and what is assumed.
+
+    Raises:
+        InputError: there is no run, or a number is out of range.
+    """
+
+    kind: ClassVar[str] = "calibrated_costs"
+    schema: ClassVar[int] = 1
+    derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals", "deviations")
+    repair: ClassVar[str] = "calibrate again with `spectheory calibrate` or `spectheory.calibrate`"
+
+    engine: str
+    setup: TimedSetup
+    runs: tuple[Run, ...]
+    shipped: EngineCosts
+    costs: EngineCosts
+    spreads: dict[str, float]
+    noise: float
+    provenance: Provenance
+
+    def __post_init__(self) -> None:
+        split(self.engine)
+        if not self.runs:
+            raise InputError("runs must contain at least one run")
+        if sorted(self.spreads) != sorted(NAMES) or not all(0 <= v <= WIDEST for v in self.spreads.values()):
+            raise InputError(f"spreads must have a number from 0 to {WIDEST:g} for each number of EngineCosts")
+        _check_noise(self.noise)
+        try:
+            seconds = [*self.seconds_before, *self.seconds_after]
+        except ArithmeticError as error:
+            raise InputError(f"setup must be models and GPUs with possible sizes: {error}") from error
+        if not all(0 < one < math.inf for one in seconds):
+            raise InputError("setup must be models and GPUs on which every run takes a finite time above 0")
+
+    @cached_property
+    def seconds_before(self) -> tuple[float, ...]:
+        """The seconds of each run that the shipped costs predict."""
+        return tuple(self.setup.seconds(run, self.shipped) for run in self.runs)
+
+    @cached_property
+    def seconds_after(self) -> tuple[float, ...]:
+        """The seconds of each run that the calibrated costs predict."""
+        return tuple(self.setup.seconds(run, self.costs) for run in self.runs)
+
+    @property
+    def residuals(self) -> tuple[float, ...]:
+        """For each run, predicted over measured tokens per second after the calibration, minus 1."""
+        return tuple(run.seconds / after - 1 for run, after in zip(self.runs, self.seconds_after, strict=True))
+
+    @property
+    def largest_residual(self) -> float:
+        """The largest absolute residual."""
+        return max(map(abs, self.residuals))
+
+    @cached_property
+    def deviations(self) -> dict[str, float]:
+        """For each number on which a run depends, the standard deviation of its logarithm after the calibration.
+
+        The others keep their spread.
+        """
+        return deviations(self.runs, self.setup, self.costs, self.spreads, self.noise)
+
+    @property
+    def moved(self) -> tuple[MovedNumber, ...]:
+        """The numbers that have moved by more than their deviation, or by 5%."""
+        found = [
+            MovedNumber(name, getattr(self.shipped, name), getattr(self.costs, name), deviation)
+            for name, deviation in self.deviations.items()
+        ]
+        return tuple(one for one in found if abs(math.log(one.after / one.before)) > min(one.deviation, NOTABLE))
+
+    @property
+    def contradictions(self) -> tuple[str, ...]:
+        """For each run whose residual is above 15%, a sentence that says so."""
+        found = sorted(zip(self.residuals, self.runs, strict=True), key=lambda pair: -abs(pair[0]))
+        return tuple(
+            f"{run.source or f'the {run.kind} run at batch {run.batch:g}'} contradicts the time model"
+            f"{' or another run' if len(self.runs) > 1 else ''}: after the calibration, {1 + residual:.2f} times its "
+            "measured speed is predicted. Check its figures and its conditions, or measure it again"
+            for residual, run in found
+            if abs(residual) > LARGE
+        )
+
+    @property
+    def surprises(self) -> tuple[str, ...]:
+        """For each number that has moved by more than three of its spreads, a sentence that says so."""
+        return tuple(
+            f"{one.name} has moved to {one.after / one.before:.3g} times its shipped value, farther than other "
+            "deployments of the engine let expect. Check the figures and the conditions of the runs, or add runs"
+            for one in self.moved
+            if abs(math.log(one.after / one.before)) > FAR * self.spreads[one.name]
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user of the costs must know: the contradictions and the surprises."""
+        return (*self.contradictions, *self.surprises)
+
+    @property
+    def summary(self) -> str:
+        """One line: what was calibrated, and how well the runs are reproduced."""
+        return f"{self.engine} on {self.setup.gpus} x {self.setup.gpu.name}, {self.setup.target.name}: {self.said}"
+
+    @property
+    def said(self) -> str:
+        """A clause on the runs and the residuals, for the assumptions of a plan."""
+        many = f"{len(self.runs)} run{'s' if len(self.runs) > 1 else ''}"
+        return f"the costs of {self.engine} were calibrated on {many}, largest residual {self.largest_residual:.1%}"
+
+    def latency(self, batch: int = 1, context: int = 1024) -> Latency:
+        """The forward times and overheads of `batch` sequences with the calibrated costs.
+
+        Raises:
+            InputError: a number is out of range, or the models and the caches do not fit into memory.
+        """
+        found = self.setup.latency(batch, context, self.costs, self.engine)
+        return replace(found, provenance=found.provenance.assuming(self.said, *self.warnings))
+
+    def require_for(self, engine: str, setup: TimedSetup) -> tuple[str, ...]:
+        """Check that the costs were calibrated for a deployment. The draft may be another one.
+
+        Returns:
+            Sentences on the calibration for the assumptions of computed times.
+
+        Raises:
+            InputError: engine, GPU, number of GPUs, target or format differ.
+        """
+        own = self.setup
+        pairs = {
+            "engine": (self.engine, engine, _engines_agree(self.engine, engine)),
+            "gpu": (own.gpu.name, setup.gpu.name, own.gpu == setup.gpu),
+            "gpus": (own.gpus, setup.gpus, own.gpus == setup.gpus),
+            "parallel": (own.parallel, setup.parallel, own.gpus == 1 or own.parallel == setup.parallel),
+            "target": (own.target.name, setup.target.name, _same(own.target, setup.target)),
+        }
+        for name, (mine, other, agrees) in pairs.items():
+            if not agrees:
+                raise InputError(
+                    f"costs were calibrated for {name} {mine}, the deployment has {name} {other}: calibrate on runs of "
+                    "the deployment, or pass the field `costs` of the record to use them all the same"
+                )
+        drafts = [None if draft is None else draft.name for draft in (own.draft, setup.draft)]
+        other = [f"the costs were calibrated with draft {drafts[0]} and are used for {drafts[1]}"]
+        return (self.said, *self.warnings, *(other if drafts[0] != drafts[1] else []))
+
+
+def calibrate(
+    runs: Iterable[Run],
+    *,
+    gpu: str | Gpu,
+    target: str | Path | Mapping[str, Any] | ModelConfig,
+    draft: str | Path | Mapping[str, Any] | ModelConfig | None = None,
+    gpus: int = 1,
+    engine: str | None = None,
+    parallel: Parallel | None = None,
+    draft_gpus: int | None = None,
+    drafting: Drafting | None = None,
+    quant: str | None = None,
+    kv_dtype: str | None = None,
+    noise: float = NOISE,
+) -> CalibratedCosts:
+    """Calibrate the costs of an engine on a few measured runs of one deployment.
+
+    Two plain runs, at batch 1 and at a large batch, and one speculative run are usually enough. Numbers that the runs
+    do not determine keep their shipped values.
+
+    Args:
+        runs: the runs, from `spectheory.engines.read_runs` or `spectheory.engines.Run.from_throughput`. What they name
+            must be the deployment.
+        gpu: a name of the GPU, or a `Gpu`.
+        target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
+        draft: the draft, in one of the same ways, or a kind such as `ngram`; None if no run is speculative.
+        gpus: the number of GPUs.
+        engine: the engine that was measured, such as `vllm` or `vllm@0.11`; None is the one that the runs name, or
+            `vllm`. A version that the runs name is added.
+        parallel: how several GPUs share a model; None is usual for the engine.
+        draft_gpus: the number of GPUs that share the draft; None is all.
+        drafting: whether the draft runs once for each drafted level, or once for all; None is usual for the draft.
+        quant: format of the target's weights; None keeps the one of the config.
+        kv_dtype: format of the KV caches; None keeps the one of the config.
+        noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
+            costs: 0.02 is 2%.
+
+    Raises:
+        InputError: there is no run, a run names another deployment, is impossible on these GPUs, does not fit into
+            memory, contradicts or repeats another, or a speculative run has no draft. See `Latency.roofline` too.
+
+    >>> from spectheory.engines import Run
+    >>> plain = [Run.from_throughput(150.0, context=512), Run.from_throughput(6000.0, batch=64, context=512)]
+    >>> found = calibrate(plain, gpu="h100_sxm", target="llama-3.1-8b", draft="eagle3-llama-3.1-8b")
+    >>> round(found.latency(1, 512).plain(512), 4)
+    0.0067
+    """
+    known = _checked(runs)
+    _check_noise(noise)
+    engine = engine or next((run.engine for run in known if run.engine), DEFAULT_ENGINE)
+    engine = with_version(engine, known)
+    speculative = next((run for run in known if run.kind == "speculative"), None)
+    if draft is None and speculative is not None:
+        raise InputError(
+            f"{speculative.where}a speculative run needs the draft: name a draft model or a head, or ngram if drafts "
+            "are looked up"
+        )
+    plain_target = model(target)
+    first, second = _pair(plain_target, draft, quant, kv_dtype)
+    require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
+    usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
+    place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
+    setup, shipped, widths = TimedSetup(gpu_of(gpu), first, second, *place), EngineCosts.of(engine), spreads(engine)
+    assumed = NamedDeployment(setup, engine, plain_target).require(known)
+    for run in known:
+        setup.require_memory(run, shipped)
+    require_possible(known, setup)
+    stamp = Provenance.now(
+        "spectheory.calibrate",
+        packages=("scipy",),
+        gpu=setup.gpu.name,
+        gpus=gpus,
+        target=first.name,
+        draft=None if second is None else second.name,
+        settings={"engine": engine, "quant": quant, "kv_dtype": kv_dtype},
+    ).assuming(f"before the calibration, {origin(engine)}", *assumed)
+    costs = fitted(known, setup, shipped, widths, noise)
+    return CalibratedCosts(engine, setup, known, shipped, costs, widths, float(noise), stamp)
+
+
+def _pair(
+    target: ModelConfig,
+    draft: str | Path | Mapping[str, Any] | ModelConfig | None,
+    quant: str | None,
+    kv_dtype: str | None,
+) -> tuple[ModelConfig, ModelConfig | None]:
+    """Target and draft in the formats that run."""
+    packed = target if quant is None else target.quantised(quant)
+    second = None if draft is None else draft_of(packed, draft)
+    if kv_dtype is None:
+        return packed, second
+    return packed.with_kv(kv_dtype), None if second is None else second.with_kv(kv_dtype)
+
+
+def _checked(runs: Iterable[Run]) -> tuple[Run, ...]:
+    known = tuple(runs) if isinstance(runs, Iterable) else (runs,)
+    if not known:
+        raise InputError("runs must contain at least one run: give a plain throughput, or read a benchmark's file")
+    for run in known:
+        if not isinstance(run, Run):
+            raise InputError(f"runs must be a list of runs, such as read_runs(file).runs, got {run!r:.80} in it")
+    return known
+
+
+def _check_noise(noise: float) -> None:
+    if isinstance(noise, bool) or not isinstance(noise, int | float) or not LEAST_NOISE <= noise <= MOST_NOISE:
+        raise InputError(
+            f"noise must be from {LEAST_NOISE:g} to {MOST_NOISE:g}, got {noise!r:.60}: give the standard deviation of "
+            "the logarithm of a run's seconds, such as 0.02 for 2%"
+        )
+
+
+def _engines_agree(own: str, other: str) -> bool:
+    """Whether two engines have one name, and one version if both have one."""
+    (name, numbers), (second, others) = split(own), split(other)
+    return name == second and ("@" not in own or "@" not in other or numbers == others)
+
+
+def _same(own: ModelConfig, other: ModelConfig) -> bool:
+    """Whether two models are the same, whatever their names."""
+    return replace(own, name="") == replace(other, name="", design=None, prediction=None)

@@ -1,0 +1,46 @@
+"""Tables of calibrated costs: the runs with their predictions, and the numbers that have moved."""
+
+from __future__ import annotations
+
+import math
+
+from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.runs import Run
+from spectheory.report.tables import TextTable
+
+
+def run_rows(found: CalibratedCosts) -> TextTable:
+    """Each run with the tokens per second that were measured, and predicted before and after the calibration."""
+    every = zip(found.runs, found.seconds_before, found.seconds_after, found.residuals, strict=True)
+    rows = tuple(
+        (
+            _named(run),
+            f"{run.tokens_per_second:,.4g}",
+            *(f"{run.tokens_per_second * run.seconds / seconds:,.4g}" for seconds in (before, after)),
+            f"{residual:+.1%}",
+        )
+        for run, before, after, residual in every
+    )
+    header = "run", "measured", "before", "after", "off by"
+    return TextTable("tokens per second of all sequences, predicted before and after the calibration", header, rows)
+
+
+def moved_rows(found: CalibratedCosts) -> TextTable:
+    """The numbers that have moved by more than their deviation, or by 5%."""
+    rows = tuple(
+        (one.name, f"{one.before:.3g}", f"{one.after:.3g}", f"x/ {math.exp(one.deviation):.2f}") for one in found.moved
+    )
+    kept = len(found.spreads) - len(rows)
+    note = f"the other {kept} numbers have moved by less than their uncertainty and less than 5%, or not at all"
+    header = "number", "before", "after", "uncertain by"
+    return TextTable(f"costs of {found.engine} that have moved", header, rows, note=note)
+
+
+def _named(run: Run) -> str:
+    conditions = [f"batch {run.batch:.4g}", f"context {run.context:,.0f}"]
+    if run.kind == "forward":
+        conditions.append(f"{run.tokens} tokens each")
+    if run.tau is not None:
+        chain = f"chain {run.depth}" if run.tokens - 1 == run.depth else f"tree {run.tokens - 1}:{run.depth}"
+        conditions += [chain, f"tau {run.tau:.3g}"]
+    return f"{run.source or run.kind}\n{', '.join(conditions)}"
