@@ -311,13 +311,19 @@ def test_sharing_of_experts() -> None:
 
 
 def test_prompts_beside_a_step_take_their_operations() -> None:
-    """100 tokens of prompts, for the target in every step, and for the draft too in speculative ones."""
+    """100 tokens of prompts beside a plain step, tau times as many beside a cycle, which the draft reads too."""
     without, with_prompts = (st.Latency.roofline(**PAIR, prefill_tokens=tokens) for tokens in (0, 100))
     peak = 989e12 * COSTS.flops_share / COSTS.prefill_share / 100
     target, draft = (model(PAIR[which]).flops_per_token(0) / peak for which in ("target", "draft"))
-    plain = with_prompts.plain_overhead_seconds - without.plain_overhead_seconds
-    assert plain == pytest.approx(target)
-    assert with_prompts.overhead_seconds - without.overhead_seconds == pytest.approx(target + draft)
+    assert with_prompts.plain(1024) - without.plain(1024) == pytest.approx(target)
+    assert with_prompts.prompts(2.5) == pytest.approx(2.5 * (target + draft))
+    assert without.prompts(2.5) == 0
+    chain = st.Tree.chain(3)
+    cycle = with_prompts.cycle(chain, 1024)
+    assert cycle == without.cycle(chain, 1024)
+    expected = 2.5 * with_prompts.plain(1024) / (cycle + 2.5 * (target + draft))
+    assert with_prompts.speedup(chain, 2.5, 1024) == pytest.approx(expected)
+    assert with_prompts.speedup(st.Tree.chain(0), 1.0, 1024) == pytest.approx(1)
     with pytest.raises(ValueError, match="prefill_tokens must be a number of at least 0, got -1"):
         st.Latency.roofline(**PAIR, prefill_tokens=-1)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from scipy.optimize import least_squares
@@ -193,8 +194,14 @@ class _Problem:
 
         first = np.zeros(len(widths))
         first[:many] = 0 if start is None else start
-        settings = {"loss": "soft_l1", "max_nfev": evaluations, "ftol": 1e-5, "xtol": 1e-4}
-        return least_squares(residuals, first, jac=jacobian, **settings).x[:many]
+        settings: dict[str, Any] = {
+            "jac": jacobian,
+            "loss": "soft_l1",
+            "max_nfev": evaluations,
+            "ftol": 1e-5,
+            "xtol": 1e-4,
+        }
+        return least_squares(residuals, first, **settings).x[:many]
 
     def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
         """The errors of the rows at these places."""

@@ -7,9 +7,8 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.options import Force, Json, RatesFile, Smooth
-from spectheory.cli.output import PAGE, Output, loaded, progress, require_free, show
-from spectheory.core.acceptance import Acceptance
+from spectheory.cli.options import Force, Json, RatesFile, Smooth, rates_of
+from spectheory.cli.output import PAGE, Output, progress, require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
@@ -58,7 +57,7 @@ def policies(
         raise InputError(f"--budget must be at least 1 drafted node, got {budget}")
     written = Output(out, "policy_comparison"), Output(report, PAGE)
     require_free([acceptance, latency], *written, force=force)
-    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency) if latency else None
+    rates, seconds = rates_of(acceptance), Latency.load(latency) if latency else None
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed() if seconds else None
     draft, timing = RatesDraft(rates), {"latency": seconds, "context": context}

@@ -5,15 +5,19 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import re
 import typing
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
+from spectheory.cli.output import loaded
+from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 
 if TYPE_CHECKING:
     from reference.models import Pair
@@ -44,10 +48,20 @@ RatesFile = Annotated[
     Path,
     typer.Option(
         "--acceptance",
-        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input.",
+        help="Acceptance record, from `spectheory trace` or `spectheory import`; - reads standard input. Or the rates "
+        "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
     ),
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
+
+
+def rates_of(source: Path) -> Acceptance:
+    """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
+    if source.exists() or not re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)):
+        return loaded(Acceptance, source)
+    rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
+    stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
+    return replace(rates, provenance=stamp)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,8 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, found_engines
-from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth
-from spectheory.cli.output import PAGE, Output, console, loaded, progress, require_free, show, warn
+from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth, rates_of
+from spectheory.cli.output import PAGE, Output, console, progress, require_free, show, warn
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.errors import InputError
@@ -22,7 +22,7 @@ from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
-from spectheory.planning.deployment import Deployment
+from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate
 from spectheory.planning.planner import plan as search
@@ -113,7 +113,7 @@ def plan(
         raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
     files = [acceptance, latency, tree], Output(out, "plan")
     require_free(*files, force=force)
-    rates, seconds = loaded(Acceptance, acceptance), Latency.load(latency)
+    rates, seconds = rates_of(acceptance), Latency.load(latency)
     if smooth:
         rates, seconds = rates.smoothed(), seconds.smoothed()
     if said := differing_models(rates.provenance, seconds.provenance):
@@ -180,8 +180,9 @@ def schedule(
         str,
         typer.Option(
             "--draft",
-            help="Draft model, in the same form as --target; mtp for the multi-token-prediction module of the target. "
-            "Engine settings will contain this name.",
+            help="Draft, in the same form as --target; or the kind of a draft for the target: eagle1, eagle3, mtp (the "
+            "module in the target's config), medusa, p-eagle, dflash, dspark, pard; or ngram, suffix, which look up "
+            "drafts. Engine settings will contain its name.",
         ),
     ],
     gpus: Annotated[int, typer.Option("--gpus", help="Number of GPUs that share each forward.")] = 1,
@@ -240,8 +241,24 @@ def schedule(
     engine: TimedEngineNames = None,
     limits: LimitOptions = UNLIMITED,
     context: Annotated[
-        int, typer.Option("--context", help="Number of tokens in the KV cache of each sequence.")
-    ] = 1024,
+        int | None,
+        typer.Option(
+            "--context",
+            help="Number of tokens in the KV cache of each sequence.",
+            show_default=f"mean by the lengths, otherwise {DEFAULT_CONTEXT}",
+        ),
+    ] = None,
+    prompt_tokens: Annotated[
+        float | None,
+        typer.Option(
+            "--prompt-tokens",
+            help="Mean number of tokens of a prompt, with --output-tokens: steps then process prompts too.",
+        ),
+    ] = None,
+    output_tokens: Annotated[
+        float | None,
+        typer.Option("--output-tokens", help="Mean number of tokens of an answer, with --prompt-tokens."),
+    ] = None,
     smooth: Smooth = False,
     out: Annotated[
         Path | None, typer.Option("--out", help="File for the schedule. Files for engines are written to its folder.")
@@ -262,20 +279,35 @@ def schedule(
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, costs, *models], Output(out, "schedule"), Output(report, PAGE)
     require_free(*files, force=force)
-    rates = loaded(Acceptance, acceptance)
+    rates = rates_of(acceptance)
     texts = None if trace is None else _replays(trace, rates)
     rates = rates.smoothed() if smooth else rates
     classes = _classes(rates) if texts is None else None
     calibrated = None if costs is None else CalibratedCosts.load(costs)
     timed = engines[0] if engines else DEFAULT_ENGINE if calibrated is None else calibrated.engine
-    formats, named = (quant, kv_dtype), (gpu, target, draft, gpus)
-    place = Deployment(*named, context, measured, smooth, *formats, timed, parallel, draft_gpus, costs=calibrated)
+    place = Deployment(
+        gpu,
+        target,
+        draft,
+        gpus,
+        context,
+        measured,
+        smooth,
+        quant,
+        kv_dtype,
+        timed,
+        parallel,
+        draft_gpus,
+        prompt_tokens=prompt_tokens,
+        output_tokens=output_tokens,
+        costs=calibrated,
+    )
     with progress("trees") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
-    exports = Exports.of(Fitting.of(planned, draft=draft, target=place.target_config), engines, out)
+    exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
     if report is not None:
-        write_whole(report, schedule_page(f"{target} with {draft} on {gpus} x {gpu}", planned))
+        write_whole(report, schedule_page(f"{target} with {place.draft_name} on {gpus} x {gpu}", planned))
     (sizes, tree), *_ = named_ranges(planned)
     drawing = [Text(f"at batch {sizes}:"), tree_drawing(tree, *planned.reach(0))] if tree.budget else []
     notes = [*confidence_lines(planned.confidence)]

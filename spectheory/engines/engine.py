@@ -80,6 +80,7 @@ class Engine:
             )
         key, _ = release(self.title, version or self.newest, self.versions, self.parts)
         try:
-            return self.exporter(fitting, key)
+            made = self.exporter(fitting, key)
         except PlainIsFastestError as reason:
             return Export(self.title, key, self.off, {}, (f"{reason}: start it without speculation",))
+        return made.after(*fitting.notes_of_draft(" ".join([*made.args, *made.files.values()])))

@@ -17,15 +17,20 @@ FILE = "generation_config.json"
 VERSIONS = {"5.23": ("num_assistant_tokens", "num_assistant_tokens_schedule", "assistant_confidence_threshold")}
 
 
-def export(length: int, *, version: str) -> Export:
+def export(length: int, *, version: str, lookup: bool = False) -> Export:
     """Generation settings with which transformers drafts a chain of `length` tokens in every cycle.
 
     Args:
         length: number of drafted tokens per cycle, at least 1.
         version: version of transformers, such as "5.23.0".
+        lookup: whether drafts are looked up in the text (n-gram), without an assistant model.
     """
     key, names = release("transformers", version, VERSIONS)
     check_length(length)
+    if lookup:
+        settings = {"prompt_lookup_num_tokens": int(length)}
+        note = "set this value on the model: model.generation_config.update(**settings)"
+        return Export("transformers", key, (), {FILE: json.dumps(settings, indent=1) + "\n"}, (note,))
     settings = dict(zip(names, (int(length), "constant", 0.0), strict=True))
     notes = (
         "set these values on the assistant model: assistant.generation_config.update(**settings)",
@@ -35,10 +40,10 @@ def export(length: int, *, version: str) -> Export:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest chain at batch size 1. Version 5.23.0 does not support EAGLE."""
+    """The fastest chain at batch size 1, of an assistant model or looked up. Version 5.23.0 does not support EAGLE."""
     fitting.require_batch_1()
-    fitting.require_whole_model()
-    return export(fitting.chain, version=version).after(*fitting.notes_of_chain(alone=True))
+    lookup = fitting.of_family({"model": False, "ngram": True})
+    return export(fitting.chain, version=version, lookup=lookup).after(*fitting.notes_of_chain(alone=True))
 
 
 ENGINE = Engine(name="hf", title="transformers", versions=VERSIONS, exporter=_fitted)

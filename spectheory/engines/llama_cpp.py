@@ -28,8 +28,9 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
-TYPES = ("draft-simple", "draft-eagle3")
-"""The values of `--spec-type` for a draft that is a whole model, and for an EAGLE-3 head."""
+TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp"}
+"""The values of `--spec-type` for a whole model, an EAGLE-3 head, and the module in the target's file."""
+P_MIN_NOTE = "p-min 0 keeps all drafts at full length; otherwise llama.cpp shortens a draft where the draft is unsure"
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
 _TAU = r"(?:mean acceptance length|mean len|#mean acc len)\s*=\s*([\d.]+)"
@@ -136,24 +137,27 @@ def _check_drafts(drafts: int, taken: int, drafted: int, accepted: int) -> None:
         )
 
 
-def export(length: int, *, version: str, model: str, spec_type: str = "draft-simple") -> Export:
+def export(length: int, *, version: str, model: str | None, spec_type: str = "draft-simple") -> Export:
     """A chain of `length` tokens, the same for every cycle, as flags of llama-server and llama-cli.
 
     Args:
         length: number of drafted tokens per cycle, at least 1.
         version: build of llama.cpp, such as "b11000".
-        model: GGUF file of the draft.
-        spec_type: "draft-simple" if the draft is a whole model, "draft-eagle3" if it is an EAGLE-3 head.
+        model: GGUF file of the draft; None for "draft-mtp", whose module is in the target's file.
+        spec_type: "draft-simple" if the draft is a whole model, "draft-eagle3" if it is an EAGLE-3 head, "draft-mtp" if
+            it is a multi-token-prediction module.
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
-    if spec_type not in TYPES:
-        raise InputError(f"spec_type must be one of {', '.join(TYPES)}, got {spec_type!r:.60}")
+    if spec_type not in TYPES.values():
+        raise InputError(f"spec_type must be one of {', '.join(TYPES.values())}, got {spec_type!r:.60}")
+    if model is None and spec_type == "draft-mtp":
+        args = ("--spec-type", spec_type, flag, str(length), "--spec-draft-p-min", "0")
+        note = "the target's GGUF file must contain the module, and --help of the build must list draft-mtp"
+        return Export("llama.cpp", f"b{key}", args, {}, (P_MIN_NOTE, note))
     if not model or not isinstance(model, str):
         raise InputError(f"model must name the draft's GGUF file, got {model!r:.60}")
-    notes = [
-        "p-min 0 keeps all drafts at full length; otherwise llama.cpp shortens a draft where the draft model is unsure"
-    ]
+    notes = [P_MIN_NOTE]
     if not model.endswith(".gguf"):
         notes.append(
             f"-md takes a GGUF file: convert {model} to GGUF and give that file, or give a GGUF repository with -hfd"
@@ -168,10 +172,9 @@ def export(length: int, *, version: str, model: str, spec_type: str = "draft-sim
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at the first batch size."""
-    spec_type = {"model": "draft-simple", "eagle3": "draft-eagle3"}.get(fitting.family)
-    if spec_type is None:
-        raise InputError(f"the draft must be a whole model or an EAGLE-3 head, got {fitting.draft}")
-    made = export(fitting.chain, version=version, model=fitting.model, spec_type=spec_type)
+    spec_type = fitting.of_family(TYPES)
+    model = fitting.module if spec_type == "draft-mtp" else fitting.model
+    made = export(fitting.chain, version=version, model=model, spec_type=spec_type)
     return made.after(*fitting.notes_of_chain())
 
 

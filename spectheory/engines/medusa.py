@@ -43,7 +43,7 @@ def export(tree: Tree, *, version: str, heads: int | None = None) -> Export:
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest tree at the first batch size."""
-    notes = () if "medusa" in fitting.draft.lower() else (fitting.other_draft("Medusa's heads"),)
+    notes = () if fitting.family == "medusa" else (fitting.other_draft("Medusa's heads"),)
     return export(fitting.tree, version=version).after(*fitting.notes_of_tree, *notes)
 
 

@@ -29,8 +29,8 @@ def export(length: int, *, version: str, model: str) -> Export:
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at batch size 1. Version 0.32.2 does not support EAGLE."""
     fitting.require_batch_1()
-    fitting.require_whole_model()
-    return export(fitting.chain, version=version, model=fitting.model).after(*fitting.notes_of_chain(alone=True))
+    model = fitting.of_family({"model": fitting.model})
+    return export(fitting.chain, version=version, model=model).after(*fitting.notes_of_chain(alone=True))
 
 
 ENGINE = Engine(name="mlx-lm", title="mlx-lm", versions=VERSIONS, exporter=_fitted)

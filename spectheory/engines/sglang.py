@@ -28,7 +28,7 @@ from spectheory.engines.report_values import (
     within,
 )
 from spectheory.engines.sglang_benchmarks import FORMATS
-from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, VERSIONS, export
+from spectheory.engines.sglang_flags import ADAPTIVE_ALGORITHMS, ONE_CHAIN, VERSIONS, export
 from spectheory.engines.sglang_points import from_bench_speculative
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
 from spectheory.planning.fitting import Fitting
@@ -143,16 +143,33 @@ def from_metrics(text: str) -> Statistics:
     return Statistics("SGLang", "metrics", None, tau, drafts or None, None, None, tuple(sentences))
 
 
+FAMILY_ALGORITHMS = {
+    "model": "STANDALONE",
+    "eagle": "EAGLE",
+    "eagle3": "EAGLE3",
+    "mtp": "NEXTN",
+    "dflash": "DFLASH",
+    "dspark": "DSPARK",
+    "ngram": "NGRAM",
+}
+"""The algorithm of SGLang for each family of drafts."""
+
+
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains that the version can run."""
-    algorithm = {"model": "STANDALONE"}.get(fitting.family, fitting.family.upper())
+    algorithm = fitting.of_family(FAMILY_ALGORITHMS)
+    model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
+    if algorithm in ONE_CHAIN:
+        chains = fitting.chains(one_length(fitting.longest), f"SGLang takes with {algorithm}, one for all batch sizes")
+        made = export(chains.runs, version=version, algorithm=algorithm, model=model)
+        return made.after(*fitting.notes(chains))
     by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
     if by_batch or len(set(fitting.chain_lengths)) == 1:
         found, notes = fitting.better(at_most(fitting.longest), "SGLang takes by batch size")
     else:
         what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
         found, notes = fitting.better(one_length(fitting.longest), what)
-    return export(found.runs, version=version, algorithm=algorithm, model=fitting.model).after(*notes)
+    return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
 
 
 ENGINE = Engine(

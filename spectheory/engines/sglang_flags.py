@@ -1,8 +1,9 @@
 """SGLang's flags for an envelope, and its adaptive config for chains by batch size.
 
-Versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15 and 0.5.23, read 2026-11-21 (server_args.py,
-arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). Batch sizes as keys of the adaptive config: PR
-#24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are assumed not to have them.
+Versions 0.5.12 to 0.5.23, from the wheels of 0.5.12, 0.5.15, 0.5.18 and 0.5.23, read 2026-11-22 (server_args.py,
+arg_groups/speculative_hook.py, speculative/adaptive_spec_params.py). NEXTN is another name of EAGLE. Batch sizes as
+keys of the adaptive config: PR #24055, not in 0.5.12, in 0.5.15; 0.5.13 and 0.5.14 were not read and are assumed not to
+have them.
 
 `--speculative-num-draft-tokens` counts the root: it is n + 1 for n drafted nodes. Levels and steps are the same. Keys
 of the adaptive config are lower bounds: batch size b, padded to a captured CUDA graph, uses the largest key <= b.
@@ -17,8 +18,12 @@ from spectheory.core.tree import Tree
 from spectheory.engines.exports import Export, release
 from spectheory.planning.runnable import ChainRange, Envelope, Runnable, checked_ranges, is_chain_ranges
 
-ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE")
-ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3")
+ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN", "STANDALONE", "NGRAM", "DFLASH", "DSPARK")
+ADAPTIVE_ALGORITHMS = ("EAGLE", "EAGLE3", "NEXTN")
+ONE_CHAIN = {"NGRAM": ("--speculative-ngram-max-bfs-breadth", "1"), "DFLASH": (), "DSPARK": ()}
+"""The algorithms that draft one chain of the same length at all batch sizes, and flags that they need for this."""
+FIRST_DSPARK = 18
+"""The first version 0.5.patch that has DSPARK, of those that were read: 0.5.15 does not have it."""
 ADAPTIVE_FILE = "adaptive.json"
 VERSIONS = {f"0.5.{patch}": patch >= 15 for patch in range(12, 24)}
 """The versions, and whether their adaptive config takes batch sizes."""
@@ -41,6 +46,12 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
         raise InputError(f"algorithm must be one of {', '.join(ALGORITHMS)}, got {algorithm!r}")
     args = ["--speculative-algorithm", algorithm]
     args += [] if model is None else ["--speculative-draft-model-path", model]
+    if algorithm == "DSPARK" and int(key.split(".")[2]) < FIRST_DSPARK:
+        raise InputError(
+            f"algorithm must be another than DSPARK for SGLang {key}: it needs 0.5.{FIRST_DSPARK} or newer"
+        )
+    if algorithm in ONE_CHAIN:
+        return _one_chain(plan, key, algorithm, args)
     if isinstance(plan, Envelope):
         return _envelope(plan, key, args)
     if isinstance(plan, Tree):
@@ -59,8 +70,19 @@ def export(plan: Runnable, *, version: str, algorithm: str, model: str | None) -
             "its adaptive config has no batch sizes; use SGLang 0.5.15 or newer (PR #24055)"
         )
     if algorithm not in ADAPTIVE_ALGORITHMS:
-        raise InputError(f"algorithm must be EAGLE or EAGLE3 for chains by batch size, got {algorithm!r}")
+        raise InputError(f"algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got {algorithm!r}")
     return _adaptive(ranges, key, args)
+
+
+def _one_chain(plan: Runnable, version: str, algorithm: str, args: list[str]) -> Export:
+    """The number of verified tokens, with the root: these algorithms have no steps and no branches to choose."""
+    ranges = checked_ranges(plan) if is_chain_ranges(plan) else []
+    if len(ranges) != 1:
+        raise InputError(
+            f"plan must be one ChainRange for {algorithm} of SGLang, got {plan!s:.80}: it drafts one chain"
+        )
+    flags = ("--speculative-num-draft-tokens", str(ranges[0].length + 1), *ONE_CHAIN[algorithm])
+    return Export("SGLang", version, (*args, *flags))
 
 
 def _flags(steps: int, topk: int, nodes: int) -> list[str]:

@@ -110,9 +110,7 @@ def from_metrics(text: str) -> Statistics:
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest envelope, or the fastest chains of which the longest is at batch size 1."""
-    model = fitting.model
-    if fitting.family != "eagle3":
-        raise InputError(f"the draft must be an EAGLE-3 head, with eagle3 in its name, got {model}")
+    model = fitting.of_family({"eagle3": fitting.model})
     grows, chained = VERSIONS[version].dynamic_tree, _chains_only(fitting.target)
     limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
     if grows and not chained:

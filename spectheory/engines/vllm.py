@@ -19,7 +19,7 @@ from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, counts, json_values, mapping, missing, number
 from spectheory.engines.statistics import RECOVERED, Counted, Statistics
 from spectheory.engines.vllm_benchmarks import FORMATS
-from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, export
+from spectheory.engines.vllm_config import MAX_SPEC_LEN, VERSIONS, WITHOUT_MODEL, export
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.length_rules import at_most, one_length
 
@@ -33,6 +33,22 @@ __all__ = [
     "from_request_metrics",
 ]
 
+METHODS = {
+    "model": "draft_model",
+    "eagle": "eagle",
+    "eagle3": "eagle3",
+    "p-eagle": "eagle3",
+    "dflash": "dflash",
+    "dspark": "dspark",
+    "medusa": "medusa",
+    "pard": "draft_model",
+    "mtp": "mtp",
+    "ngram": "ngram",
+    "suffix": "suffix",
+}
+"""The method of vLLM for each family of drafts."""
+PARALLEL = ("p-eagle", "pard")
+"""The families that share the method of others, but draft all tokens in one forward."""
 PREFIX = "vllm:spec_decode_num_"
 FORMS = {
     "Mean acceptance length": r"Mean acceptance length:\s*([\d.]+)",
@@ -239,11 +255,13 @@ def _by_length(inner: Mapping[str, Any]) -> tuple[dict[int, list[int]], str]:
 
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chains that the version can run."""
-    method = {"model": "draft_model"}.get(fitting.family, fitting.family)
+    method = fitting.of_family(METHODS)
     found = fitting.chains(at_most(MAX_SPEC_LEN), f"vLLM verifies, of up to {MAX_SPEC_LEN} tokens")
     if len(found.runs) > 1 and not VERSIONS[version].schedule:
         found = fitting.chains(one_length(MAX_SPEC_LEN), f"vLLM {version} takes, one length for all batch sizes")
-    made = export(found.runs, version=version, method=method, model=fitting.model)
+    model = None if method in WITHOUT_MODEL else fitting.model
+    model = fitting.module if method == "mtp" else model
+    made = export(found.runs, version=version, method=method, model=model, parallel=fitting.family in PARALLEL)
     return made.after(*fitting.notes(found))
 
 

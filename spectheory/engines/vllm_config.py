@@ -28,6 +28,10 @@ from spectheory.engines.exports import Export, release
 from spectheory.planning.runnable import ChainRange, Runnable, checked_ranges, is_chain_ranges, paths
 
 MAX_SPEC_LEN = 128
+FIRST_PARALLEL = 16
+"""The minor number of the first version 0.minor that drafts all tokens in one forward of an EAGLE-3 head (P-EAGLE) or
+of a draft model (PARD), with the key `parallel_drafting`: PR #32887, in the release notes of 0.16.0.
+"""
 WITH_MODEL = ("eagle", "eagle3", "draft_model", "medusa", "dflash", "dspark")
 FIRST = {"suffix": 12, "draft_model": 15, "ngram_gpu": 18, "dflash": 20, "dspark": 25}
 """For each method that came after 0.11, the minor number of the first version 0.minor that has it.
@@ -54,7 +58,13 @@ VERSIONS = {f"0.{minor}": Keys(minor <= 20, minor >= 21, minor >= 24) for minor 
 
 
 def export(
-    plan: Runnable, *, version: str, method: str, model: str | None, synthetic_rates: Sequence[float] | None = None
+    plan: Runnable,
+    *,
+    version: str,
+    method: str,
+    model: str | None,
+    parallel: bool = False,
+    synthetic_rates: Sequence[float] | None = None,
 ) -> Export:
     """The plan as `--speculative-config`.
 
@@ -63,6 +73,7 @@ def export(
         version: version of vLLM, such as "0.32.0".
         method: drafting method of vLLM, such as "eagle3".
         model: draft model or head; None for `mtp`, `suffix` and `ngram`.
+        parallel: whether one forward of an EAGLE-3 head or of a draft model drafts all tokens (P-EAGLE, PARD).
         synthetic_rates: for measuring the plan's cost without a trained draft: entry i is the share of drafts whose
             first i + 1 tokens vLLM shall accept. It has one entry per token of the longest chain.
 
@@ -72,6 +83,8 @@ def export(
     number_of_version, keys = release("vLLM", version, VERSIONS)
     config: dict[str, Any] = {"method": method} | ({} if model is None else {"model": model})
     _check_method(method, model, number_of_version)
+    if parallel:
+        config["parallel_drafting"] = _checked_parallel(method, number_of_version)
     if isinstance(plan, Tree):
         added, notes = _tree_keys(plan, number_of_version, keys, method)
     elif is_chain_ranges(plan):
@@ -102,6 +115,14 @@ def _check_method(method: str, model: str | None, version: str) -> None:
         )
     if model is None and not without:
         raise InputError(f"model must name the draft for method={method!r}, got None")
+
+
+def _checked_parallel(method: str, version: str) -> bool:
+    if method not in ("eagle3", "draft_model"):
+        raise InputError(f"parallel must be False for method={method!r}: vLLM has it for eagle3 and draft_model")
+    if int(version.split(".")[1]) < FIRST_PARALLEL:
+        raise InputError(f"parallel must be False for vLLM {version}: it needs 0.{FIRST_PARALLEL} or newer (PR #32887)")
+    return True
 
 
 def _check_chain(name: str, length: int) -> None:

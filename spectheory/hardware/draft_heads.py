@@ -12,8 +12,15 @@ from spectheory.hardware.hf_config import Fields
 from spectheory.hardware.model_config import MTP, ModelConfig
 from spectheory.hardware.shipped_models import model_names, shipped_model
 
-NO_MODEL = ("none", "ngram", "n-gram", "suffix", "prompt lookup")
-"""Names of drafters without a model."""
+NO_MODEL = {
+    "none": "none",
+    "ngram": "ngram",
+    "n-gram": "ngram",
+    "prompt lookup": "ngram",
+    "prompt-lookup": "ngram",
+    "suffix": "suffix",
+}
+"""Names of drafters without a model, and the names that they have here. `none` is a drafter of no kind."""
 DRAFT_VOCABULARY = 32_000
 """Tokens that an EAGLE-3 head drafts."""
 _LAYOUTS: dict[str, dict[str, Any]] = {
@@ -36,6 +43,24 @@ _PARD = {"Llama 3": "llama-3.2-1b", "Qwen2.5": "qwen2.5-0.5b", "Qwen3": "qwen3-0
 """The model from which AMD trained the PARD draft for targets with this tokenizer."""
 _SAME_KIND = {"eagle": "eagle1", "eagle2": "eagle1", "peagle": "p-eagle", "nextn": MTP}
 _KINDS = (*_LAYOUTS, *_SAME_KIND, MTP, "pard")
+
+
+def lookup_named(name: str) -> str | None:
+    """The drafter without a model that a word names: `ngram`, `suffix` or `none`; None if it names none of them.
+
+    >>> lookup_named("N-gram")
+    'ngram'
+    """
+    return NO_MODEL.get(name.lower())
+
+
+def is_derived(name: str) -> bool:
+    """Whether a name is one that `draft_of_kind` gives to a draft, such as `dflash-qwen3-8b`, rather than a path.
+
+    >>> is_derived("dflash-qwen3-8b"), is_derived("amd/PARD-Qwen3-0.6B")
+    (True, False)
+    """
+    return "/" not in name and name.lower().startswith(tuple(f"{kind}-" for kind in (*_LAYOUTS, "pard")))
 
 
 def kind_named(name: str) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
@@ -14,13 +15,14 @@ from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
+from spectheory.hardware.draft_heads import lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
 from spectheory.hardware.library import MEASURE, device_key, find
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import pair, require_pair
+from spectheory.hardware.pairs import draft_of, require_pair
 from spectheory.hardware.roofline import DEFAULT_ENGINE, TOKENS, Parallel, Roofline, usual_parallel
 from spectheory.hardware.roofline_inputs import RooflineInputs
 
@@ -30,6 +32,15 @@ ROUNDING = 1e-9
 """Smoothed seconds may fall by this share, because of rounding."""
 Drafting = Literal["levels", "at once"]
 """How a draft drafts: one forward for each level, or one forward for all levels."""
+SINGLE_TIMES = (
+    "overhead_seconds",
+    "level_overhead_seconds",
+    "plain_overhead_seconds",
+    "tree_mask_seconds",
+    "prompt_seconds",
+    "draft_prompt_seconds",
+)
+"""The times of a latency that are one number."""
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -55,13 +66,17 @@ class Latency(Record):
         drafting: `levels` if the draft runs once for each drafted level, with the nodes that get children; `at once`
             if it runs once for all levels, with one token for each (P-EAGLE, DFlash, Medusa).
         tree_mask_seconds: additional seconds for each drafted node if a tree is verified that is not a chain.
+        prompt_seconds: seconds of target forwards on the prompts of new requests, for each token that a sequence emits.
+            A server that is always full starts a request for each one that ends, so a plain step pays them once, and a
+            cycle that yields tau tokens tau times.
+        draft_prompt_seconds: the same for the draft, if there is speculation.
         computed: true if the seconds come from `roofline` or `constant`, false if they were measured.
         provenance: where the seconds come from.
         inputs: what a roofline computed the seconds from; None for all other seconds.
     """
 
     kind: ClassVar[str] = "latency"
-    schema: ClassVar[int] = 4
+    schema: ClassVar[int] = 5
 
     tokens: np.ndarray
     contexts: np.ndarray
@@ -75,6 +90,8 @@ class Latency(Record):
     verifier_seconds: dict[str, tuple[float, ...]] = field(default_factory=dict)
     drafting: Drafting = "levels"
     tree_mask_seconds: float = 0.0
+    prompt_seconds: float = 0.0
+    draft_prompt_seconds: float = 0.0
     computed: bool = False
     provenance: Provenance = UNKNOWN
     inputs: RooflineInputs | None = field(default=None, metadata={"optional": True})
@@ -104,7 +121,7 @@ class Latency(Record):
             ):
                 raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
             object.__setattr__(self, name, seconds)
-        for name in ("overhead_seconds", "level_overhead_seconds", "plain_overhead_seconds", "tree_mask_seconds"):
+        for name in SINGLE_TIMES:
             _check_second(name, getattr(self, name))
         if self.drafting not in get_args(Drafting):
             raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
@@ -151,14 +168,15 @@ class Latency(Record):
         target: str | Path | Mapping[str, Any] | ModelConfig,
         draft: str | Path | Mapping[str, Any] | ModelConfig | None,
         batch: int = 1,
-        context: int = 1024,
+        context: float = 1024,
+        last_context: float | None = None,
         tokens: Iterable[int] | None = None,
         gpus: int = 1,
         engine: str = DEFAULT_ENGINE,
         costs: EngineCosts | None = None,
         parallel: Parallel | None = None,
         draft_gpus: int | None = None,
-        drafting: Drafting = "levels",
+        drafting: Drafting | None = None,
         prefill_tokens: float = 0.0,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
@@ -166,9 +184,12 @@ class Latency(Record):
         Args:
             gpu: a name of the GPU, or a `Gpu`.
             target: the target: a shipped name, a config.json (path, folder or contents), or a `ModelConfig`.
-            draft: the draft model, given in one of the same ways; None if drafts are looked up (n-gram, suffix).
+            draft: the draft model, given in one of the same ways, or the kind of the draft, see `draft_of_kind`; None,
+                `ngram` or `suffix` if drafts are looked up, which takes no time.
             batch: the number of sequences that run together in a forward.
             context: tokens of each sequence in the KV cache; the mean, if they differ.
+            last_context: tokens in the KV cache at the end of a request, if `context` is their number at its start;
+                forwards then have the mean seconds of the contexts in between.
             tokens: numbers of tokens of one sequence in a forward; the forward has `batch` times as many. The default
                 goes up to 256.
             gpus: the number of GPUs.
@@ -177,8 +198,10 @@ class Latency(Record):
             parallel: how several GPUs share a model, see `Roofline`; None is usual for the engine: `layers` for `hf`
                 and `llama.cpp`, otherwise `tensor`.
             draft_gpus: the number of GPUs that share the draft; None is all.
-            drafting: whether the draft runs once for each drafted level, or once for all of them.
-            prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
+            drafting: whether the draft runs once for each drafted level, or once for all of them; None is usual for the
+                draft, see `ModelConfig.drafts_at_once`.
+            prefill_tokens: tokens of prompts that a plain step processes besides decoding (chunked prefill), on
+                average; a cycle that yields tau tokens of each sequence processes tau times as many.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
@@ -194,19 +217,27 @@ class Latency(Record):
             usual_parallel(engine) if parallel is None else parallel,
             draft_gpus,
             prefill_tokens,
+            last_context,
         )
-        first, second = (model(target), None) if draft is None else pair(target, draft)
+        first = model(target)
+        second = draft_of(first, draft)
         grid = TOKENS if tokens is None else tuple(tokens)
-        require_pair(first, first if second is None else second, context)
+        longest = ceil(context if last_context is None else last_context)
+        require_pair(first, first if second is None else second, longest)
         place.require_memory(first, second)
+        if drafting is None:
+            drafting = "at once" if second is not None and second.drafts_at_once else "levels"
         inputs = RooflineInputs.of(place, first, second, engine, given=costs is not None)
+        stamp = place.provenance(first, second, engine, given=inputs.given)
+        if second is None and isinstance(draft, str):
+            stamp = stamp.replace(draft=lookup_named(draft))
         return cls(
             np.array(grid),
-            np.array([context]),
+            np.array([place.mean_context]),
             **inputs.seconds(grid),
             drafting=drafting,
             computed=True,
-            provenance=place.provenance(first, second, engine, given=inputs.given),
+            provenance=stamp.assuming(_said_of_drafting(None if second is None else drafting, place.costs)),
             inputs=inputs,
         )
 
@@ -343,20 +374,43 @@ class Latency(Record):
         cycle, level, node = own
         return cycle + (1 if self.drafts_at_once else tree.max_depth) * level + tree.budget * node
 
+    def prompts(self, tau: np.ndarray | float, drafted: np.ndarray | bool = True) -> np.ndarray:
+        """Seconds for the prompts of requests that start while a step or cycle yields `tau` tokens of each sequence.
+
+        `drafted` says whether it is a cycle with drafted nodes: only then does the draft read the prompts too.
+        """
+        return np.asarray(tau) * (self.prompt_seconds + np.where(drafted, self.draft_prompt_seconds, 0.0))
+
+    def speedup(self, tree: Tree, tau: float, context: int, verifier: str | None = None) -> float:
+        """The speedup over plain decoding of cycles that yield `tau` tokens."""
+        seconds = self.cycle(tree, context, verifier) + self.prompts(tau, tree.budget > 0)
+        return float(tau * self.plain(context) / seconds)
+
     def cycle(self, tree: Tree, context: int, verifier: str | None = None) -> float:
-        """Seconds of one cycle: the draft forwards that grow `tree`, one target forward, and the overheads."""
+        """Seconds of one cycle without prompts: the draft forwards that grow `tree`, one target forward, the overheads.
+
+        The seconds of `prompts` come on top. They depend on the tokens that the cycle yields.
+        """
         forwards = self.draft_levels(tree, context) + self.target(tree.budget + 1, context)
         return forwards + self.overhead(tree, verifier)
 
     def plain(self, context: int) -> float:
-        """Seconds per token of plain autoregressive decoding."""
-        return self.cycle(Tree.chain(0), context)
+        """Seconds per token of plain autoregressive decoding, with the prompts of new requests."""
+        return self.cycle(Tree.chain(0), context) + self.prompt_seconds
 
     def _at(self, seconds: np.ndarray, tokens: np.ndarray, context: int) -> np.ndarray:
         row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])
         slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
         beyond = (tokens - self.tokens[-1]).clip(0)
         return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
+
+
+def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
+    """A sentence on the time of drafting outside the draft's forwards; `drafting` is None if drafts are looked up."""
+    if drafting is None:
+        return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
+    level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
+    return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
 
 
 def _check_second(name: str, value: Any) -> float:

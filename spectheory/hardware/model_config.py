@@ -216,27 +216,34 @@ class ModelConfig:
         """Expected bytes of weights that one forward reads, for a number or an array of numbers of tokens in it."""
         return self._always_read + self.shape.moe_layers * self._bytes_of_an_expert * self.expected_experts(tokens)
 
-    def flops_per_token(self, context: int) -> float:
-        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention."""
-        shape = self.shape
+    def flops_per_token(self, context: float, last: float | None = None) -> float:
+        """Operations for one token after `context` cached tokens: two for each active parameter, and the attention.
+
+        With `last`, it is the mean over the contexts from `context` to `last`, each for the same share of the time.
+        """
+        shape, last = self.shape, context if last is None else last
         multiplied = self.active_parameters - shape.lookup_parameters + shape.borrowed_parameters
-        attention = sum(cache.layers * cache.flops * cache.read(context) for cache in shape.caches)
+        attention = sum(cache.layers * cache.flops * cache.read(context, last) for cache in shape.caches)
         return 2.0 * multiplied + attention + shape.state_flops
 
-    def kv_bytes(self, context: int) -> float:
+    def kv_bytes(self, context: float, last: float | None = None) -> float:
         """Bytes that one sequence of `context` tokens occupies in the KV cache, with the states of recurrent layers.
 
-        A layer with a window keeps the window only.
+        A layer with a window keeps the window only. `last` is as in `flops_per_token`.
         """
-        kept = sum(cache.layers * cache.values * cache.kept(context) for cache in self.shape.caches if cache.stored)
+        last = context if last is None else last
+        stored = [cache for cache in self.shape.caches if cache.stored]
+        kept = sum(cache.layers * cache.values * cache.kept(context, last) for cache in stored)
         return kept * self.kv_bytes_per_value + self.shape.state_bytes
 
-    def kv_read_bytes(self, context: int) -> float:
+    def kv_read_bytes(self, context: float, last: float | None = None) -> float:
         """Bytes of the KV cache, and of the states of recurrent layers, that a forward reads for one sequence.
 
-        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache.
+        It is less than `kv_bytes` if layers attend to selected tokens only, and more if layers share a cache. `last` is
+        as in `flops_per_token`.
         """
-        read = sum(cache.layers * cache.values * cache.read(context) for cache in self.shape.caches)
+        last = context if last is None else last
+        read = sum(cache.layers * cache.values * cache.read(context, last) for cache in self.shape.caches)
         return read * self.kv_bytes_per_value + self.shape.state_bytes
 
     @property

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from spectheory.core.errors import InputError
-from spectheory.hardware.draft_heads import NO_MODEL, draft_of_kind, kind_named
+from spectheory.hardware.draft_heads import draft_of_kind, kind_named, lookup_named
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 
@@ -66,7 +66,7 @@ def draft_of(target: ModelConfig, draft: str | Path | Mapping[str, Any] | ModelC
     Raises:
         InputError: see `model` and `draft_of_kind`.
     """
-    if draft is None or (isinstance(draft, str) and draft.lower() in NO_MODEL):
+    if draft is None or (isinstance(draft, str) and lookup_named(draft)):
         return None
     kind = kind_named(draft) if isinstance(draft, str) else None
     return model(draft) if kind is None else draft_of_kind(target, kind)

@@ -11,8 +11,9 @@ is measured: in the fit of SpecDecode-Bench to vLLM on an H100, a forward of Lla
 tokens, 23 % with 64 and 105 % with 295. A sum has this form.
 
 Each weight is read once in a forward. Of the input embeddings only the rows of the tokens are read, and of the experts
-only the ones that the tokens use together. Every term is linear in the context, except for layers with a window or with
-selected tokens, so the mean context serves for a distribution of contexts.
+only the ones that the tokens use together. Every term is linear in the context, except for layers with a window or
+with selected tokens, so the mean context serves for a distribution of contexts. With `last_context`, the terms are
+means over the contexts of a request, for such layers too.
 
 Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/validation.md.
 """
@@ -73,25 +74,40 @@ class Roofline:
             the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
         draft_gpus: the number of GPUs that share the draft; None for all.
         prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
+        last_context: the context at the end of a request, if `context` is the one at its start. All terms are then
+            means over the contexts in between, each for the same share of the time. None if `context` is the only one.
     """
 
     gpu: Gpu
     gpus: int = 1
     batch: int = 1
-    context: int = 1024
+    context: float = 1024
     costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
     parallel: Parallel = "tensor"
     draft_gpus: int | None = None
     prefill_tokens: float = 0.0
+    last_context: float | None = None
 
     def __post_init__(self) -> None:
-        for name, least in (("gpus", 1), ("batch", 1), ("context", 0)):
+        for name, least in (("gpus", 1), ("batch", 1)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
+        if self.last_context is None:
+            check_whole("context", self.context, 0, most=LARGEST)
+        elif not 0 <= self.context <= self.last_context <= LARGEST:
+            raise InputError(
+                f"context and last_context must rise, from 0 to {LARGEST:,}, got {self.context} and {self.last_context}"
+            )
         if self.parallel not in get_args(Parallel):
             raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
         if self.draft_gpus is not None:
             check_whole("draft_gpus", self.draft_gpus, 1, most=self.gpus)
         check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
+
+    @property
+    def mean_context(self) -> int:
+        """The mean of the contexts, rounded."""
+        last = self.context if self.last_context is None else self.last_context
+        return round((self.context + last) / 2)
 
     @property
     def of_draft(self) -> Roofline:
@@ -136,8 +152,8 @@ class Roofline:
 
     def overheads(self, target: ModelConfig, draft: ModelConfig | None) -> Overheads:
         """The times outside the forwards, with those of the prompts that a step processes."""
-        found, prompts = self.costs.overheads(target, draft, self.batch), self._prefill(target)
-        drafted = 0.0 if draft is None else self.of_draft._prefill(draft)
+        found, prompts = self.costs.overheads(target, draft, self.batch), self.prefill_seconds(target)
+        drafted = 0.0 if draft is None else self.of_draft.prefill_seconds(draft)
         return replace(
             found,
             plain_overhead_seconds=found.plain_overhead_seconds + prompts,
@@ -164,7 +180,7 @@ class Roofline:
         weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
         digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
         raise InputError(
-            f"{weights} with the cache of batch={self.batch} at context={self.context} need "
+            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need "
             f"{needed / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
             f"{offered / 1e9:.{digits}f} GB ({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
             f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, target, draft)}"
@@ -188,7 +204,7 @@ class Roofline:
             batch=self.batch,
             settings={
                 "gpu_sources": "; ".join(self.gpu.sources),
-                "context": self.context,
+                "context": self.mean_context,
                 "engine": engine,
                 **placed,
                 **prompts,
@@ -196,12 +212,10 @@ class Roofline:
             },
         )
         costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
-        level = f"a drafted level costs {1e3 * self.costs.level_seconds:.2f} ms outside the draft's forward"
-        levels = [] if draft is None else [level]
         pair = []
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
-        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *levels, *pair)
+        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *pair)
 
     @property
     def _by_layers(self) -> bool:
@@ -239,7 +253,7 @@ class Roofline:
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        operations = model.flops_per_token(self.context) / self._divided
+        operations = model.flops_per_token(self.context, self.last_context) / self._divided
         seconds = together * operations / self._flops(model)
         if not self._unpacks(model, model.linear_bytes):
             return seconds
@@ -250,7 +264,7 @@ class Roofline:
     def _cache(self, model: ModelConfig) -> float:
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
         bandwidth = self.costs.cache_share * self.gpu.bandwidth_bytes_per_second
-        return self._sequences * model.kv_read_bytes(self.context) / (bandwidth * shards)
+        return self._sequences * model.kv_read_bytes(self.context, self.last_context) / (bandwidth * shards)
 
     def _layers(self, model: ModelConfig) -> float:
         shape = model.shape
@@ -265,7 +279,7 @@ class Roofline:
         reduce = costs.reduce_seconds + self.gpus * costs.reduce_gpu_seconds
         return np.full(together.shape, 2 * shape.layers * reduce)
 
-    def _prefill(self, model: ModelConfig) -> float:
+    def prefill_seconds(self, model: ModelConfig) -> float:
         """Seconds of the prompts that a step processes besides decoding."""
         operations = self.costs.prefill_share * self.prefill_tokens * model.flops_per_token(0)
         return operations / (self._flops(model) * self._divided)
@@ -307,12 +321,12 @@ class Roofline:
         return (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
 
     def _stored_cache(self, model: ModelConfig) -> float:
-        return self._sequences * model.kv_bytes(self.context) / self._cache_shards(model)
+        return self._sequences * model.kv_bytes(self.context, self.last_context) / self._cache_shards(model)
 
     def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
         """A list of changes that would make the models fit into `offered` bytes on each GPU."""
         fits = []
-        if replace(self, batch=1, context=0).memory_needed(target, draft) < offered:
+        if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
             batch = self._largest_batch(offered, target, draft)
             fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
         more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]

@@ -42,8 +42,9 @@ class RooflineInputs:
         return cls(place, models[0] or target, models[1], engine, given)
 
     def at(self, batch: int) -> Self:
-        """The same with another batch size."""
-        return replace(self, place=replace(self.place, batch=batch))
+        """The same with another batch size, and as many tokens of prompts for each sequence."""
+        prompts = self.place.prefill_tokens * batch / self.place.batch
+        return replace(self, place=replace(self.place, batch=batch, prefill_tokens=prompts))
 
     def with_costs(self, costs: EngineCosts) -> Self:
         """The same with other costs."""
@@ -52,13 +53,17 @@ class RooflineInputs:
     def seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
         """The seconds of forwards of these numbers of tokens, and the overheads, by the names of `Latency`."""
         target = self.place.forward_seconds(self.target, tokens)[None]
-        drafted = (
-            np.zeros_like(target)
-            if self.draft is None
-            else self.place.of_draft.forward_seconds(self.draft, tokens)[None]
-        )
-        overheads = vars(self.place.overheads(self.target, self.draft))
-        return {"target_seconds": target, "draft_seconds": drafted, **overheads}
+        drafted, prompts = np.zeros_like(target), 0.0
+        if self.draft is not None:
+            drafted = self.place.of_draft.forward_seconds(self.draft, tokens)[None]
+            prompts = self.place.of_draft.prefill_seconds(self.draft)
+        return {
+            "target_seconds": target,
+            "draft_seconds": drafted,
+            "prompt_seconds": self.place.prefill_seconds(self.target),
+            "draft_prompt_seconds": prompts,
+            **vars(replace(self.place, prefill_tokens=0.0).overheads(self.target, self.draft)),
+        }
 
     def checked_seconds(self, tokens: Sequence[int]) -> dict[str, Any]:
         """`seconds`, of inputs that may be damaged.

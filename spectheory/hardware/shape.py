@@ -52,14 +52,23 @@ class Cache:
     selected: int | None = None
     stored: bool = True
 
-    def kept(self, context: int) -> int:
-        """The number of tokens in the cache of one layer after `context` tokens."""
-        return context if self.window is None else min(context, self.window)
+    def kept(self, first: float, last: float) -> float:
+        """The number of tokens in the cache of one layer, on average over the contexts from `first` to `last`."""
+        return _mean_up_to(self.window, first, last)
 
-    def read(self, context: int) -> int:
-        """The number of cached tokens that one token reads in one layer after `context` tokens."""
-        kept = self.kept(context)
-        return kept if self.selected is None else min(kept, self.selected)
+    def read(self, first: float, last: float) -> float:
+        """The number of cached tokens that one token reads in one layer, on average over the same contexts."""
+        limits = [limit for limit in (self.window, self.selected) if limit is not None]
+        return _mean_up_to(min(limits, default=None), first, last)
+
+
+def _mean_up_to(limit: int | None, first: float, last: float) -> float:
+    """The mean of min(context, limit) over the contexts from `first` to `last`: the integral of two straight parts."""
+    if limit is None or last <= limit:
+        return (first + last) / 2
+    if first >= limit:
+        return limit
+    return ((limit - first) * (first + limit) / 2 + (last - limit) * limit) / (last - first)
 
 
 @dataclass(frozen=True)

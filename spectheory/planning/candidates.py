@@ -154,6 +154,7 @@ class Candidates:
         seconds += latency.overheads(self._depth, np.where(self._budget > self._depth, self._budget, 0))
         seconds[0] = latency.plain_overhead_seconds
         seconds += target[self._budget]
+        seconds += latency.prompts(self.block_efficiency, self._budget > 0)
         return self.block_efficiency * latency.plain(context) / seconds
 
     def of_budget(self, budget: int) -> np.ndarray:

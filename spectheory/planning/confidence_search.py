@@ -50,8 +50,8 @@ class Drafted:
         return Drafted((self.trees[best],), (self.tau[best],), (self.verifiers[best],), self.context)
 
     def cycle(self, latency: Latency) -> float:
-        """Seconds of a cycle of the first tree."""
-        return latency.cycle(self.trees[0], self.context, self.verifiers[0])
+        """Seconds of a cycle of the first tree, with the prompts of new requests."""
+        return latency.cycle(self.trees[0], self.context, self.verifiers[0]) + float(latency.prompts(self.tau[0]))
 
 
 def confidence_of(latencies: Sequence[Latency], drafted: Drafted) -> Confidence | None:

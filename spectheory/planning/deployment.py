@@ -1,4 +1,4 @@
-"""`Deployment`, two models on a GPU, with forward times that are measured if a record exists, otherwise computed."""
+"""`Deployment`, models on a GPU, with forward times that are measured if a record exists, otherwise computed."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from spectheory.core.acceptance import Acceptance
+from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.draft_heads import kind_named, lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.library import MEASURE, exists, known_in
-from spectheory.hardware.model_config import MTP, ModelConfig
+from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import pair, require_pair
+from spectheory.hardware.pairs import draft_of, require_pair
 from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
-from spectheory.hardware.shipped_models import model_names, shipped_name
+from spectheory.hardware.shipped_models import shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
 from spectheory.planning.candidates import Progress, ignore_progress
@@ -27,17 +30,32 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import Replays
 from spectheory.yields import RequestClasses
 
+DEFAULT_CONTEXT = 1024
+"""Number of tokens in the KV cache of each sequence, if neither it nor the lengths of the texts are given."""
+
 
 @dataclass(frozen=True)
 class Deployment:
-    """A target and a draft on a GPU, and the context length of each sequence.
+    """A target and a draft on a GPU, and the lengths of their texts.
+
+    **Lengths.** In a server that is always full, each sequence decodes a request of `prompt_tokens` and
+    `output_tokens`, on average, and then the next one. So its context is anywhere between `prompt_tokens` and their
+    sum, with equal probability, and `prompt_tokens + output_tokens / 2` on average. A sequence finishes a request
+    every `output_tokens` tokens. So for each token that it emits, `prompt_tokens / output_tokens` tokens of prompts are
+    processed. With `batch` sequences these are `batch * prompt_tokens / output_tokens` tokens beside a plain step, and
+    tau times as many beside a cycle that yields tau tokens. Per emitted token they take the target the same time with
+    and without speculation. With speculation, the draft reads the prompts too. This time does not shrink, so long
+    prompts and short answers bring the speedup closer to 1.
 
     Attributes:
         gpu: key or name of a known GPU.
-        target, draft: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file. The draft
-            `mtp` is the multi-token-prediction module of the target.
+        target: name of a shipped model, or path of a config.json, of its folder, or of a GGUF file.
+        draft: the same for the draft, or the kind of a draft for the target: `eagle1`, `eagle2`, `eagle3`, `mtp`,
+            `medusa`, `p-eagle`, `dflash`, `dspark` or `pard` (see `draft_of_kind`). `ngram` and `suffix` look drafts up
+            in the text, which takes no time; their acceptance depends on the text, so count it on your own.
         gpus: number of GPUs that share a forward.
-        context: number of tokens in the KV cache of each sequence.
+        context: number of tokens in the KV cache of each sequence; None is the mean by the lengths, or 1,024 without
+            lengths.
         measured: folder of measured latency records; None uses the records in the package.
         smooth: whether measured times are made non-decreasing in tokens.
         quant: format of the weights of the target and of its multi-token-prediction module, such as `fp8` or `q4_k_m`;
@@ -49,20 +67,28 @@ class Deployment:
             `llama.cpp`, otherwise `tensor`.
         draft_gpus: number of GPUs that share the draft; None is all.
         drafting: whether the draft runs once for each drafted level (`levels`), or once for all (`at once`); None is
-            as measured, and `levels` for computed times.
+            as measured, and for computed times usual for the draft, see `ModelConfig.drafts_at_once`.
+        prompt_tokens, output_tokens: mean numbers of tokens of a prompt and of an answer. Times are then computed,
+            because measured records have no times of prompts. None, without both, counts no prompts.
         costs: costs of the engine for computed times, such as the ones that `spectheory.calibrate` returns; None is
             those of `engine` in the shipped table.
 
-    >>> place = Deployment("h100_sxm", "llama-3.1-8b", "llama-3.2-1b")
-    >>> place.latency(4).provenance.batch
-    4
+    Raises:
+        InputError: only one of `prompt_tokens` and `output_tokens` is given, one is out of range, or `context` is not
+            between `prompt_tokens` and the sum of both.
+
+    >>> place = Deployment("h100_sxm", "llama-3.1-8b", "eagle3")
+    >>> place.latency(4).provenance.draft
+    'eagle3-llama-3.1-8b'
+    >>> Deployment("h100_sxm", "llama-3.1-8b", "ngram", prompt_tokens=900, output_tokens=200).planned_context
+    1000
     """
 
     gpu: str
     target: str
     draft: str
     gpus: int = 1
-    context: int = 1024
+    context: int | None = None
     measured: Path | None = None
     smooth: bool = False
     quant: str | None = None
@@ -71,37 +97,72 @@ class Deployment:
     parallel: Parallel | None = None
     draft_gpus: int | None = None
     drafting: Drafting | None = None
+    prompt_tokens: float | None = None
+    output_tokens: float | None = None
     costs: CalibratedCosts | EngineCosts | None = None
+
+    def __post_init__(self) -> None:
+        if self._lengths is None:
+            return
+        prompt, output = self._lengths
+        check_not_negative("prompt_tokens", prompt, ": give the mean number of tokens of a prompt")
+        check_not_negative("output_tokens", output, ": give the mean number of tokens of an answer")
+        if output == 0:
+            raise InputError("output_tokens must be above 0, got 0: an answer has at least one token")
+        if prompt + output > LARGEST:
+            raise InputError(
+                f"prompt_tokens and output_tokens must add up to at most {LARGEST:,}, got {prompt:g} and {output:g}"
+            )
+        if self.context is not None and not prompt <= self.context <= prompt + output:
+            raise InputError(
+                f"context must be between prompt_tokens={prompt:g} and {prompt + output:g}, the end of an answer of "
+                f"output_tokens={output:g}, got {self.context:,}: leave out the context, or change the lengths"
+            )
+
+    @property
+    def planned_context(self) -> int:
+        """The number of tokens in the KV cache of each sequence for which times are planned, on average."""
+        if self.context is not None:
+            return self.context
+        if self._lengths is None:
+            return DEFAULT_CONTEXT
+        prompt, output = self._lengths
+        return round((prompt + (prompt + output)) / 2)
 
     def latency(self, batch: int) -> Latency:
         """Forward times for `batch` sequences.
 
-        They are measured if `gpus` is 1 and a measured record covers the context. Otherwise a roofline computes them.
+        They are measured if `gpus` is 1, no lengths are given, and a measured record covers the context. Otherwise a
+        roofline computes them.
 
         Raises:
             InputError: see `Latency.roofline` and `Latency.measured`; or `costs` are for another deployment.
         """
         target, draft = self._names
-        recorded = self.gpus == 1 and self.kv_dtype is None
+        recorded = self.gpus == 1 and self.kv_dtype is None and self._lengths is None
         if recorded and exists(self.gpu, target, draft, batch, self.measured):
             record = Latency.measured(gpu=self.gpu, target=target, draft=draft, batch=batch, folder=self.measured)
-            if record.covers(self.context):
+            if record.covers(self.planned_context):
                 record = record if self.drafting is None else replace(record, drafting=self.drafting)
                 return record.smoothed() if self.smooth else record
         first, second = self._models()
+        prompt, output = self._lengths or (0.0, 1.0)
+        spread = self._lengths is not None and self.context is None
         said = self._calibration(first, second)
         computed = Latency.roofline(
             gpu=self.gpu,
             target=first,
-            draft=second,
+            draft=draft if second is None else second,
             gpus=self.gpus,
             batch=batch,
-            context=self.context,
+            context=prompt if spread else self.planned_context,
+            last_context=prompt + output if spread else None,
+            prefill_tokens=batch * prompt / output,
             engine=self.engine,
             costs=self.costs.costs if isinstance(self.costs, CalibratedCosts) else self.costs,
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
-            drafting=self.drafting or "levels",
+            drafting=self.drafting,
         )
         return replace(computed, provenance=computed.provenance.assuming(*said))
 
@@ -121,15 +182,17 @@ class Deployment:
 
         Raises:
             InputError: the draft cannot draft for the target, the models and their caches do not fit into memory, the
-                folder `measured` has no record for this deployment, or `spectheory.schedule` refuses an argument.
+                folder `measured` has no record for this deployment, drafts are looked up but the rates or the texts are
+                of a draft model, or `spectheory.schedule` refuses an argument.
         """
+        self._require_own_counts(acceptance, replays)
         self._require_batches(batches)
         self._require_pair()
         return schedule(
             acceptance,
             self.latency,
             batches,
-            context=self.context,
+            context=self.planned_context,
             max_budget=max_budget,
             max_depth=max_depth,
             max_fanout=max_fanout,
@@ -148,31 +211,64 @@ class Deployment:
             return None
 
     @property
+    def draft_name(self) -> str:
+        """The name of the draft: `eagle3-llama-3.1-8b` for the kind `eagle3`, `ngram` for `n-gram`, else as given."""
+        if lookup := lookup_named(self.draft):
+            return lookup
+        draft = self._models()[1] if kind_named(self.draft) else None
+        return self.draft if draft is None else draft.name
+
+    @property
+    def _lengths(self) -> tuple[float, float] | None:
+        """Tokens of a prompt and of an answer; None if they are not given."""
+        if self.prompt_tokens is None and self.output_tokens is None:
+            return None
+        if self.prompt_tokens is None or self.output_tokens is None:
+            given, other = ("prompt", "output") if self.output_tokens is None else ("output", "prompt")
+            raise InputError(f"{given}_tokens needs {other}_tokens: give both, or a context without either")
+        return self.prompt_tokens, self.output_tokens
+
+    @property
     def _names(self) -> tuple[str, str]:
         """The names of target and draft in measured records."""
-        target, draft = shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft
+        target, draft = shipped_name(self.target) or self.target, shipped_name(self.draft) or self.draft_name
         return target if self.quant is None else f"{target}-{self.quant.lower()}", draft
 
-    def _models(self) -> tuple[ModelConfig, ModelConfig]:
-        """Target and draft in the formats of the deployment."""
+    def _models(self) -> tuple[ModelConfig, ModelConfig | None]:
+        """Target and draft in the formats of the deployment; the draft is None if drafts are looked up."""
         target = model(self.target)
         target = target if self.quant is None else target.quantised(self.quant)
-        both = pair(target, self.draft)
-        return both if self.kv_dtype is None else (both[0].with_kv(self.kv_dtype), both[1].with_kv(self.kv_dtype))
+        draft = draft_of(target, self.draft)
+        if self.kv_dtype is None:
+            return target, draft
+        return target.with_kv(self.kv_dtype), None if draft is None else draft.with_kv(self.kv_dtype)
 
-    def _calibration(self, target: ModelConfig, draft: ModelConfig) -> tuple[str, ...]:
+    def _require_own_counts(self, acceptance: Acceptance, replays: Replays | None) -> None:
+        """Check that the rates are not those of a draft model, if drafts are looked up."""
+        lookup, counted = lookup_named(self.draft), acceptance.provenance.draft
+        if lookup is None:
+            return
+        repair = f"count how often your text accepts {lookup} drafts, for example with spectheory import vllm-metrics"
+        if replays is not None:
+            raise InputError(f"{lookup} drafts cannot be replayed on a trace of a draft model: {repair}")
+        if counted is not None and lookup_named(counted) != lookup:
+            raise InputError(f"acceptance must be that of {lookup} drafts, got the rates of {counted}: {repair}")
+
+    def _calibration(self, target: ModelConfig, draft: ModelConfig | None) -> tuple[str, ...]:
         """Sentences on the calibration of `costs`, after a check that it was for this deployment; none without one."""
         if not isinstance(self.costs, CalibratedCosts):
             return ()
-        parallel, drafting = self.parallel or usual_parallel(self.engine), self.drafting or "levels"
+        parallel = self.parallel or usual_parallel(self.engine)
+        drafting = self.drafting or ("at once" if draft is not None and draft.drafts_at_once else "levels")
         place = self.gpus, parallel, self.draft_gpus, drafting
         return self.costs.require_for(self.engine, TimedSetup(gpu_of(self.gpu), target, draft, *place))
 
     def _require_pair(self) -> None:
         """Check that the draft can draft for the target. Models known only from `measured` are not checked."""
-        shipped = {shipped_name(self.target), shipped_name(self.draft) or self.draft} <= {*model_names(), MTP}
-        if self.measured is None or shipped:
-            require_pair(*self._models(), self.context)
+        known = any(named(self.draft) for named in (kind_named, lookup_named, shipped_name))
+        if self.measured is None or (known and shipped_name(self.target)):
+            target, draft = self._models()
+            require_pair(target, target if draft is None else draft, self.planned_context)
 
     def _require_batches(self, batches: Sequence[int]) -> None:
         """Check that there are not too many batch sizes, and that the largest fits into memory."""
@@ -198,6 +294,11 @@ class Deployment:
                 f"measured records do not state the format of their KV cache, got kv_dtype {self.kv_dtype}: give no "
                 "folder of records, or no kv_dtype"
             )
+        if self._lengths is not None:
+            raise InputError(
+                f"measured records have no times of prompts, got prompt_tokens {self.prompt_tokens:g}: give no folder "
+                "of records, or a context instead of lengths"
+            )
         there = [batch for batch in batches if exists(self.gpu, *self._names, batch, self.measured)]
         if not there:
             raise InputError(
@@ -208,7 +309,7 @@ class Deployment:
         used = [batch for batch in there if not self.latency(batch).computed]
         if not used:
             raise InputError(
-                f"context {self.context:,} is outside the measured contexts in {self.measured}: give a "
+                f"context {self.planned_context:,} is outside the measured contexts in {self.measured}: give a "
                 "context within them, or no folder of measured records, so that times are computed"
             )
         self._require_computable(set(batches) - set(used), used)

@@ -55,6 +55,7 @@ class EnvelopePlan:
             drafting = latency.draft(1, context) + (self.levels - 1) * latency.draft(self.branching, context)
         overhead = float(latency.overheads(self.levels, self.nodes if self.branching > 1 else 0))
         seconds = drafting + latency.target(self.nodes + 1, context) + overhead
+        seconds += float(latency.prompts(self.block_efficiency))
         return self.block_efficiency * latency.plain(context) / seconds
 
 
@@ -131,7 +132,8 @@ class Envelopes:
                 once = np.where(at_once, draft[:, levels - 1], one_by_one)
                 masked = nodes[: len(tau)] if branching > 1 else np.zeros(len(tau))
                 fixed = np.array([at.overheads(levels, masked) for at in latencies])
-                shares = weights @ (tau / (once[:, None] + fixed + target[:, 1 : len(tau) + 1]))
+                prompts = np.array([at.prompts(tau) for at in latencies])
+                shares = weights @ (tau / (once[:, None] + fixed + target[:, 1 : len(tau) + 1] + prompts))
                 best = int(shares.argmax())
                 found.append((shares[best], -levels, -branching, best + 1, grown))
         if not found:

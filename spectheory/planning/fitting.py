@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -13,6 +14,7 @@ import numpy as np
 
 from spectheory.core.errors import InputError
 from spectheory.core.tree import Tree
+from spectheory.hardware.draft_heads import is_derived, lookup_named
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import known_model, model
 from spectheory.hardware.shipped_models import repository
@@ -29,10 +31,36 @@ BY_RATES = "compared with the plan by the rates, because trees that the draft gr
 """What the prediction for an envelope is beside replayed trees."""
 
 
+@dataclass(frozen=True)
+class Family:
+    """A family of drafts: how it is called, and the pattern by which the name of a draft belongs to it."""
+
+    title: str
+    pattern: str
+
+
+FAMILIES = {
+    "none": Family("no drafter", "^none$"),
+    "ngram": Family("n-gram lookup", "^ngram$"),
+    "suffix": Family("suffix lookup", "^suffix$"),
+    "p-eagle": Family("a P-EAGLE head", r"(?<![a-z])p-?eagle"),
+    "eagle3": Family("an EAGLE-3 head", "eagle[-_]?3"),
+    "eagle": Family("an EAGLE head", "eagle"),
+    "dflash": Family("a DFlash head", "dflash"),
+    "dspark": Family("a DSpark head", "dspark"),
+    "medusa": Family("Medusa heads", "medusa"),
+    "pard": Family("a PARD model", "(?<![a-z])pard(?![a-z])"),
+    "mtp": Family("a multi-token-prediction module", "(?<![a-z])(mtp|nextn)(?![a-z])"),
+    "model": Family("a whole model", ""),
+}
+"""The families of drafts; the first whose pattern the name of a draft contains is its family."""
+
+
 class PlainIsFastestError(Exception):
     """Plain decoding is predicted to be the fastest on this engine. It is not a fault: there is nothing to export."""
 
 
+Entry = TypeVar("Entry")
 Runs = TypeVar("Runs", bound=list[ChainRange] | Envelope, covariant=True)
 
 
@@ -249,14 +277,18 @@ class Fitting(ScheduleSpeeds):
                 f"it drafts only at batch size 1, the plan starts at {self.schedule.batches[0]}: plan for batch size 1"
             )
 
-    def require_whole_model(self) -> None:
-        """Check that the draft is a whole model, for an engine that cannot run EAGLE heads.
+    def of_family(self, known: Mapping[str, Entry]) -> Entry:
+        """The entry for the family of the draft, among those that an engine can run.
 
         Raises:
-            InputError: the name of the draft is the name of an EAGLE head.
+            InputError: the engine cannot run drafts of this family.
         """
-        if self.family != "model":
-            raise InputError(f"the draft must be a whole model, got the EAGLE head {self.draft}")
+        if self.family in known:
+            return known[self.family]
+        allowed = [FAMILIES[family].title for family in known]
+        joined = " or ".join([", ".join(allowed[:-1]), allowed[-1]][len(allowed) == 1 :])
+        draft, title = self.draft or "a draft without a name", FAMILIES[self.family].title
+        raise InputError(f"the draft must be {joined}, got {draft}, by its name {title}: plan with another draft")
 
     @property
     def model(self) -> str:
@@ -273,10 +305,23 @@ class Fitting(ScheduleSpeeds):
         return name_for_engines(self.draft)
 
     @property
+    def module(self) -> str | None:
+        """What an engine loads for a multi-token-prediction module: nothing if it is in the target's checkpoint."""
+        return self.model if "/" in self.draft else None
+
+    @property
     def family(self) -> str:
-        """The kind of the draft, derived from its name: `eagle3`, `eagle` or `model`."""
-        name = self.draft.lower().replace("-", "")
-        return next((family for family in ("eagle3", "eagle") if family in name), "model")
+        """The family of the draft, a key of `FAMILIES`, derived from its name."""
+        lookup, name = lookup_named(self.draft), self.draft.lower()
+        return lookup or next(key for key, family in FAMILIES.items() if re.search(family.pattern, name))
+
+    def notes_of_draft(self, written: str) -> tuple[str, ...]:
+        """A note if the settings `written` for an engine name a draft that has no checkpoint of this name."""
+        loadable = repository(self.draft) or Path(self.draft).exists()
+        if not is_derived(self.draft) or loadable or self.draft not in written:
+            return ()
+        title = FAMILIES[self.family].title
+        return (f"{self.draft} is not a checkpoint: write the folder or repository of {title} for this target instead",)
 
 
 LengthRule = Callable[[Fitting], np.ndarray]

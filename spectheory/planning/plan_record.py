@@ -143,8 +143,9 @@ class Plan(Record):
 
     @property
     def overhead_seconds(self) -> float:
-        """Predicted seconds of a cycle outside the forwards."""
-        return self.latency.overhead(self.tree, self.verifier)
+        """Predicted seconds of a cycle outside the forwards, with the prompts of new requests."""
+        prompts = self.latency.prompts(self.block_efficiency, self.tree.budget > 0)
+        return self.latency.overhead(self.tree, self.verifier) + float(prompts)
 
     @property
     def cycle_seconds(self) -> float:

@@ -33,8 +33,7 @@ class Option:
 
     def speedup(self, latency: Latency, context: int) -> float:
         """Predicted speedup over plain decoding."""
-        cycle = latency.cycle(self.tree, context, name_of(self.verifier))
-        return self.replayed.tau * latency.plain(context) / cycle
+        return latency.speedup(self.tree, self.replayed.tau, context, name_of(self.verifier))
 
 
 class ReplayedOptions:

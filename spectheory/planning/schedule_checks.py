@@ -112,7 +112,8 @@ def speeds_of(
         overheads = [latency.overhead(tree, verifier) for tree, verifier in zip(trees, verifiers, strict=True)]
         by_tokens = np.append(0, draft)
         drafting = by_tokens[depths] if latency.drafts_at_once else by_tokens[widths].sum(1)
-        found.append(tau / (drafting + target[budgets] + overheads))
+        prompts = latency.prompts(tau, np.array(budgets) > 0)
+        found.append(tau / (drafting + target[budgets] + overheads + prompts))
     return np.array(found)
 
 

@@ -198,11 +198,13 @@ class Schedule(Record):
 
     def speedup_of(self, choice: np.ndarray) -> np.ndarray:
         """(B,) predicted speedup if batch size `batches[b]` verifies `trees[choice[b]]`."""
-        cycle = [
-            at.cycle(self.trees[i], self.context, self.verifier(i))
-            for at, i in zip(self.latencies, choice, strict=True)
-        ]
-        return self.block_efficiency[choice] * self.plain_seconds / cycle
+        tau = self.block_efficiency.tolist()
+        return np.array(
+            [
+                at.speedup(self.trees[i], tau[i], self.context, self.verifier(i))
+                for at, i in zip(self.latencies, choice, strict=True)
+            ]
+        )
 
     @cached_property
     def computed(self) -> np.ndarray:
@@ -226,9 +228,14 @@ class Schedule(Record):
 
     @property
     def overhead_seconds(self) -> np.ndarray:
-        """(B,) seconds outside the forwards in a cycle of the fastest choice."""
-        verifiers = map(self.verifier, self.choice)
-        return np.array([at.overhead(tree, how) for (at, tree), how in zip(self._chosen, verifiers, strict=True)])
+        """(B,) seconds outside the forwards in a cycle of the fastest choice, with the prompts of new requests."""
+        rows = zip(self._chosen, self.choice, strict=True)
+        return np.array(
+            [
+                at.overhead(tree, self.verifier(i)) + at.prompts(self.block_efficiency[i], tree.budget > 0)
+                for (at, tree), i in rows
+            ]
+        )
 
     def reach(self, row: int) -> NodeReach:
         """The predicted probability that each node of the fastest tree at batches[row] is accepted."""

@@ -54,7 +54,7 @@ class ScheduleSpeeds:
         for at in self.latencies:
             draft, target = at.curves(len(chains), context)
             drafting = np.append(0, draft)[lengths] if at.drafts_at_once else lengths * draft[0]
-            cycle = target + drafting + [at.overhead(chain) for chain in chains]
+            cycle = target + drafting + [at.overhead(chain) for chain in chains] + at.prompts(tau, lengths > 0)
             rows.append(tau * at.plain(context) / cycle)
         return np.array(rows)
 

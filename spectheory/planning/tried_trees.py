@@ -86,9 +86,8 @@ class TriedTrees(Record):
 
     def speedups(self, latency: Latency, context: int) -> np.ndarray:
         """(N,) predicted speedup of each tree over plain decoding."""
-        pairs = zip(self.trees, self.verifiers, strict=True)
-        cycles = np.array([latency.cycle(tree, context, verifier) for tree, verifier in pairs])
-        return self.tau * latency.plain(context) / cycles
+        rows = zip(self.trees, self.tau.tolist(), self.verifiers, strict=True)
+        return np.array([latency.speedup(tree, tau, context, verifier) for tree, tau, verifier in rows])
 
     def chain_speedups(self, latency: Latency, context: int, longest: int) -> np.ndarray:
         """(longest + 1,) predicted speedup of the chain of each length with its fastest verifier.

@@ -247,6 +247,6 @@ def _clock(latency: Latency, context: int) -> Callable[[Drafted, list[int]], flo
         tree = drafted.tree
         drafting = draft(max(tree.max_depth, 1)) if latency.drafts_at_once else sum(map(draft, widths))
         overhead = float(latency.overheads(len(widths), 0 if tree.is_chain else tree.budget))
-        return drafting + target(tree.budget + 1) + overhead
+        return drafting + target(tree.budget + 1) + overhead + float(latency.prompts(drafted.expected))
 
     return cycle

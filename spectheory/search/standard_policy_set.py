@@ -75,9 +75,9 @@ def standard_policies(
     layer = 0.0 if latency.drafts_at_once else latency.draft(budget, at) + latency.level_overhead_seconds
     ratio = layer / (latency.target(budget + 1, at) + latency.overhead_seconds)
     by_depth = [Eagle2(budget, depth, budget).grow(mean) for depth in range(1, max(best.max_depth, 1) + 1)]
-    fastest = max(by_depth, key=lambda drafted: drafted.expected / latency.cycle(drafted.tree, at)).tree
+    fastest = max(by_depth, key=lambda drafted: latency.speedup(drafted.tree, drafted.expected, at)).tree
     tau = StaticTree(Tree.chain(budget)).grow(mean).probability.cumsum()
-    length = int(np.argmax([tau[n] / latency.cycle(Tree.chain(n), at) for n in range(len(tau))]))
+    length = int(np.argmax([latency.speedup(Tree.chain(n), float(tau[n]), at) for n in range(len(tau))]))
     return policies | {
         "OPT-Tree at cost": OptTreeAtCost(budget, ratio),
         "static at cost": StaticTree(fastest, budget),

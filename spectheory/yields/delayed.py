@@ -69,7 +69,8 @@ def delayed_seconds(latency: Latency, paths: int, length: int, trunk: int, conte
 
     If one forward drafts all levels, there is one draft forward with n = L1 + L2 and c = context.
 
-    The overheads of the latency are added. The root alone (L1 = 0 and L2 = 0) takes `Latency.plain`.
+    The overheads of the latency are added, the prompts of new requests (`Latency.prompts`) are not. The root alone
+    (L1 = 0 and L2 = 0) takes a plain step.
 
     Args:
         latency: seconds of forwards by tokens and context.
@@ -116,10 +117,11 @@ def delayed_throughput(
     samples: int | None = None,
     rng: np.random.Generator | None = None,
 ) -> Estimate:
-    """Tokens per second of delayed trees: `delayed_block_efficiency` divided by `delayed_seconds`.
+    """Tokens per second of delayed trees: `delayed_block_efficiency` divided by `delayed_seconds` and the prompts.
 
-    The seconds are not random here, so the standard error is the standard error of the block efficiency divided by the
-    seconds. Arguments and errors are the same as for the two functions.
+    The seconds s of a cycle are not random here, and the prompts take c seconds a token. So the result is tau / (s + c
+    tau), and its standard error is the standard error of tau times the derivative, s / (s + c tau)^2. Arguments and
+    errors are the same as for the two functions.
 
     Source: Dynamic Delayed Tree Expansion, Eq. (4), E[tokens] / E[time]: the tokens per second of a long run, by the
     renewal theorem. Eq. (9) of the source is the mean over contexts of the ratios, which is a different number if the
@@ -127,7 +129,9 @@ def delayed_throughput(
     """
     tokens: Any = delayed_block_efficiency(solver, world, paths, length, trunk, samples=samples, rng=rng)
     seconds = delayed_seconds(latency, paths, length, trunk, context)
-    return replace(tokens, value=float(tokens.value) / seconds, standard_error=tokens.standard_error / seconds)
+    tau = float(tokens.value)
+    whole = seconds + float(latency.prompts(tau, trunk + length > 0))
+    return replace(tokens, value=tau / whole, standard_error=tokens.standard_error * seconds / whole**2)
 
 
 def _check_shape(paths: int, length: int, trunk: int) -> None:

@@ -26,7 +26,7 @@ def test_golden_llama_cpp() -> None:
     ("arguments", "message"),
     [
         ({"version": "b9234"}, r"of llama.cpp .* \(9235 to 11382\), got 'b9234'"),
-        ({"spec_type": "draft"}, "spec_type must be one of draft-simple, draft-eagle3, got 'draft'"),
+        ({"spec_type": "draft"}, "spec_type must be one of draft-simple, draft-eagle3, draft-mtp, got 'draft'"),
         ({"model": ""}, "model must name the draft's GGUF file, got ''"),
         ({"length": 0}, "length must be at least 1, got 0"),
     ],

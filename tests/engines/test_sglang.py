@@ -34,9 +34,20 @@ def test_golden_sglang() -> None:
         (
             RANGES,
             {"algorithm": "STANDALONE"},
-            "algorithm must be EAGLE or EAGLE3 for chains by batch size, got 'STANDALONE'",
+            "algorithm must be EAGLE, EAGLE3 or NEXTN for chains by batch size, got 'STANDALONE'",
         ),
-        (RANGES, {"algorithm": "NGRAM"}, "algorithm must be one of EAGLE, .*, got 'NGRAM'"),
+        (RANGES, {"algorithm": "MEDUSA"}, "algorithm must be one of EAGLE, .*, got 'MEDUSA'"),
+        (
+            RANGES,
+            {"algorithm": "NGRAM"},
+            "plan must be one ChainRange for NGRAM of SGLang, got .*: it drafts one chain",
+        ),
+        (Envelope(2, 2, 3), {"algorithm": "DFLASH"}, "plan must be one ChainRange for DFLASH of SGLang, got Envelope"),
+        (
+            RANGES[:1],
+            {"algorithm": "DSPARK", "version": "0.5.17"},
+            "algorithm must be another than DSPARK for SGLang 0.5.17: it needs 0.5.18 or newer",
+        ),
         (
             Envelope(4, 1, 3),
             {},

@@ -1,0 +1,150 @@
+"""Which settings each engine gets for each family of drafts, and which families it refuses."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from spectheory.engines import vllm_config
+from spectheory.planning.fitting import FAMILIES, Fitting
+from tests.engines.examples import RANGES
+
+PLAN = st.evaluate(
+    st.Tree.chain(3),
+    st.Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6]]),
+    st.Latency(np.array([1, 4]), np.array([100]), np.array([[1.0, 1.01]]), np.array([[0.01, 0.01]])),
+)
+"""A chain; it is exported with the fastest length up to 3."""
+NAMES = {
+    "none": "none",
+    "ngram": "n-gram",
+    "suffix": "suffix",
+    "p-eagle": "amazon/gpt-oss-20b-p-eagle",
+    "eagle3": "yuhuili/EAGLE3-LLaMA3.1-Instruct-8B",
+    "eagle": "yuhuili/EAGLE-LLaMA3-Instruct-8B",
+    "dflash": "dflash-qwen3-8b",
+    "dspark": "dspark-qwen3-8b",
+    "medusa": "FasterDecoding/medusa-vicuna-7b-v1.3",
+    "pard": "amd/PARD-Qwen3-0.6B",
+    "mtp": "deepseek-v3-mtp",
+    "model": "llama-3.2-1b",
+}
+VLLM = {
+    "ngram": {"method": "ngram"},
+    "suffix": {"method": "suffix"},
+    "p-eagle": {"method": "eagle3", "model": NAMES["p-eagle"], "parallel_drafting": True},
+    "eagle3": {"method": "eagle3", "model": NAMES["eagle3"]},
+    "eagle": {"method": "eagle", "model": NAMES["eagle"]},
+    "dflash": {"method": "dflash", "model": NAMES["dflash"]},
+    "dspark": {"method": "dspark", "model": NAMES["dspark"]},
+    "medusa": {"method": "medusa", "model": NAMES["medusa"]},
+    "pard": {"method": "draft_model", "model": NAMES["pard"], "parallel_drafting": True},
+    "mtp": {"method": "mtp"},
+    "model": {"method": "draft_model", "model": "meta-llama/Llama-3.2-1B"},
+}
+STEPS = "--speculative-num-steps 3 --speculative-eagle-topk 1 --speculative-num-draft-tokens 4"
+SGLANG = {
+    "ngram": "NGRAM --speculative-num-draft-tokens 4 --speculative-ngram-max-bfs-breadth 1",
+    "eagle3": f"EAGLE3 --speculative-draft-model-path {NAMES['eagle3']} {STEPS}",
+    "eagle": f"EAGLE --speculative-draft-model-path {NAMES['eagle']} {STEPS}",
+    "dflash": "DFLASH --speculative-draft-model-path dflash-qwen3-8b --speculative-num-draft-tokens 4",
+    "dspark": "DSPARK --speculative-draft-model-path dspark-qwen3-8b --speculative-num-draft-tokens 4",
+    "mtp": f"NEXTN {STEPS}",
+    "model": f"STANDALONE --speculative-draft-model-path meta-llama/Llama-3.2-1B {STEPS}",
+}
+LLAMA_CPP = {"eagle3": "draft-eagle3 -md", "mtp": "draft-mtp --spec-draft-n-max 3", "model": "draft-simple -md"}
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_the_family_is_read_from_the_name(family: str) -> None:
+    assert Fitting.of(PLAN, draft=NAMES[family]).family == family
+    assert list(NAMES) == list(FAMILIES)
+
+
+@pytest.mark.parametrize(
+    ("name", "family"),
+    [("mymodels/leopard-1b", "model"), ("smtp-1b", "model"), ("my/EAGLE-3", "eagle3"), ("lmsys/DeepSeek-NextN", "mtp")],
+)
+def test_names_that_look_like_others(name: str, family: str) -> None:
+    assert Fitting.of(PLAN, draft=name).family == family
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_vllm(family: str) -> None:
+    if family not in VLLM:
+        with pytest.raises(
+            ValueError, match="the draft must be a whole model, .* or suffix lookup, got none, by its na"
+        ):
+            st.export(PLAN, "vllm", draft=NAMES[family])
+        return
+    made = st.export(PLAN, "vllm", draft=NAMES[family])
+    assert json.loads(made.args[1]) == VLLM[family] | {"num_speculative_tokens": 3}
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_sglang(family: str) -> None:
+    if family not in SGLANG:
+        with pytest.raises(ValueError, match=f"the draft must be .*, got {NAMES[family]}, by its name"):
+            st.export(PLAN, "sglang", draft=NAMES[family])
+        return
+    assert st.export(PLAN, "sglang", draft=NAMES[family]).command == f"--speculative-algorithm {SGLANG[family]}"
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_llama_cpp(family: str) -> None:
+    if family not in LLAMA_CPP:
+        with pytest.raises(ValueError, match="the draft must be a whole model, an EAGLE-3 head or a multi-token-pred"):
+            st.export(PLAN, "llama.cpp", draft=NAMES[family])
+        return
+    assert st.export(PLAN, "llama.cpp", draft=NAMES[family]).command.startswith(f"--spec-type {LLAMA_CPP[family]}")
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_transformers_mlx_and_tensorrt_llm(family: str) -> None:
+    taken = {"hf": ("model", "ngram"), "mlx-lm": ("model",), "trtllm": ("eagle3",)}
+    for engine, families in taken.items():
+        if family in families:
+            assert st.export(PLAN, engine, draft=NAMES[family]).files or engine == "mlx-lm"
+        else:
+            with pytest.raises(ValueError, match=f"the draft must be .*, got {NAMES[family]}, by its name"):
+                st.export(PLAN, engine, draft=NAMES[family])
+
+
+def test_transformers_looks_up_drafts_without_an_assistant() -> None:
+    assert json.loads(st.export(PLAN, "hf", draft="ngram").files["generation_config.json"]) == {
+        "prompt_lookup_num_tokens": 3
+    }
+
+
+def test_a_module_of_its_own_is_named() -> None:
+    made = st.export(PLAN, "sglang", draft="lmsys/DeepSeek-V3-NextN")
+    assert "NEXTN --speculative-draft-model-path lmsys/DeepSeek-V3-NextN" in made.command
+
+
+def test_a_derived_head_is_said_to_be_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    note = (
+        "dflash-qwen3-8b is not a checkpoint: write the folder or repository of a DFlash head for this target instead"
+    )
+    assert note in st.export(PLAN, "sglang", draft="dflash-qwen3-8b").notes
+    for draft in ("eagle3-llama-3.1-8b", "z-lab/Qwen3-8B-DFlash-b16", "n-gram"):
+        assert not any("not a checkpoint" in note for note in st.export(PLAN, "vllm", draft=draft).notes)
+    Path("dflash-qwen3-8b").mkdir()
+    assert note not in st.export(PLAN, "sglang", draft="dflash-qwen3-8b").notes
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"method": "eagle3", "version": "0.15"}, "parallel must be False for vLLM 0.15: it needs 0.16 or newer"),
+        ({"method": "medusa", "version": "0.32"}, "parallel must be False for method='medusa'"),
+    ],
+)
+def test_parallel_drafting_is_refused_where_vllm_has_none(arguments: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        vllm_config.export(RANGES[:1], model="m", parallel=True, **arguments)

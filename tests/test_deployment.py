@@ -1,0 +1,238 @@
+"""`Deployment`: kinds of drafts, drafting at once, and the lengths of prompts and answers."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+import spectheory as st
+from spectheory.cli import app
+from spectheory.hardware.draft_heads import NO_MODEL
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.models import model
+from spectheory.hardware.roofline import Roofline
+from spectheory.planning.deployment import Deployment
+from spectheory.planning.schedule_record import Schedule
+
+KINDS = {
+    "eagle1": "eagle1-qwen3-8b",
+    "eagle2": "eagle1-qwen3-8b",
+    "EAGLE3": "eagle3-qwen3-8b",
+    "p-eagle": "p-eagle-qwen3-8b",
+    "dflash": "dflash-qwen3-8b",
+    "dspark": "dspark-qwen3-8b",
+    "medusa": "medusa-qwen3-8b",
+    "pard": "pard-qwen3-0.6b",
+}
+AT_ONCE = ("p-eagle", "dflash", "dspark", "medusa", "pard")
+GPU = gpu("h100_sxm")
+BUDGET = 5
+CHAIN = st.Acceptance.by_depth_and_rank([[0.8], [0.7], [0.6]])
+
+
+def place(**changes: Any) -> Deployment:
+    arguments: dict[str, Any] = {"gpu": "h100_sxm", "target": "qwen3-8b", "draft": "eagle3"}
+    return Deployment(**arguments | changes)
+
+
+def all_trees() -> list[st.Tree]:
+    """Every tree of 1 to 5 drafted nodes, by the parent of each node."""
+    parents = (itertools.product(*(range(node) for node in range(1, nodes + 1))) for nodes in range(1, BUDGET + 1))
+    return [st.Tree([-1, *row]) for rows in parents for row in rows]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_kind_names_the_draft_for_the_target(kind: str) -> None:
+    at = place(draft=kind).latency(2)
+    assert place(draft=kind).draft_name == at.provenance.draft == KINDS[kind]
+    assert at.drafts_at_once == (kind in AT_ONCE)
+    assert place(draft=kind, quant="fp8").draft_name == KINDS[kind]
+    assert not place(draft=kind, drafting="levels").latency(2).drafts_at_once
+
+
+def test_a_module_is_named_after_its_target() -> None:
+    assert Deployment("h200_sxm", "deepseek-v3", "nextn", gpus=8).draft_name == "deepseek-v3-mtp"
+
+
+@pytest.mark.parametrize("name", NO_MODEL)
+def test_looked_up_drafts_take_no_time(name: str) -> None:
+    at = place(draft=name).latency(4)
+    assert place(draft=name).draft_name == at.provenance.draft == NO_MODEL[name]
+    for depth in (1, 7):
+        chain = st.Tree.chain(depth)
+        assert at.cycle(chain, 1024) == at.target(depth + 1, 1024) + at.overhead_seconds
+    said = "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
+    assert said in at.provenance.assumptions
+    planned = place(draft=name, kv_dtype="fp8").schedule(CHAIN, [1, 4])
+    assert (planned.speedup > 1).all()
+    assert planned.provenance.draft == NO_MODEL[name]
+
+
+def test_looked_up_drafts_need_counts_of_their_own() -> None:
+    def rates(draft: str) -> st.Acceptance:
+        return st.Acceptance(CHAIN.table, provenance=st.Provenance("trace", draft=draft))
+
+    assert place(draft="ngram").schedule(rates("prompt lookup"), [1]).speedup[0] > 1
+    with pytest.raises(ValueError, match="must be that of ngram drafts, got the rates of qwen3-0.6b: count how often"):
+        place(draft="ngram").schedule(rates("qwen3-0.6b"), [1])
+    with pytest.raises(ValueError, match="must be that of ngram drafts, got the rates of suffix: count how often"):
+        place(draft="ngram").schedule(rates("suffix"), [1])
+    with pytest.raises(ValueError, match="suffix drafts cannot be replayed on a trace of a draft model: count how oft"):
+        place(draft="suffix").schedule(CHAIN, [1], replays=object())  # pyright: ignore[reportArgumentType]
+
+
+def test_the_time_of_drafting_is_said_by_kind() -> None:
+    said = place().latency(1).provenance.assumptions
+    assert any(sentence.startswith("a drafted level costs ") for sentence in said)
+    said = place(draft="dflash").latency(1).provenance.assumptions
+    assert any(sentence.startswith("drafting all levels at once costs ") for sentence in said)
+    assert not any("a drafted level" in sentence for sentence in said)
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("draft", ["dflash", "p-eagle", "medusa", "ngram"])
+@pytest.mark.parametrize("lengths", [(None, None), (3000.0, 40.0)])
+def test_the_chosen_tree_is_the_fastest_of_all_trees(draft: str, lengths: tuple[Any, Any], seed: int) -> None:
+    """All 153 trees of up to 5 nodes, timed by hand: one draft forward, of as many tokens as the tree is deep.
+
+    With lengths, 3000 / 40 = 75 tokens of prompts for each emitted token and sequence.
+    """
+    rng = np.random.default_rng(seed)
+    rates = st.Acceptance.by_depth_and_rank(-np.sort(-rng.dirichlet(np.ones(4), size=3)[:, :3], axis=1))
+    prompt, output = lengths
+    deployed = place(draft=draft, prompt_tokens=prompt, output_tokens=output)
+    planned = deployed.schedule(rates, [1, 24], max_budget=BUDGET)
+    target, head = model("qwen3-8b"), None if draft == "ngram" else model(deployed.draft_name)
+    for row, batch in enumerate((1, 24)):
+        at, context = deployed.latency(batch), deployed.planned_context
+        beside = Roofline(GPU, batch=batch, prefill_tokens=0 if prompt is None else 75 * batch)
+        read = beside.prefill_seconds(target)
+        drafted = 0.0 if head is None else beside.prefill_seconds(head)
+        level = 0.0 if head is None else beside.costs.level_seconds
+        plain = at.target(1, context) + at.plain_overhead_seconds + read
+        best, found = 1.0, st.Tree.chain(0)
+        for tree in all_trees():
+            tau = st.block_efficiency(tree, rates)
+            seconds = at.target(tree.budget + 1, context) + at.overhead_seconds + level + tau * (read + drafted)
+            seconds += 0.0 if head is None else at.draft(tree.max_depth, context)
+            seconds += 0.0 if tree.is_chain else tree.budget * at.tree_mask_seconds
+            if tau * plain / seconds > best * (1 + 1e-12):
+                best, found = tau * plain / seconds, tree
+        assert planned.speedup[row] == pytest.approx(best, rel=1e-9)
+        chosen = planned.trees[planned.choice[row]]
+        assert (chosen.budget, chosen.max_depth) == (found.budget, found.max_depth)
+
+
+def test_a_chain_that_is_drafted_at_once_pays_one_forward_for_any_depth() -> None:
+    """A deeper chain costs the operations of more tokens only, so at one request the longest chain wins."""
+    rates = st.Acceptance.by_rank([0.9])
+    planned = {kind: place(draft=kind).schedule(rates, [1], max_budget=24) for kind in ("eagle3", "dflash")}
+    one, seven = (place(draft="dflash").latency(1).draft_levels(st.Tree.chain(k), 1024) for k in (1, 7))
+    assert seven < 1.1 * one
+    assert planned["dflash"].trees[planned["dflash"].choice[0]].budget > planned["eagle3"].trees[0].budget
+
+
+def test_lengths_give_the_context_and_the_prompts() -> None:
+    """1,000 tokens of prompts for 200 of answers: 5 tokens of prompts for each token; contexts from 1,000 to 1,200."""
+    with_prompts, without = place(prompt_tokens=1000, output_tokens=200), place(context=1100)
+    assert with_prompts.planned_context == 1100
+    assert place().planned_context == 1024
+    one, other = with_prompts.latency(16), without.latency(16)
+    assert one.contexts.tolist() == [1100]
+    assert one.target(4, 1100) == pytest.approx(other.target(4, 1100)), "no windows: the mean context is enough"
+    whole = Roofline(GPU, batch=16, prefill_tokens=80).prefill_seconds(model("qwen3-8b"))
+    assert one.plain(1100) - other.plain(1100) == pytest.approx(whole)
+    assert one.prompts(3.0, False) == pytest.approx(3 * whole)
+    assert one.prompts(3.0) > one.prompts(3.0, False)
+    assert other.prompts(3.0) == 0
+
+
+def test_prompts_bring_the_speedup_closer_to_1() -> None:
+    speedups = [
+        place(**lengths).schedule(CHAIN, [32]).speedup[0]
+        for lengths in ({"context": 1100}, {"prompt_tokens": 1000, "output_tokens": 200, "context": 1100})
+    ]
+    speedups.append(place(prompt_tokens=1095, output_tokens=10).schedule(CHAIN, [32]).speedup[0])
+    assert speedups[0] > speedups[1] > speedups[2] >= 1
+
+
+@pytest.mark.parametrize(("prompt", "output"), [(0, 100), (50, 100), (100, 400), (1000, 1), (4000, 200)])
+def test_windows_read_the_mean_over_all_contexts_of_a_request(prompt: int, output: int) -> None:
+    """gpt-oss has windows of 128 tokens in half of its layers. The mean is that of many single contexts."""
+    steps = 4000
+    contexts = prompt + (np.arange(steps) + 0.5) * output / steps
+    sizes = model("gpt-oss-20b")
+    for mean, each in (
+        (sizes.kv_read_bytes(prompt, prompt + output), sizes.kv_read_bytes),
+        (sizes.kv_bytes(prompt, prompt + output), sizes.kv_bytes),
+        (sizes.flops_per_token(prompt, prompt + output), sizes.flops_per_token),
+    ):
+        assert mean == pytest.approx(np.mean([each(context) for context in contexts]), rel=1e-6)
+    at = place(target="gpt-oss-20b", draft="ngram", prompt_tokens=prompt, output_tokens=output).latency(8)
+    assert at.contexts.tolist() == [round(prompt + output / 2)]
+    beside = Roofline(GPU, batch=8, context=prompt, last_context=prompt + output)
+    assert at.target(1, 0) == beside.forward_seconds(sizes, [1])[0]
+
+
+def test_a_window_within_the_lengths_reads_less_than_at_the_mean_context() -> None:
+    """Contexts from 0 to 256, windows of 128: 96 tokens on average, and 128 at the mean context."""
+    sizes = model("gpt-oss-20b")
+    half = next(cache for cache in sizes.shape.caches if cache.window == 128)
+    assert (half.read(0, 256), half.read(128, 128)) == (96, 128)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"prompt_tokens": 100}, "prompt_tokens needs output_tokens: give both"),
+        ({"output_tokens": 100}, "output_tokens needs prompt_tokens: give both"),
+        ({"prompt_tokens": -1, "output_tokens": 10}, "prompt_tokens must be a number of at least 0, got -1"),
+        ({"prompt_tokens": 10, "output_tokens": 0}, "output_tokens must be above 0, got 0"),
+        ({"prompt_tokens": float("nan"), "output_tokens": 1}, "prompt_tokens must be a number of at least 0, got nan"),
+        ({"prompt_tokens": float("inf"), "output_tokens": 1}, "must add up to at most 1,000,000,000, got inf and 1"),
+        (
+            {"prompt_tokens": 900, "output_tokens": 200, "context": 1101},
+            "context must be between prompt_tokens=900 and 1100, .* got 1,101: leave out the context, or change",
+        ),
+        ({"prompt_tokens": 900, "output_tokens": 200, "context": 899}, "context must be between prompt_tokens=900"),
+    ],
+)
+def test_lengths_that_contradict_each_other_are_refused(changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        place(**changes)
+
+
+def test_measured_records_have_no_prompts(tmp_path: Any) -> None:
+    with pytest.raises(ValueError, match="measured records have no times of prompts, got prompt_tokens 900"):
+        place(prompt_tokens=900, output_tokens=200, measured=tmp_path).schedule(CHAIN, [1])
+
+
+def run(*arguments: object) -> Result:
+    base = ["schedule", "--gpu", "h100_sxm", "--target", "qwen3-8b", "--max-budget", "8"]
+    return CliRunner().invoke(app, [*base, *map(str, arguments)])
+
+
+def test_the_command_takes_lengths_kinds_and_rates_by_depth(tmp_path: Any) -> None:
+    out = tmp_path / "schedule.json"
+    lengths = ("--prompt-tokens", 900, "--output-tokens", 200)
+    result = run("--draft", "eagle3", "--acceptance", "0.8,0.7,0.6", *lengths, "--out", out, "--engine", "vllm,sglang")
+    assert result.exit_code == 0, result.output
+    planned = Schedule.load(out)
+    assert planned.context == 1000
+    assert planned.acceptance.table.tolist() == [[0.8], [0.7], [0.6]]
+    assert "ranks beyond 0 are taken as 0" in planned.provenance.assumptions
+    expected = place(prompt_tokens=900, output_tokens=200, engine="vllm").schedule(CHAIN, [1], max_budget=8)
+    assert planned.speedup.tolist() == expected.speedup.tolist()
+    assert '"method": "eagle3", "model": "' in result.output
+    assert '"model": "eagle3"' not in result.output
+    looked_up = run("--draft", "n-gram", "--acceptance", "0.5", "--engine", "vllm")
+    assert looked_up.exit_code == 0, looked_up.output
+    assert '{"method": "ngram", "num_speculative_tokens": ' in looked_up.output
+    refused = run("--draft", "eagle3", "--acceptance", "0.8", *lengths, "--context", 5000)
+    assert refused.exit_code == 2
+    assert "context must be between prompt_tokens=900 and 1100" in refused.stderr
+    assert "table[0] must sum to at most 1" in run("--draft", "eagle3", "--acceptance", "1.8").stderr
