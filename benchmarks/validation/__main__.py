@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.validation.classes import classes_text
 from benchmarks.validation.fitting import calibrate, fit, fit_to
-from benchmarks.validation.page import Judged, class_table, document, figure_svg, unread_table
+from benchmarks.validation.page import Judged, class_tables, document, figure_svg, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
 from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
 from benchmarks.validation.rows import Row, read
@@ -22,8 +22,8 @@ PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", 
 LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
 
 
-def judge(file: Path, *, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False) -> Judged:
-    """The predictions of all rows of `file` by the library, and after runs of the deployment set additive times.
+def judge(*files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False) -> Judged:
+    """The predictions of all rows of `files` by the library, and after runs of the deployment set additive times.
 
     With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
     from all other sources, and with these costs calibrated on runs of the deployment.
@@ -31,11 +31,12 @@ def judge(file: Path, *, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_s
     Raises:
         InputError: a file cannot be read, or lacks columns.
     """
-    rows, unread = read(file)
-    found, without = predicted(rows, shipped)
+    parts = [read(file) for file in files]
+    found, without = predicted([row for rows, _ in parts for row in rows], shipped)
+    unread = [one for _, wrong in parts for one in wrong]
     rows = [one.row for one in found]
     columns = {LIBRARY: found, f"{LIBRARY}, calibrated": calibrated(rows, partial(shifted, predict=shipped))}
-    judged = Judged(columns, sorted([*unread, *without], key=lambda one: one.number), {LIBRARY: shipped})
+    judged = Judged(columns, sorted([*unread, *without], key=lambda one: (one.file, one.number)), {LIBRARY: shipped})
     return _with_left_out(judged, rows, fit_on) if leave_one_source_out else judged
 
 
@@ -83,7 +84,9 @@ def _fields(one: Prediction) -> dict[str, object]:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; the exit status is 2 if the file cannot be read."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.validation", description=__doc__)
-    parser.add_argument("file", nargs="?", type=Path, default=PUBLISHED, help="CSV with the columns of published.csv")
+    parser.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="CSV files with the columns of published.csv, the default"
+    )
     parser.add_argument("--json", action="store_true", help="print every prediction as JSON")
     parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
@@ -102,17 +105,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--classes-to", type=Path, metavar="JSON", help="write the errors of each class with its source left out here"
     )
     options = parser.parse_args(arguments)
+    files = options.files or [PUBLISHED]
     left_one_out = options.leave_one_source_out or options.classes_to is not None
     try:
         if options.fit_to:
             fit_to(options.fit_to, _rows(options.fit_on))
             return 0
-        judged = judge(options.file, fit_on=options.fit_on, leave_one_source_out=left_one_out)
+        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out)
         if options.out:
-            _write(judged, options.out, options.file)
+            _write(judged, options.out)
         if options.classes_to:
             columns = judged.columns[LEFT_OUT], judged.columns[CALIBRATED]
-            write_whole(options.classes_to, classes_text(options.file.name, *columns))
+            write_whole(options.classes_to, classes_text(*columns))
     except InputError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -121,17 +125,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0
     from rich import print as show
 
-    show(class_table(judged))
+    for table in class_tables(judged):
+        show(table)
     if judged.unread:
         show(unread_table(judged.unread))
     return 0
 
 
-def _write(judged: Judged, page: Path, file: Path) -> None:
+def _write(judged: Judged, page: Path) -> None:
     figure = page.with_suffix(".svg")
     shown = {title: judged.columns[title] for title in (LIBRARY, LEFT_OUT) if title in judged.columns}
     write_whole(figure, figure_svg(shown) + "\n")
-    write_whole(page, document(judged, figure.name, file.name))
+    write_whole(page, document(judged, figure.name))
 
 
 if __name__ == "__main__":

@@ -17,11 +17,14 @@ MOST = 0.8
 """The larger of the two stated errors is this quantile."""
 
 
-def classes_text(file: str, absent: Sequence[Prediction], calibrated: Sequence[Prediction]) -> str:
+def classes_text(absent: Sequence[Prediction], calibrated: Sequence[Prediction]) -> str:
     """The table as JSON: the errors of each class with its source left out, and then calibrated on its own runs."""
     rows = [*class_errors(absent), *class_errors(calibrated, calibrated=True)]
     sources = len({one.row.source for one in absent})
-    judged = f"{len(absent)} rows of {sources} sources in {file}, each predicted with costs fitted to the other sources"
+    files = " and ".join(dict.fromkeys(one.row.file for one in absent))
+    judged = (
+        f"{len(absent)} rows of {sources} sources in {files}, each predicted with costs fitted to the other sources"
+    )
     return to_json({"judged": judged, "classes": [asdict(row) for row in rows]})
 
 

@@ -69,7 +69,7 @@ def predicted(rows: Iterable[Row], predict: Predict) -> tuple[list[Prediction], 
         try:
             found.append(Prediction(row, predict(row)))
         except InputError as error:
-            without.append(Unread(row.number, f"{row.source}: {row.target} on {row.gpu}", str(error)))
+            without.append(Unread(row.file, row.number, f"{row.source}: {row.target} on {row.gpu}", str(error)))
     return found, without
 
 
@@ -132,7 +132,7 @@ def calibrated(rows: Sequence[Row], again: Callable[[list[Row], Runs], list[Seco
             runs = Runs.of(machine, deployment)
             seconds = again(deployment, runs)
             found += [runs.marked(Prediction(row, at)) for row, at in zip(deployment, seconds, strict=True)]
-    return sorted(found, key=lambda one: one.row.number)
+    return sorted(found, key=lambda one: (one.row.file, one.row.number))
 
 
 def shifted(rows: list[Row], runs: Runs, predict: Predict) -> list[Seconds]:

@@ -44,7 +44,7 @@ class Row:
     """One published measurement. Rates are tokens a second of the whole batch.
 
     Attributes:
-        number: the line of the CSV file, the header being line 1.
+        file, number: the name of the CSV file, and the line in it, the header being line 1.
         group, source, url, engine, gpu, gpus, target, draft, note: as in the CSV.
         version: the version of the engine, from the note or from `versions.csv`; empty if it is unknown.
         placement: how the model lies on the GPUs, by the note (`TP 1 EP 8`, `layers split`) and the engine.
@@ -56,6 +56,7 @@ class Row:
         plain_rate, spec_rate, speedup: what was measured; None where the source does not state it.
     """
 
+    file: str
     number: int
     group: str
     source: str
@@ -110,8 +111,9 @@ class Row:
 
 @dataclass(frozen=True)
 class Unread:
-    """A line that is not used: its number, what it names, and what is wrong with it and how to repair it."""
+    """A line that is not used: its file and number, what it names, what is wrong with it and how to repair it."""
 
+    file: str
     number: int
     name: str
     reason: str
@@ -134,22 +136,22 @@ def read(path: Path) -> tuple[list[Row], list[Unread]]:
         raise InputError(
             f"{path} lacks the columns {', '.join(missing)}: the first line must name all of {', '.join(COLUMNS)}"
         )
-    return parse(reader)
+    return parse(reader, path.name)
 
 
-def parse(lines: Iterable[Mapping[str, str | None]]) -> tuple[list[Row], list[Unread]]:
-    """The rows of lines that are given as mappings from column to text, and the lines that cannot be used."""
+def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> tuple[list[Row], list[Unread]]:
+    """The rows of lines of a file, given as mappings from column to text, and the lines that cannot be used."""
     rows, unread = [], []
     for number, line in enumerate(lines, start=2):
         cells = {name: (line.get(name) or "").strip() for name in COLUMNS}
         try:
-            rows.append(_row(number, cells))
+            rows.append(_row(file, number, cells))
         except InputError as error:
-            unread.append(Unread(number, f"{cells['source']}: {cells['target']} on {cells['gpu']}", str(error)))
+            unread.append(Unread(file, number, f"{cells['source']}: {cells['target']} on {cells['gpu']}", str(error)))
     return rows, unread
 
 
-def _row(number: int, cells: Mapping[str, str]) -> Row:
+def _row(file: str, number: int, cells: Mapping[str, str]) -> Row:
     if absent := [name for name in ("source", "engine", "gpu", "target") if not cells[name]]:
         raise InputError(f"{', '.join(absent)} must not be empty: name it")
     kind, depth, nodes = _shape(cells["shape"])
@@ -157,6 +159,7 @@ def _row(number: int, cells: Mapping[str, str]) -> Row:
     plain, spec, gain = (_number(cells, f"measured_{name}") for name in ("plain_tok_s", "spec_tok_s", "speedup"))
     tau = _number(cells, "acceptance_tau") if speculative else 1.0
     row = Row(
+        file=file,
         number=number,
         group=cells["group"] or "no group",
         source=cells["source"],

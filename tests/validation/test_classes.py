@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -46,8 +47,8 @@ def test_errors_are_sizes_of_logarithms_by_class() -> None:
 
 
 def test_the_table_is_read_as_it_was_written() -> None:
-    text = classes_text("rows.csv", FOUND, FOUND[:1])
-    assert "3 rows of 2 sources in rows.csv" in json.loads(text)["judged"]
+    text = classes_text(FOUND, FOUND[:1])
+    assert "3 rows of 2 sources in " in json.loads(text)["judged"]
     (absent,), (calibrated,) = class_errors(FOUND), class_errors(FOUND[:1], calibrated=True)
     assert classes_parsed(text) == {(absent.name, False): absent, (absent.name, True): calibrated}
 
@@ -55,12 +56,12 @@ def test_the_table_is_read_as_it_was_written() -> None:
 def test_the_command_writes_the_table_from_predictions_with_each_source_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judge(file: Path, *, fit_on: Path, leave_one_source_out: bool) -> Judged:
+    def judge(*files: Path, fit_on: Sequence[Path], leave_one_source_out: bool) -> Judged:
         assert leave_one_source_out
         columns = {command.LIBRARY: [], command.LEFT_OUT: FOUND, command.CALIBRATED: FOUND[:1]}
         return Judged(columns, [], {})
 
     monkeypatch.setattr(command, "judge", judge)
-    monkeypatch.setattr(command, "class_table", lambda judged: "")
+    monkeypatch.setattr(command, "class_tables", lambda judged: [])
     assert command.main(["rows.csv", "--classes-to", str(tmp_path / "classes.json")]) == 0
-    assert (tmp_path / "classes.json").read_text() == classes_text("rows.csv", FOUND, FOUND[:1])
+    assert (tmp_path / "classes.json").read_text() == classes_text(FOUND, FOUND[:1])

@@ -330,7 +330,7 @@ def test_page_json_and_figure(tmp_path: Path, capsys: pytest.CaptureFixture[str]
 
 def test_page_of_nothing(tmp_path: Path) -> None:
     judged = judge(write(tmp_path / "rows.csv", GOOD | {"gpu": "abacus"}))
-    assert "abacus" in document(judged, "x.svg", "rows.csv")
+    assert "abacus" in document(judged, "x.svg")
     assert figure_svg(judged.columns).startswith("<svg ")
 
 
