@@ -71,16 +71,16 @@ HEAD = [*DEPLOYMENT[:4], "--draft", "eagle3-llama-3.1-8b"]
 
 
 def test_the_command_writes_what_engines_read(rates_file: Path, tmp_path: Path) -> None:
-    arguments = ["schedule", "--acceptance", str(rates_file), *HEAD, "--out", str(tmp_path / "s.json")]
-    chains = CliRunner().invoke(
-        app, [*arguments, "--batch", "1:64", "--max-fanout", "1", "--engine", "sglang,vllm,trtllm"]
-    )
+    place = [*HEAD, "--out", str(tmp_path / "s.json")]
+    deep = ["schedule", "--acceptance", "0.8,0.7,0.6,0.5,0.4", *place, "--batch", "1:64", "--max-fanout", "1"]
+    chains = CliRunner().invoke(app, [*deep, "--engine", "vllm,sglang,trtllm"])
     assert chains.exit_code == 0, chains.output
     planned = Schedule.load(tmp_path / "s.json")
     table = [[first, last, tree.budget] for first, last, tree in planned.chain_ranges()]
     assert f'"num_speculative_tokens_per_batch_size": {json.dumps(table)}' in chains.output
     assert json.loads((tmp_path / "adaptive.json").read_text())
     assert "draft_len_schedule" in (tmp_path / "speculative_config.yaml").read_text()
+    arguments = ["schedule", "--acceptance", str(rates_file), *place]
     trees = CliRunner().invoke(app, [*arguments, "--batch", "1:64", "--engine", "sglang,trtllm", "--force"])
     assert trees.exit_code == 0, trees.output
     assert "use_dynamic_tree: true" in (tmp_path / "speculative_config.yaml").read_text()

@@ -96,8 +96,8 @@ def _what(predictions: Sequence[Prediction]) -> str:
     plain = sum(one.plain_error is not None for one in predictions)
     files = " and ".join(f"`{name}`" for name in _files(predictions))
     return (
-        f"{len(predictions)} rows of {sources} sources in {files}: {gains} speedups and {plain} times of plain steps and "
-        "forwards. Tau is taken as published; the seconds are predicted. An error is predicted rate or speedup / "
+        f"{len(predictions)} rows of {sources} sources in {files}: {gains} speedups and {plain} times of plain steps "
+        "and forwards. Tau is taken as published; the seconds are predicted. An error is predicted rate or speedup / "
         "measured - 1, so a time predicted three times too short is an error of 200%. Each cell has the median of the "
         "errors' sizes. The costs of engines as shipped are fitted to the sources that the table of costs names; for "
         "rows of these sources, only the columns with the source left out judge the model."

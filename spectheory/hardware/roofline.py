@@ -92,6 +92,8 @@ class Roofline:
         for name, least in (("gpus", 1), ("batch", 1)):
             check_whole(name, getattr(self, name), least, most=LARGEST)
         if self.last_context is None:
+            if isinstance(self.context, float) and self.context.is_integer():
+                object.__setattr__(self, "context", int(self.context))
             check_whole("context", self.context, 0, most=LARGEST)
         elif not 0 <= self.context <= self.last_context <= LARGEST:
             raise InputError(
