@@ -42,12 +42,12 @@ def forced(coin: float, p: list[float], q: list[float], token: int) -> str:
     return "accepts it" if node else "rejects it"
 
 
-def main(max_samples: int = 200_000) -> None:
+def main(max_samples: int = 200_000, tv: float = 0.05) -> None:
     """Print the certificate and what happens in edge cases."""
     world = markov_world(4)
     step = as_step(verify, Levels((1, 1)), world)
     certificate = certify_step(
-        step, world.p, contexts=((), (1,)), vocab_size=4, alpha=1e-3, tv=0.05, max_samples=max_samples
+        step, world.p, contexts=((), (1,)), vocab_size=4, alpha=1e-3, tv=tv, max_samples=max_samples
     )
     print(f"transformers {transformers.__version__}, _speculative_sampling, two drafted tokens")
     print("\n".join(certificate.lines()))

@@ -38,9 +38,16 @@ def factors_found_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(SpecTr, "factor", lambda solver, p, q, k: found(solver, tuple(p), tuple(q), k))
 
 
+@pytest.fixture(autouse=True)
+def short_overheads(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Profiles time their overheads on texts of 4 tokens: no test reads these seconds. Deep tests run them whole."""
+    if not request.node.get_closest_marker("deep"):
+        monkeypatch.setattr("reference.profiling.OVERHEAD_TEXT", 4)
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Run the files with the longest tests first, so that no worker is left alone with one of them at the end."""
-    longest = ("test_readme.py", "test_cli.py", "test_docs.py", "test_certify.py", "test_examples.py")
+    longest = ("test_lossless_end_to_end.py", "test_readme.py", "test_cli.py", "test_docs.py", "test_certify.py")
     items.sort(key=lambda item: item.path.name not in longest)
 
 

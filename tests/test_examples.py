@@ -10,8 +10,10 @@ import pytest
 EXAMPLES = Path(__file__).parent.parent / "examples"
 
 
-def test_the_sampler_of_hugging_face(capsys: pytest.CaptureFixture[str]) -> None:
-    runpy.run_path(str(EXAMPLES / "certify_hugging_face.py"))["main"]()
+@pytest.mark.parametrize("tv", [0.1, pytest.param(0.05, marks=pytest.mark.deep)])
+def test_the_sampler_of_hugging_face(tv: float, capsys: pytest.CaptureFixture[str]) -> None:
+    """Within twice the total variation of the page, which takes fewer texts; `make test-deep` runs it as it is."""
+    runpy.run_path(str(EXAMPLES / "certify_hugging_face.py"))["main"](tv=tv)
     said = capsys.readouterr().out
     assert "WITHIN" in said
     assert "a token of p = 0, coin exactly 0: accepts it" in said

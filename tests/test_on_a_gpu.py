@@ -23,11 +23,17 @@ __all__ = ["pair", "run"]
 
 PLAYED = not torch.cuda.is_available()
 PROMPTS = [[10 * i + j for j in range(8)] for i in range(10)]
-COMBINATIONS = [
-    combination
+GREEDY, WHOLE, SOME = (
+    [*lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))]
     for sampling in (Sampling(), Sampling(1.0), Sampling(0.8, top_k=40, top_p=0.9))
-    for combination in lossless_combinations(sampling, full_tree((3, 2, 1)), SuffixArray.build(PROMPTS))
+)
+COMBINATIONS = [
+    *GREEDY,
+    *WHOLE[::2],
+    *SOME[1::2],
+    *(pytest.param(combination, marks=pytest.mark.deep) for combination in (*WHOLE[1::2], *SOME[::2])),
 ]
+"""Each drafter with each verifier, sampled from all tokens and from some of them in turn; deep, from both."""
 
 
 def texts(pair: Pair, combination: Combination) -> list[list[int]]:
@@ -35,15 +41,21 @@ def texts(pair: Pair, combination: Combination) -> list[list[int]]:
     return [decoder.generate(PROMPTS[i], 24, *streams(pair, i)).tokens for i in range(2)]
 
 
+@pytest.fixture(scope="module")
+def there(tiny_folders: Path) -> Pair:
+    """The pair on the GPU."""
+    with gpu():
+        return load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
+
+
 @pytest.mark.parametrize(
     "combination", COMBINATIONS, ids=lambda one: f"{one.name}{' of some tokens' * (one.sampling.top_k is not None)}"
 )
 def test_texts_are_those_of_the_host(
-    tiny: Pair, tiny_folders: Path, combination: Combination, monkeypatch: pytest.MonkeyPatch
+    tiny: Pair, there: Pair, combination: Combination, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Token for token where the GPU is played, which has the host's random numbers and rounds as it does."""
     with gpu():
-        there = load_pair(tiny_folders / "target", tiny_folders / "draft", device="cuda", dtype=torch.float64)
         found = texts(there, combination)
     monkeypatch.setattr(torch.Tensor, "is_cpu", False)  # the host is to do as a GPU does, not what is faster there
     if PLAYED or combination.sampling.greedy:

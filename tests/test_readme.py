@@ -32,7 +32,7 @@ def blocks(page: str, language: str) -> list[str]:
 
 FEWER = {
     "spectheory trace --out trace": " --count 8 --new-tokens 64",
-    "spectheory profile": " --rounds 3 --largest 32 --contexts 64,128",
+    "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
     "spectheory decode": " --count 2 --new-tokens 32",
     "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
     "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2",

@@ -106,9 +106,12 @@ def certify_verifier(
     return hunt.certificate(found, refused)
 
 
-@dataclass
+@dataclass(repr=False)
 class _Hunt:
-    """The search for a world in which the output does not have the target's distribution."""
+    """The search for a world in which the output does not have the target's distribution.
+
+    It has no `repr` of its fields, because Hypothesis prints the object whose method it searches with at every search.
+    """
 
     subject: Subject
     arithmetic: Callable[[Any], np.ndarray]

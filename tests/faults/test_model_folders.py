@@ -48,8 +48,17 @@ def marker(tmp_path: Path) -> Iterator[Path]:
     assert not file.exists()
 
 
+@pytest.fixture(params=["closed", "y"])
+def answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard input: closed, or somebody who says yes to everything."""
+    stdin = io.StringIO("y\n" * 100)
+    if request.param == "closed":
+        stdin.close()
+    monkeypatch.setattr(sys, "stdin", stdin)
+
+
 @pytest.fixture
-def folder(tiny_folders: Path, tmp_path: Path, marker: Path) -> Path:
+def folder(tiny_folders: Path, tmp_path: Path, marker: Path, answers: None) -> Path:
     """A sound target folder with Python files beside it that would write the marker, as modules and as functions."""
     made = tmp_path / "hostile"
     shutil.copytree(tiny_folders / "target", made)
@@ -59,15 +68,6 @@ def folder(tiny_folders: Path, tmp_path: Path, marker: Path) -> Path:
         (made / name).parent.mkdir(exist_ok=True)
         (made / name).write_text(code)
     return made
-
-
-@pytest.fixture(params=["closed", "y"], autouse=True)
-def answers(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Standard input: closed, or somebody who says yes to everything."""
-    stdin = io.StringIO("y\n" * 100)
-    if request.param == "closed":
-        stdin.close()
-    monkeypatch.setattr(sys, "stdin", stdin)
 
 
 def write(file: Path, **changes: Any) -> None:
@@ -275,6 +275,7 @@ def test_nobody_is_asked_by_a_loader_inside_a_loader(folder: Path) -> None:
     assert dynamic_module_utils.TIME_OUT_REMOTE_CODE > 0
 
 
+@pytest.mark.usefixtures("answers")
 def test_a_checkpoint_of_the_training_runs_nothing(tmp_path: Path, marker: Path) -> None:
     torch.save({"step": Bomb(marker)}, tmp_path / "model.pt")
     model = torch.nn.Linear(2, 2)

@@ -38,14 +38,23 @@ def ratio(emitted: np.ndarray, cycles: np.ndarray) -> tuple[float, float]:
     return tau, ((emitted - tau * cycles) ** 2).sum() / cycles.sum() ** 2
 
 
-@pytest.mark.parametrize("sampling", LIMITED, ids=repr)
+@pytest.fixture(scope="module", params=LIMITED, ids=repr)
+def traced(
+    request: pytest.FixtureRequest, tiny: Pair, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Sampling, Path]:
+    """A sampling with the folder of its trace."""
+    folder = tmp_path_factory.mktemp("traced")
+    record_trace(tiny, prompts(TEXTS), settings(request.param), folder)
+    return request.param, folder
+
+
 @pytest.mark.parametrize("verifier", [TopDown(RRS()), Traversal()], ids=str)
 def test_a_trace_predicts_the_cycles_of_the_decoder(
-    tiny: Pair, tmp_path: Path, sampling: Sampling, verifier: Verifier
+    tiny: Pair, traced: tuple[Sampling, Path], verifier: Verifier
 ) -> None:
     """|z| <= 4 of the difference of tau on other texts of the same prompts: an error level of 6e-5 for each row."""
-    record_trace(tiny, prompts(TEXTS), settings(sampling), tmp_path)
-    texts = replays(tmp_path, tiny)
+    sampling, folder = traced
+    texts = replays(folder, tiny)
     for text in texts.texts:
         assert isinstance(text, TargetText)
         assert sampling.top_k is None or ((text.p > 0).sum(1) <= sampling.top_k).all()
