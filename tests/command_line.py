@@ -30,7 +30,7 @@ def run(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Run:
 @pytest.fixture
 def plan(run: Run) -> Run:
     """Run `schedule` if a GPU is named, otherwise `plan`, with at most 16 nodes and rates for which a tree is best."""
-    st.Acceptance.by_rank([0.6, 0.15, 0.06]).save("acceptance.json")
+    st.Acceptance.by_rank([0.7, 0.15, 0.06]).save("acceptance.json")
     st.Latency.constant(draft_seconds=0.1).save("latency.json")
     st.Latency.constant(draft_seconds=9.0).save("slow.json")
 

@@ -121,6 +121,7 @@ def chain_plan(*arguments: object) -> tuple[object, ...]:
 
 
 def test_an_engine_that_takes_one_length_gets_the_best_one(plan: Run) -> None:
+    st.Acceptance.by_rank([0.65, 0.15, 0.06]).save("acceptance.json")
     result = plan(*chain_plan("--engine", "vllm@0.23,sglang", "--out", "schedule.json"))
     assert result.exit_code == 0, result.output
     assert len(schedule_of("schedule.json").chain_ranges()) > 1

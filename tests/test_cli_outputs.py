@@ -43,9 +43,9 @@ def test_what_a_person_wrote_is_replaced_by_force_alone(plan: Run, name: str, op
 
 def test_records_and_pages_are_replaced_by_their_kind_and_engine_files_by_force(plan: Run, run: Run) -> None:
     assert plan(*CHAINS, "--out", "s.json", "--report", "s.html").exit_code == 0
-    st.Acceptance.by_rank([0.7]).save("acceptance.json")
+    st.Acceptance.by_rank([0.5]).save("acceptance.json")
     assert plan(*CHAINS[:-2], "--out", "s.json", "--report", "s.html").exit_code == 0
-    assert Schedule.load("s.json").acceptance.table.tolist() == [[0.7]]
+    assert Schedule.load("s.json").acceptance.table.tolist() == [[0.5]]
     refused(plan(*CHAINS), "adaptive.json already exists: name another file or folder, or replace it with --force")
     policies = ("policies", "--acceptance", "acceptance.json", "--budget", 4)
     refused(run(*policies, "--out", "s.html"), "s.html already exists: name another file or folder")

@@ -129,7 +129,8 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
     alone = tree_fitting((1, 4, 16), st.Acceptance.by_rank([0.5]))
     found, notes = alone.better(at_most(12), "X takes")
     assert not isinstance(found.runs, Envelope), "chains by batch size beat one length"
-    assert notes[1:] == ("1 rank is recorded, which bounds the branching of trees",)
+    between = "batch sizes between planned ones use the chain for the smaller one"
+    assert notes[1:] == (between, "1 rank is recorded, which bounds the branching of trees")
 
 
 def test_one_tree_says_its_batch_size_and_what_it_loses_there_and_elsewhere() -> None:
