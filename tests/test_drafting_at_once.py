@@ -75,7 +75,7 @@ def test_tables_of_speeds_and_chains_are_those_of_single_cycles(drafting: Drafti
     speeds = speeds_of(trees, np.ones(3), [None] * 3, [at], 100)[0]
     assert speeds == pytest.approx([1 / at.cycle(tree, 100) for tree in trees])
     planned = schedule(RATES, lambda _: at, [1], context=100, max_budget=BUDGET)
-    chains = Fitting(planned, "d").chain_speedups[0]
+    chains = Fitting(planned, "d").speeds.chain_speedups[0]
     expected = [
         st.block_efficiency(chain, RATES) * at.plain(100) / at.cycle(chain, 100)
         for chain in map(st.Tree.chain, range(len(chains)))

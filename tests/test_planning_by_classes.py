@@ -67,7 +67,7 @@ def test_every_candidate_has_the_tau_of_the_classes() -> None:
 
 def test_a_schedule_and_what_engines_run_of_it_use_the_classes() -> None:
     found = st.schedule(RATES, lambda batch: LATENCY, [1, 2], context=0, max_budget=12, classes=CLASSES)
-    chains = Fitting.of(found).chain_speedups[0]
+    chains = Fitting.of(found).speeds.chain_speedups[0]
     assert chains[5] == pytest.approx(CLASSES.block_efficiency(st.Tree.chain(5)) / 1.3)
     assert found.speedup[0] == pytest.approx(chains.max())
     assert st.Schedule.from_dict(found.to_dict()).speedup == pytest.approx(found.speedup)

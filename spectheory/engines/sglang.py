@@ -160,15 +160,17 @@ def _fitted(fitting: Fitting, version: str) -> Export:
     algorithm = fitting.of_family(FAMILY_ALGORITHMS)
     model = None if algorithm == "NGRAM" else fitting.module if algorithm == "NEXTN" else fitting.model
     if algorithm in ONE_CHAIN:
-        chains = fitting.chains(one_length(fitting.longest), f"SGLang takes with {algorithm}, one for all batch sizes")
+        chains = fitting.chains(
+            one_length(fitting.speeds.longest), f"SGLang takes with {algorithm}, one for all batch sizes"
+        )
         made = export(chains.runs, version=version, algorithm=algorithm, model=model)
         return made.after(*fitting.notes(chains))
     by_batch = VERSIONS[version] and algorithm in ADAPTIVE_ALGORITHMS
-    if by_batch or len(set(fitting.chain_lengths)) == 1:
-        found, notes = fitting.better(at_most(fitting.longest), "SGLang takes by batch size")
+    if by_batch or len(set(fitting.speeds.chain_lengths)) == 1:
+        found, notes = fitting.better(at_most(fitting.speeds.longest), "SGLang takes by batch size")
     else:
         what = f"SGLang {version} takes with {algorithm}, one length for all batch sizes"
-        found, notes = fitting.better(one_length(fitting.longest), what)
+        found, notes = fitting.better(one_length(fitting.speeds.longest), what)
     return export(found.runs, version=version, algorithm=algorithm, model=model).after(*notes)
 
 

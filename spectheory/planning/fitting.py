@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
 from typing import Generic, Self, TypeVar
@@ -80,14 +81,16 @@ class Fitted(Generic[Runs]):
 
 
 @dataclass(frozen=True, eq=False)
-class Fitting(ScheduleSpeeds):
+class Fitting:
     """A schedule, with methods for exporters: which chains and envelopes an engine can run, and how fast they are.
 
     Attributes:
+        schedule: the fastest tree and the fastest chain at each batch size.
         draft: the draft model as it was given; empty if it has no name.
         target: the configuration of the target; None if it is unknown.
     """
 
+    schedule: Schedule
     draft: str = ""
     target: ModelConfig | None = None
 
@@ -108,6 +111,11 @@ class Fitting(ScheduleSpeeds):
         config = known_model(stamp.target) if target is None else model(target)
         return cls(scheduled, (stamp.draft or "") if draft is None else draft, config)
 
+    @cached_property
+    def speeds(self) -> ScheduleSpeeds:
+        """How fast chains, trees and envelopes are at each planned batch size."""
+        return ScheduleSpeeds(self.schedule)
+
     @property
     def tree(self) -> Tree:
         """The fastest tree at the first batch size; it may be a chain.
@@ -127,9 +135,9 @@ class Fitting(ScheduleSpeeds):
         Raises:
             PlainIsFastestError: no chain is faster than plain decoding at the first batch size.
         """
-        if self.chain_lengths[0] == 0:
+        if self.speeds.chain_lengths[0] == 0:
             raise PlainIsFastestError(f"no chain beats plain decoding at batch size {self.schedule.batches[0]}")
-        return int(self.chain_lengths[0])
+        return int(self.speeds.chain_lengths[0])
 
     def chains(self, rule: LengthRule, allowed: str) -> Fitted[list[ChainRange]]:
         """The chains that an engine can run, for every batch size from 1 to the largest planned one.
@@ -143,7 +151,7 @@ class Fitting(ScheduleSpeeds):
         Raises:
             PlainIsFastestError: no chain beats plain decoding.
         """
-        if not self.chain_lengths.any():
+        if not self.speeds.chain_lengths.any():
             raise PlainIsFastestError("no chain beats plain decoding at any batch size")
         lengths, batches = rule(self), self.schedule.batches
         if not lengths.any():
@@ -152,8 +160,8 @@ class Fitting(ScheduleSpeeds):
         starts = [1, *batches[changes].tolist(), int(batches[-1]) + 1]
         found = lengths[[0, *changes]].tolist()
         ranges = [ChainRange(a, b - 1, length) for (a, b), length in zip(pairwise(starts), found, strict=True)]
-        same = np.array_equal(lengths, self.chain_lengths)
-        reached = self.schedule.chain_speedup if same else self.chain_speedups[np.arange(len(lengths)), lengths]
+        same = np.array_equal(lengths, self.speeds.chain_lengths)
+        reached = self.schedule.chain_speedup if same else self.speeds.chain_speedups[np.arange(len(lengths)), lengths]
         return Fitted(ranges, f"the fastest chains that {allowed}", reached)
 
     def envelope(self, most_nodes: MostNodes | None = None) -> Fitted[Envelope]:
@@ -166,10 +174,10 @@ class Fitting(ScheduleSpeeds):
         """
         if not self.schedule.acceptance.table[0].any():
             raise PlainIsFastestError("nothing beats plain decoding at any batch size")
-        context, latencies = self.schedule.context, self.latencies
+        context, latencies = self.schedule.context, self.speeds.latencies
         found = self.schedule.envelopes.fastest_over(latencies, context, self.schedule.rates_speedup, most_nodes)
-        reached = self.envelope_speedups(found)
-        if self.share(reached) <= self.share(np.ones(len(reached))):
+        reached = self.speeds.envelope_speedups(found)
+        if self.speeds.share(reached) <= self.speeds.share(np.ones(len(reached))):
             raise PlainIsFastestError("no envelope beats plain decoding, on average over the batch sizes")
         what = "the fastest envelope" if len(latencies) == 1 else "the fastest envelope that is the same at all of them"
         what += f", {BY_RATES}" if self.schedule.tried else ""
@@ -197,9 +205,11 @@ class Fitting(ScheduleSpeeds):
         rejected = ()
         if len(found) == 2 and envelope.branching > 1:
             best, other = (
-                found if self.share(found[1].speedups) <= self.share(found[0].speedups) + 1e-9 else found[::-1]
+                found
+                if self.speeds.share(found[1].speedups) <= self.speeds.share(found[0].speedups) + 1e-9
+                else found[::-1]
             )
-            rejected = (f"not taken, {other.what}: predicted {self.loss(other.speedups)}",)
+            rejected = (f"not taken, {other.what}: predicted {self.speeds.loss(other.speedups)}",)
         return best, (*self.notes(best), *rejected, *self.capped(envelope.branching))
 
     def notes(self, fitted: Fitted[list[ChainRange] | Envelope]) -> tuple[str, ...]:
@@ -208,7 +218,7 @@ class Fitting(ScheduleSpeeds):
         """
         first, last = self.schedule.batches[[0, -1]]
         sizes = f"batch size{'s' if first < last else ''} {span(first, last)}"
-        notes = [f"for {sizes}, {fitted.what}: predicted {self.loss(fitted.speedups)}"]
+        notes = [f"for {sizes}, {fitted.what}: predicted {self.speeds.loss(fitted.speedups)}"]
         if isinstance(fitted.runs, list) and first > 1:
             notes.append(f"batch sizes below {first} use the chain for batch size {first}")
         if isinstance(fitted.runs, list) and len(fitted.runs) > 1 and self.schedule.is_sparse:
@@ -227,7 +237,7 @@ class Fitting(ScheduleSpeeds):
         here = "no slower" if lost < 5e-4 else f"{lost:.1%} slower"
         if alone:
             return (f"for batch size 1, the only one at which it drafts: predicted {here} than the plan",)
-        elsewhere = f"; at batch sizes {first} to {last}: {self.loss(speedups)}" if first < last else ""
+        elsewhere = f"; at batch sizes {first} to {last}: {self.speeds.loss(speedups)}" if first < last else ""
         return (f"for batch size {first}: predicted {here} than the plan{elsewhere}",)
 
     def _replayed_with(self, choice: np.ndarray) -> tuple[str, ...]:
@@ -249,17 +259,17 @@ class Fitting(ScheduleSpeeds):
         """The notes of `notes_at_first` and of `capped` on `tree`."""
         width = int(self.tree.rank.max()) + 1
         verified = self._replayed_with(self.schedule.choice[:1])
-        return (*self.notes_at_first(self.tree_speedups), *verified, *self.capped(width))
+        return (*self.notes_at_first(self.speeds.tree_speedups), *verified, *self.capped(width))
 
     def notes_of_envelope(self, found: EnvelopePlan) -> tuple[str, ...]:
         """The notes of `notes_at_first` and of `capped` on an envelope."""
         by_rates = (BY_RATES,) if self.schedule.tried else ()
-        return (*self.notes_at_first(self.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
+        return (*self.notes_at_first(self.speeds.envelope_speedups(found)), *by_rates, *self.capped(found.branching))
 
     def notes_of_chain(self, *, alone: bool = False) -> tuple[str, ...]:
         """The notes of `notes_at_first` on the fastest chain at the first batch size."""
         verified = self._replayed_with(self.schedule.chain_choice[:1])
-        return (*self.notes_at_first(self.chain_speedups[:, self.chain], alone=alone), *verified)
+        return (*self.notes_at_first(self.speeds.chain_speedups[:, self.chain], alone=alone), *verified)
 
     def other_draft(self, wanted: str) -> str:
         """A note for an engine that drafts with another kind of draft (`wanted`) than the planned one."""

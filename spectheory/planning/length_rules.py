@@ -10,9 +10,9 @@ from spectheory.planning.fitting import Fitting, LengthRule
 def at_most(longest: int) -> LengthRule:
     """A rule for an engine that runs chains of up to `longest` tokens: the fastest of them at each batch size."""
     return lambda fitting: (
-        fitting.chain_lengths
-        if fitting.chain_lengths.max() <= longest
-        else fitting.chain_speedups[:, : longest + 1].argmax(axis=1)
+        fitting.speeds.chain_lengths
+        if fitting.speeds.chain_lengths.max() <= longest
+        else fitting.speeds.chain_speedups[:, : longest + 1].argmax(axis=1)
     )
 
 
@@ -23,7 +23,7 @@ def one_length(longest: int) -> LengthRule:
     """
 
     def rule(fitting: Fitting) -> np.ndarray:
-        shares = fitting.chain_speedups[:, : longest + 1] / fitting.schedule.chain_speedup[:, None]
+        shares = fitting.speeds.chain_speedups[:, : longest + 1] / fitting.schedule.chain_speedup[:, None]
         return np.full(len(shares), shares.mean(axis=0).argmax())
 
     return rule
@@ -35,12 +35,13 @@ def first_is_longest(fitting: Fitting) -> np.ndarray:
     Each length is tried at the first batch size, with the fastest chain up to that length at every other size. The
     lengths of highest mean share of the plan's speed are taken, so the first chain may be longer than is fastest there.
     """
-    if fitting.chain_lengths[0] == fitting.chain_lengths.max():
-        return fitting.chain_lengths
-    tried = [fitting.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.longest + 1)]
+    if fitting.speeds.chain_lengths[0] == fitting.speeds.chain_lengths.max():
+        return fitting.speeds.chain_lengths
+    tried = [fitting.speeds.chain_speedups[:, : most + 1].argmax(axis=1) for most in range(fitting.speeds.longest + 1)]
     for most, lengths in enumerate(tried):
         lengths[0] = most
-    rows = np.arange(len(fitting.chain_lengths))
+    rows = np.arange(len(fitting.speeds.chain_lengths))
     return max(
-        tried, key=lambda lengths: (fitting.chain_speedups[rows, lengths] / fitting.schedule.chain_speedup).mean()
+        tried,
+        key=lambda lengths: (fitting.speeds.chain_speedups[rows, lengths] / fitting.schedule.chain_speedup).mean(),
     )

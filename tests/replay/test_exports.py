@@ -68,17 +68,17 @@ def test_an_engine_with_a_limit_gets_the_fastest_chain_that_was_replayed_within_
     fitting = Fitting.of(PLAN)
     chains = fastest_chains(LATENCY)
     expected = [1.0, *(chains.get(length, 0.0) for length in range(1, 9))]
-    np.testing.assert_allclose(fitting.chain_speedups, [expected], rtol=1e-12)
+    np.testing.assert_allclose(fitting.speeds.chain_speedups, [expected], rtol=1e-12)
     assert fitting.chains(at_most(1), "X takes").speedups[0] == pytest.approx(chains[1])
     assert fitting.chains(one_length(7), "X takes").runs[0].length in chains
 
 
 def test_an_envelope_keeps_its_share_of_the_plan_by_the_rates() -> None:
     fitting = Fitting.of(PLAN)
-    found = fitting.first_envelope
+    found = fitting.speeds.first_envelope
     by_rates = block_efficiency(PLAN.tree, RATES) * PLAN.plain_seconds / PLAN.cycle_seconds
     expected = found.speedup_at(LATENCY, 0) / by_rates
-    assert fitting.envelope_speedups(found) / PLAN.speedup == pytest.approx([expected])
+    assert fitting.speeds.envelope_speedups(found) / PLAN.speedup == pytest.approx([expected])
     assert BY_RATES in st.export(PLAN, "eagle", draft="my/eagle").notes
     assert BY_RATES not in st.export(search(RATES, LATENCY, max_budget=8), "eagle", draft="my/eagle").notes
 
@@ -86,9 +86,9 @@ def test_an_envelope_keeps_its_share_of_the_plan_by_the_rates() -> None:
 def test_a_tree_of_a_schedule_is_timed_with_its_replayed_tau_everywhere() -> None:
     made = st.schedule(RATES, lambda batch: LATENCY, [1, 2], context=0, max_budget=8, replays=REPLAYS)
     fitting = Fitting.of(made)
-    assert fitting.tree_speedups == pytest.approx(made.speedup)
+    assert fitting.speeds.tree_speedups == pytest.approx(made.speedup)
     assert made.tried is not None
-    assert fitting.chain_speedups.max(1) == pytest.approx(made.chain_speedup)
+    assert fitting.speeds.chain_speedups.max(1) == pytest.approx(made.chain_speedup)
 
 
 def test_a_chain_of_ones_own_that_was_replayed_is_the_chain_that_is_exported() -> None:
