@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from spectheory.cli.options import Force, Json
+from spectheory.cli.options import Force, GpuName, Json, TargetModel
 from spectheory.cli.output import Output, console, require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
@@ -26,15 +26,8 @@ SPECULATIVE = (
 
 
 def calibrate(
-    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF "
-            "file.",
-        ),
-    ],
+    gpu: GpuName,
+    target: TargetModel,
     draft: Annotated[
         str | None,
         typer.Option(

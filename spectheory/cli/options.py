@@ -52,6 +52,14 @@ RatesFile = Annotated[
         "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
     ),
 ]
+GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
+TargetModel = Annotated[
+    str,
+    typer.Option(
+        "--target",
+        help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF file.",
+    ),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON instead of tables.")]
 
 

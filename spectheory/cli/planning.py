@@ -11,7 +11,17 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import Exports, found_engines
-from spectheory.cli.options import UNLIMITED, Force, Json, LimitOptions, RatesFile, Smooth, rates_of
+from spectheory.cli.options import (
+    UNLIMITED,
+    Force,
+    GpuName,
+    Json,
+    LimitOptions,
+    RatesFile,
+    Smooth,
+    TargetModel,
+    rates_of,
+)
 from spectheory.cli.output import PAGE, Output, console, progress, require_free, show, warn
 from spectheory.cli.tree_files import tree_file
 from spectheory.core.acceptance import Acceptance
@@ -167,15 +177,8 @@ def _classes(rates: Acceptance) -> RequestClasses | None:
 
 def schedule(
     acceptance: RatesFile,
-    gpu: Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")],
-    target: Annotated[
-        str,
-        typer.Option(
-            "--target",
-            help="Target model: the name of a known model, or the path of a config.json, of its folder, or of a GGUF "
-            "file.",
-        ),
-    ],
+    gpu: GpuName,
+    target: TargetModel,
     draft: Annotated[
         str,
         typer.Option(

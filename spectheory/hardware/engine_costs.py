@@ -212,7 +212,7 @@ def split(engine: str) -> tuple[str, tuple[int, ...]]:
     """The name and the numbers of the version in `vllm@0.11`; without a version, numbers above those of every version.
 
     Raises:
-        InputError: the engine is no name, or the version is not a version number.
+        InputError: the engine is not a name, or the version is not a version number.
     """
     name, _, version = engine.partition("@") if isinstance(engine, str) else ("", "", "")
     if not name:
