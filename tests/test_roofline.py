@@ -15,7 +15,8 @@ import spectheory as st
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import DRIVER_NAMES, Gpu, gpu, gpu_names
 from spectheory.hardware.models import model
-from spectheory.hardware.roofline import Parallel, Roofline
+from spectheory.hardware.placement import Parallel
+from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.shipped_models import model_names
 
 ROOT = Path(__file__).parent.parent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Self
@@ -9,9 +10,11 @@ from typing import Any, Self
 import numpy as np
 
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 from spectheory.hardware.deployment_class import ClassErrors, deployment_class
 from spectheory.hardware.engine_costs import EngineCosts, split
 from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.pairs import require_pair
 from spectheory.hardware.roofline import Roofline
 
 
@@ -36,10 +39,25 @@ class RooflineInputs:
         split(self.engine)
 
     @classmethod
-    def of(cls, place: Roofline, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Self:
-        """The inputs, of which the models have only what a roofline uses."""
+    def checked(cls, place: Roofline, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Self:
+        """The inputs, of which the models and the curves have only what the roofline uses.
+
+        Raises:
+            InputError: the draft cannot draft for the target, the context is too long for the models, or the models and
+                the cache do not fit into the memory of the GPUs.
+        """
+        longest = math.ceil(place.context if place.last_context is None else place.last_context)
+        require_pair(target, target if draft is None else draft, longest)
+        place.require_memory(target, draft)
+        known = [one for one in (target, draft) if one is not None]
+        curves = tuple(curve for curve in place.curves if any(curve.holds(one, place.gpu) for one in known))
         models = [one and replace(one, design=None, prediction=None) for one in (target, draft)]
-        return cls(place, models[0] or target, models[1], engine, given)
+        return cls(replace(place, curves=curves), models[0] or target, models[1], engine, given)
+
+    @property
+    def provenance(self) -> Provenance:
+        """The provenance of the computed seconds, with all assumptions except those on drafting."""
+        return self.place.provenance(self.target, self.draft, self.engine, given=self.given)
 
     def at(self, batch: int) -> Self:
         """The same with another batch size, and as many tokens of prompts for each sequence."""

@@ -19,7 +19,7 @@ from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
