@@ -93,12 +93,12 @@ def test_without_a_curve_the_shares_are_used_and_the_provenance_says_so() -> Non
     """If the source is left out, as in its own validation, or on another GPU, or with costs of one's own."""
     left_out = st.Latency.roofline(**PLACE, curves=kernel_curves("llama.cpp", without={"llama.cpp PR 15802"}))
     own = st.Latency.roofline(**PLACE, costs=EngineCosts.of("llama.cpp"))
-    elsewhere = st.Latency.roofline(**PLACE | {"gpu": "a40"})
+    elsewhere = st.Latency.roofline(**dict[str, Any](PLACE | {"gpu": "a40"}))
     assert left_out.target(4, 0) == own.target(4, 0) != st.Latency.roofline(**PLACE).target(4, 0)
     for latency, card in ((left_out, "rtx3090"), (own, "rtx3090"), (elsewhere, "a40")):
         said = f"no curve was measured for the kernels of {Q4} on {card}: they reach 26% of the peak"
         assert any(one.startswith(said) for one in latency.provenance.assumptions)
-    dense = st.Latency.roofline(**PLACE | {"target": "llama-3.1-8b"})
+    dense = st.Latency.roofline(**dict[str, Any](PLACE | {"target": "llama-3.1-8b"}))
     assert not any("curve" in one for one in dense.provenance.assumptions)
 
 

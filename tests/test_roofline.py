@@ -18,22 +18,10 @@ from spectheory.hardware.models import model
 from spectheory.hardware.placement import Parallel
 from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.shipped_models import model_names
+from tests.confident import PUBLISHED
 
 ROOT = Path(__file__).parent.parent
 COSTS = EngineCosts.of("vllm")
-PUBLISHED = dataclasses.replace(
-    COSTS,
-    bandwidth_share=0.8,
-    cache_share=1.0,
-    flops_share=0.75,
-    layer_seconds=9e-6,
-    step_seconds=1.207e-3,
-    level_seconds=0.38e-3,
-    sequence_seconds=0,
-    spec_step_seconds=0,
-    spec_sequence_seconds=0,
-)
-"""The shares and overheads of the fit of SpecDecode-Bench, which has no terms by sequence."""
 H100 = Roofline(gpu("h100_sxm"), costs=PUBLISHED)
 PAIR: dict[str, Any] = {"gpu": "h100_sxm", "target": "llama-3.1-8b", "draft": "eagle3-llama-3.1-8b"}
 LARGE = {"target": "llama-3.1-70b", "draft": "llama-3.2-1b"}

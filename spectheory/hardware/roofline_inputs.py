@@ -16,6 +16,7 @@ from spectheory.hardware.engine_costs import EngineCosts, split
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.pairs import require_pair
 from spectheory.hardware.roofline import Roofline
+from spectheory.hardware.uncertainty import CostUncertainty
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,8 @@ class RooflineInputs:
         target, draft: the models, without their single weights; the draft is None if drafts are looked up.
         engine: the engine, such as `vllm` or `vllm@0.11`.
         given: whether the costs are the caller's, as after a calibration, not those of the engine in the table.
+        uncertainty: how uncertain the costs are after a calibration; None if they are those of the table, or if that is
+            unknown.
     """
 
     place: Roofline
@@ -34,9 +37,12 @@ class RooflineInputs:
     draft: ModelConfig | None
     engine: str
     given: bool = False
+    uncertainty: CostUncertainty | None = None
 
     def __post_init__(self) -> None:
         split(self.engine)
+        if self.uncertainty is not None and not self.given:
+            raise InputError("uncertainty is for given costs, but these are of the table: give uncertainty=None")
 
     @classmethod
     def checked(cls, place: Roofline, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool) -> Self:
@@ -116,6 +122,11 @@ class RooflineInputs:
         """The errors that deployments of this class had in the validation."""
         name = deployment_class(self.engine, self.target, self.place.gpus, self.place.batch)
         return ClassErrors.of(name, calibrated=self.given)
+
+    @property
+    def cost_uncertainty(self) -> CostUncertainty | None:
+        """How uncertain the costs are; None if they were given without a calibration."""
+        return self.uncertainty if self.given else CostUncertainty.of_engine(self.engine)
 
     @property
     def engine_name(self) -> str:
