@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
+from typing import Any
 
 import pytest
 
@@ -79,7 +80,7 @@ def test_beyond_the_validated_classes_the_errors_of_the_nearest_are_assumed(monk
 def test_without_a_validated_class_the_error_is_unknown(monkeypatch: pytest.MonkeyPatch) -> None:
     """All batch sizes of an 8-bit target are in the class of 8 bit, which has no errors here."""
     given_errors(monkeypatch, ClassErrors(ONE, SMALL, None, ("vllm",)), ClassErrors(MANY, SMALL, None, ("vllm",)))
-    eight = PAIR | {"target": "llama-3.1-8b-fp8"}
+    eight: dict[str, Any] = PAIR | {"target": "llama-3.1-8b-fp8"}
     found = confidence(st.plan(RATES, st.Latency.roofline(**eight), max_budget=2)).break_even
     assert found is not None
     assert (found.low, found.high, found.validated) == (None, None, 0)

@@ -38,6 +38,11 @@ model in 16 bits are exactly linear; the seconds of a mixture of experts are abo
 UNPACKED_TOKENS = 8
 """Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
 
+FITTED_LINK = 450e9
+"""Bytes per second in one direction of NVLink 4, to which the communication was fitted, with some rows of NVLink 5."""
+ACTIVATION_BYTES = 2
+"""Bytes of a number that GPUs send each other."""
+
 
 @dataclass(frozen=True)
 class Roofline(Placement):
@@ -123,10 +128,15 @@ class Roofline(Placement):
         )
         costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
         kernels = [said for model in (target, draft) if model is not None and (said := self._said_of_kernels(model))]
+        links = []
+        if self.gpus > 1 and self.parallel != "layers" and self._slower_link:
+            links = [
+                f"communication over {self.gpu.link} is not measured: its bandwidth gives what NVLink would not take"
+            ]
         pair = []
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
-        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *kernels, *pair)
+        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *kernels, *links, *pair)
 
     def _said_of_kernels(self, model: ModelConfig) -> str:
         """A sentence on how the seconds of unpacking kernels grow with the tokens; empty for a model without them."""
@@ -192,13 +202,23 @@ class Roofline(Placement):
         return shape.layers * self.costs.layer_seconds + shape.moe_layers * self.costs.moe_layer_seconds
 
     def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        shape, costs = model.shape, self.costs
+        """The time of all-reduces or exchanges, which is fitted for NVLink 4, and what a slower link adds."""
+        shape, costs, states = model.shape, self.costs, ACTIVATION_BYTES * (model.hidden or 0) * together
         if self.gpus == 1 or self.parallel == "layers":
             return np.zeros(together.shape)
         if self.parallel == "expert":
-            return shape.moe_layers * (costs.exchange_seconds + together * costs.exchange_token_seconds)
+            sent = 2 * states / self.gpus * min(shape.experts_per_token, self.gpus - 1)
+            exchange = costs.exchange_seconds + together * costs.exchange_token_seconds
+            return shape.moe_layers * (exchange + sent * self._slower_link)
+        sent = 2 * (self.gpus - 1) / self.gpus * states
         reduce = costs.reduce_seconds + self.gpus * costs.reduce_gpu_seconds
-        return np.full(together.shape, 2 * shape.layers * reduce)
+        return 2 * shape.layers * (reduce + sent * self._slower_link)
+
+    @property
+    def _slower_link(self) -> float:
+        """The seconds that a byte between GPUs takes longer than over NVLink 4; 0 if the link is unknown."""
+        link = self.gpu.link_bytes_per_second or FITTED_LINK
+        return max(0.0, 1 / link - 1 / FITTED_LINK)
 
     def prefill_seconds(self, model: ModelConfig) -> float:
         """Seconds of the prompts that a step processes besides decoding."""
