@@ -12,7 +12,7 @@ from spectheory.hardware import deployment_class
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.models import model
-from spectheory.planning.confidence import BatchClass
+from spectheory.planning.confidence import BatchClass, NextMeasurement
 from spectheory.planning.deployment import Deployment
 from spectheory.planning.scheduler import schedule_of
 from tests.confident import LARGE, MANY, ONE, PAIR, RATES, SMALL, confidence, given_errors
@@ -84,6 +84,13 @@ def test_errors_of_a_class_in_words() -> None:
     )
     none = ClassErrors("other", None, None, ())
     assert BatchClass(65, 70, none).in_words("vllm") == "batch 65 to 70 [8 bit, or more than 64 requests] not validated"
+
+
+def test_a_measurement_in_words() -> None:
+    said = "measuring plain decoding at batch 64 would reduce the uncertainty of the speedup at batch 8 from "
+    for after, shares in ((0.09, "12% to 9%"), (0.118, "12.0% to 11.8%")):
+        found = NextMeasurement("plain decoding", 64, 8, 0.12, after)
+        assert found.in_words == f"{said}{shares}: see spectheory calibrate"
 
 
 def test_a_plan_whose_class_was_not_validated_says_so(monkeypatch: pytest.MonkeyPatch) -> None:

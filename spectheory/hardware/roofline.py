@@ -168,29 +168,28 @@ class Roofline(Placement):
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        operations = model.flops_per_token(self.context, self.last_context) / self._divided
-        seconds = together * operations / self._flops(model)
+        """The operations of the kernels that multiply with weights, and those of the attention."""
+        reached = self._flops(model) * self._divided
+        short = model.flops_per_token(0)
+        attention = model.flops_per_token(self.context, self.last_context) - short
+        kernels = together * short / reached
         if curve := self.curve(model):
-            return np.maximum(np.where(together > curve.last, seconds, 0), self._measured(model, curve, together))
-        if not self._unpacks(model, model.linear_bytes):
-            return seconds
-        unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second
-        unpacking = np.minimum(together, UNPACKED_TOKENS) * operations / unpacked
-        return np.where(together > 1, np.maximum(seconds, unpacking), seconds)
+            kernels = np.maximum(np.where(together > curve.last, kernels, 0), self._measured(model, curve, together))
+        elif self._unpacks(model, model.linear_bytes):
+            unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
+            unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
+            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
+        return kernels + together * attention / reached
 
     def curve(self, model: ModelConfig) -> KernelCurve | None:
         """The measured curve that a forward of `model` follows; None without one."""
         return next((curve for curve in self.curves if curve.holds(model, self.gpu)), None)
 
     def _measured(self, model: ModelConfig, curve: KernelCurve, together: np.ndarray) -> np.ndarray:
-        """Operations by a curve, so that a forward with a short context takes T(n) / T(1) times as long as with one.
-
-        The attention, which grows with the context, is added by its operations.
-        """
-        whole, short = model.flops_per_token(self.context, self.last_context), model.flops_per_token(0)
-        attention, one = (flops / (self._divided * self._flops(model)) for flops in (whole - short, short))
+        """Operations by a curve, so that a forward with a short context takes T(n) / T(1) times as long as with one."""
+        one = model.flops_per_token(0) / (self._flops(model) * self._divided)
         single = self._weights(model) + self._layers(model) + one
-        return together * attention + one + (curve.at(together) - 1) * single
+        return one + (curve.at(together) - 1) * single
 
     def _cache(self, model: ModelConfig) -> float:
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)

@@ -129,10 +129,11 @@ class NextMeasurement:
 
     @property
     def in_words(self) -> str:
-        """One sentence."""
+        """One sentence. It has a decimal if the percentages would be the same without one."""
+        digits = int(f"{self.before:.0%}" == f"{self.after:.0%}")
         return (
             f"measuring {self.what} at batch {self.batch} would reduce the uncertainty of the speedup at batch "
-            f"{self.of_batch} from {self.before:.0%} to {self.after:.0%}: see spectheory calibrate"
+            f"{self.of_batch} from {self.before:.{digits}%} to {self.after:.{digits}%}: see spectheory calibrate"
         )
 
 
