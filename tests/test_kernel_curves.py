@@ -41,6 +41,18 @@ def test_every_shipped_curve_is_of_a_known_gpu_and_named_format() -> None:
         assert curve.source
 
 
+@pytest.mark.parametrize(
+    ("quantisation", "weight_format"),
+    [("q4_0", "q4_0"), ("Q4_K_M", "q4_k"), ("q4_k_s", "q4_k"), ("fp16", "f16"), ("bf16", "bf16"), ("awq", "awq")],
+)
+def test_the_format_of_a_named_quantisation(quantisation: str, weight_format: str) -> None:
+    """Mixes of types are named by the type of most matrices. Models that differ in the name alone are equal."""
+    named = model("llama-3.1-8b").quantised(quantisation)
+    assert named.weight_format == weight_format
+    assert dataclasses.replace(named, weight_format="") == named
+    assert model("llama-3.1-8b").weight_format == ""
+
+
 def test_a_forward_follows_its_curve_and_stays_flat_until_the_operations_take_longer() -> None:
     """At context 0, T(n) / T(1) is the ratio, linear in between; after 5 tokens it is the larger of both terms."""
     found = seconds([1, 2, 3, 5, 6, 400], (MADE,))
