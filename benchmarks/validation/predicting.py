@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
 from benchmarks.validation.rows import Placement, Row
 from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.roofline import Parallel, Roofline
+from spectheory.hardware.placement import Parallel
+from spectheory.hardware.roofline import Roofline
 
 WIDEST = 10
 """Nodes of a level that the draft expands, in the envelopes of EAGLE-2 and EAGLE-3."""

@@ -20,7 +20,7 @@ from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.run_checks import require_possible
 from spectheory.hardware.run_names import NamedDeployment, with_version
 from spectheory.hardware.runs import Run

@@ -10,7 +10,8 @@ from spectheory.hardware.engine_costs import NAMES, EngineCosts
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.roofline import Parallel, Roofline
+from spectheory.hardware.placement import Parallel
+from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.runs import Run
 
 WIDEST = 10
