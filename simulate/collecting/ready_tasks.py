@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from types import FunctionType
+
 from simulate.collecting.statistics import Statistics
 from simulate.collecting.task import Block, Figure, Task
 from simulate.walk import run
-from spectheory import Acceptance, Plan
+from spectheory import Acceptance, Plan, Verdict
 from spectheory.core.errors import InputError
 
 TAU = Figure("tau", "emitted", "cycles", "tokens per target call")
+LOSSY = Figure("lossy", "lossy", "tests", "share of tests", share=True)
 
 
 def walk_task(plan: Plan, *, cycles: int = 2_000, world: Acceptance | None = None, seed: int = 0) -> Task:
@@ -27,8 +30,10 @@ def walk_task(plan: Plan, *, cycles: int = 2_000, world: Acceptance | None = Non
 def step_task(name: str, *, alpha: float = 1e-3, tv: float = 0.1, max_samples: int = 20_000, seed: int = 0) -> Task:
     """A task that tests a step of the zoo by `certify_step`, once a block, each time with other random numbers.
 
-    Its figures: `right`, the share of runs of the test with the right verdict (LOSSY for a lossy step, never LOSSY for
-    a lossless one), and `samples`, the mean number of runs of the step until the verdict.
+    A step with a state of its own starts anew in every block.
+
+    Its figures: `lossy`, the share of tests with the verdict LOSSY, and `samples`, the mean number of runs of the step
+    until the verdict.
 
     Args:
         name: name of one of `spectheory.certify.zoo.STEPS`.
@@ -39,14 +44,14 @@ def step_task(name: str, *, alpha: float = 1e-3, tv: float = 0.1, max_samples: i
     """
     _require_name(name, _steps())
     settings = {"name": name, "alpha": alpha, "tv": tv, "max_samples": max_samples}
-    figures = (Figure("right", "right", "tests", "share of tests", share=True), Figure("samples", "samples", "tests"))
+    figures = (LOSSY, Figure("samples", "samples", "tests", "runs of the step"))
     return Task(_test_step, settings, figures=figures, name=f"step {name}", seed=seed)
 
 
 def verifier_task(name: str, *, cases: int = 60, seed: int = 0) -> Task:
     """A task that certifies a verifier of the zoo by `certify_verifier`, once a block, each time in other worlds.
 
-    Its figure is `right`, the share of certificates with the right verdict.
+    Its figure is `lossy`, the share of certificates with the verdict LOSSY.
 
     Args:
         name: name of one of `spectheory.certify.zoo.SPECIMENS`.
@@ -54,8 +59,7 @@ def verifier_task(name: str, *, cases: int = 60, seed: int = 0) -> Task:
         seed: seed of the task.
     """
     _require_name(name, _specimens())
-    figures = (Figure("right", "right", "certificates", "share of certificates", share=True),)
-    return Task(_certify, {"name": name, "cases": cases}, figures=figures, name=f"verifier {name}", seed=seed)
+    return Task(_certify, {"name": name, "cases": cases}, figures=(LOSSY,), name=f"verifier {name}", seed=seed)
 
 
 def _walk(block: Block, *, plan: Plan, cycles: int, world: Acceptance | None) -> Statistics:
@@ -63,26 +67,29 @@ def _walk(block: Block, *, plan: Plan, cycles: int, world: Acceptance | None) ->
 
 
 def _test_step(block: Block, *, name: str, alpha: float, tv: float, max_samples: int) -> Statistics:
-    from spectheory.certify import Verdict, certify_step
+    from spectheory.certify import certify_step
 
     step = _steps()[name]
+    has_state = not isinstance(step.step, FunctionType)
     found = certify_step(
-        step.step, step.target, contexts=((), (1,)), length=2, vocab_size=step.vocab_size, alpha=alpha, tv=tv,
+        type(step.step)() if has_state else step.step, step.target, contexts=((), (1,)), length=2, vocab_size=step.vocab_size, alpha=alpha, tv=tv,
         max_samples=max_samples, seed=block.seed,
     )  # fmt: skip
-    is_lossy = found.verdict is Verdict.LOSSY
-    return Statistics(
-        {"tests": 1, "right": int(is_lossy != step.is_lossless), "lossy": int(is_lossy), "samples": found.samples}
-    )
+    return Statistics({**_verdict(found.verdict), "samples": found.samples})
 
 
 def _certify(block: Block, *, name: str, cases: int) -> Statistics:
-    from spectheory.certify import Verdict, certify_verifier
+    from spectheory.certify import certify_verifier
 
     specimen = _specimens()[name]
     found = certify_verifier(specimen.given, policies=specimen.policies, cases=cases, seed=block.seed)
-    right = Verdict.LOSSLESS if specimen.is_lossless else Verdict.LOSSY
-    return Statistics({"certificates": 1, "right": int(found.verdict is right)})
+    return Statistics(_verdict(found.verdict))
+
+
+def _verdict(verdict: Verdict) -> dict[str, int]:
+    """One test with this verdict, as totals."""
+    lossy, undecided = verdict is Verdict.LOSSY, verdict is Verdict.UNDECIDED
+    return {"tests": 1, "lossy": int(lossy), "undecided": int(undecided), "passed": int(not lossy and not undecided)}
 
 
 def _steps() -> dict:

@@ -14,14 +14,24 @@ from joblib import Parallel, delayed, effective_n_jobs, parallel_config
 
 import spectheory
 from simulate.collecting.block_file import CollectWarning
+from simulate.collecting.dask_backend import active_dask_backend
 from simulate.collecting.statistics import Statistics
 from simulate.collecting.task import Task
 from spectheory.core.errors import InputError
 
-DEATHS = {"BrokenExecutor", "KilledWorker", "RayActorError", "WorkerCrashedError", "OutOfMemoryError"}
-"""Names of the exceptions by which loky, Dask and Ray report that a worker died."""
 MOST_DEATHS = 3
 """A block is given up when this many workers have died of it."""
+DEATHS = {
+    "BrokenExecutor": 1,
+    "RayActorError": 1,
+    "WorkerCrashedError": 1,
+    "OutOfMemoryError": 1,
+    "KilledWorker": MOST_DEATHS,
+}
+"""The exceptions by which loky, Ray and Dask report dead workers, and for how many each stands at least.
+
+Dask has then tried the block on several workers already.
+"""
 SLICE = 4
 """Blocks of a worker that are handed out together, on a backend that returns no results before all are finished."""
 
@@ -76,9 +86,9 @@ class Workers:
                     del waiting[answer.identity, answer.number]
                     yield answer
             except Exception as error:
-                if not _is_death(error):
+                if not _deaths(error):
                     raise
-                _warn(f"a worker died ({type(error).__name__}): its blocks are counted again")
+                _warn(f"a worker died ({type(error).__name__}): the {len(waiting)} unfinished blocks are run again")
                 for job in list(waiting.values())[: self._suspects()]:
                     answer = self._alone(*job)
                     del waiting[answer.identity, answer.number]
@@ -91,15 +101,18 @@ class Workers:
 
     def _alone(self, task: Task, number: int) -> Answer:
         """The answer of one block that runs alone."""
-        for death in range(1, MOST_DEATHS + 1):
+        died = 0
+        while died < MOST_DEATHS:
             try:
-                return next(self._pass([(task, number)]))
+                (answer,) = self._pass([(task, number)])
+                return answer
             except Exception as error:
-                if not _is_death(error):
+                if not _deaths(error):
                     raise
-                _warn(f"block {number} of task {task.name!r} ran alone and its worker died, {death} of {MOST_DEATHS}")
+                died += _deaths(error)
+                _warn(f"block {number} of task {task.name!r} ran alone and its worker died ({type(error).__name__})")
         raise InputError(
-            f"block {number} of task {task.name!r} killed {MOST_DEATHS} workers, so it is given up: look for a "
+            f"block {number} of task {task.name!r} killed at least {MOST_DEATHS} workers, it is given up: look for a "
             "crash or for too little memory; all finished blocks are kept"
         )
 
@@ -119,7 +132,7 @@ class Workers:
                 raise InputError(f"the backend {self.backend!r} cannot be used: {error}") from error
         return stack
 
-    def _pass(self, jobs: Sequence[Job]) -> Iterator[Answer]:
+    def _pass(self, jobs: Sequence[Job]) -> Generator[Answer]:
         """The answers of all jobs, as long as no worker dies."""
         with self._configured():
             calls = (delayed(run_block)(task, number, spectheory.__version__) for task, number in jobs)
@@ -140,7 +153,7 @@ class Workers:
     def _parallel(self, **options: Any) -> Any:
         """A pool that takes each block alone, since blocks are long."""
         size: Any = 1
-        return Parallel(n_jobs=self._n_jobs, batch_size=size, **options)
+        return Parallel(n_jobs=self._n_jobs, backend=active_dask_backend(), batch_size=size, **options)
 
     def _can_stream(self) -> bool:
         try:
@@ -162,9 +175,9 @@ class Workers:
                 yield from parallel(part)
 
 
-def _is_death(error: Exception) -> bool:
-    """Whether the backend reports a dead worker. A task's own exceptions never get here."""
-    return bool(DEATHS & {kind.__name__ for kind in type(error).__mro__})
+def _deaths(error: Exception) -> int:
+    """The number of dead workers that the backend reports. A task's own exceptions never get here."""
+    return max(DEATHS.get(kind.__name__, 0) for kind in type(error).__mro__)
 
 
 def _warn(text: str) -> None:
