@@ -70,9 +70,9 @@ def _test_step(block: Block, *, name: str, alpha: float, tv: float, max_samples:
     from spectheory.certify import certify_step
 
     step = _steps()[name]
-    has_state = not isinstance(step.step, FunctionType)
+    fresh = step.step if isinstance(step.step, FunctionType) else type(step.step)()
     found = certify_step(
-        type(step.step)() if has_state else step.step, step.target, contexts=((), (1,)), length=2, vocab_size=step.vocab_size, alpha=alpha, tv=tv,
+        fresh, step.target, contexts=((), (1,)), length=2, vocab_size=step.vocab_size, alpha=alpha, tv=tv,
         max_samples=max_samples, seed=block.seed,
     )  # fmt: skip
     return Statistics({**_verdict(found.verdict), "samples": found.samples})

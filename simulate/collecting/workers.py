@@ -20,18 +20,11 @@ from simulate.collecting.task import Task
 from spectheory.core.errors import InputError
 
 MOST_DEATHS = 3
-"""A block is given up when this many workers have died of it."""
-DEATHS = {
-    "BrokenExecutor": 1,
-    "RayActorError": 1,
-    "WorkerCrashedError": 1,
-    "OutOfMemoryError": 1,
-    "KilledWorker": MOST_DEATHS,
-}
-"""The exceptions by which loky, Ray and Dask report dead workers, and for how many each stands at least.
-
-Dask has then tried the block on several workers already.
-"""
+"""A block is given up when this many workers have died of it while it ran alone."""
+DEATHS = {"BrokenExecutor", "RayActorError", "WorkerCrashedError", "OutOfMemoryError"}
+"""The exceptions by which loky and Ray report that a worker died."""
+GIVEN_UP = "KilledWorker"
+"""The exception by which Dask gives up a block. It has then run the block on several workers, and all of them died."""
 SLICE = 4
 """Blocks of a worker that are handed out together, on a backend that returns no results before all are finished."""
 
@@ -76,44 +69,52 @@ class Workers:
     def answers(self, jobs: Sequence[Job]) -> Generator[Answer]:
         """The answers in the order in which they come. Blocks whose worker died are run again.
 
+        At every second death the blocks that may have been running are run alone, to find the one that kills.
+
         Raises:
             InputError: the backend cannot be used, a task cannot be sent to it, or a block kills its workers.
         """
         waiting = {(task.identity, number): (task, number) for task, number in jobs}
+        died = 0
         while waiting:
             try:
                 for answer in self._pass(list(waiting.values())):
                     del waiting[answer.identity, answer.number]
                     yield answer
             except Exception as error:
-                if not _deaths(error):
-                    raise
+                suspects = self._suspects(error, list(waiting.values()))
+                died += 1
                 _warn(f"a worker died ({type(error).__name__}): the {len(waiting)} unfinished blocks are run again")
-                for job in list(waiting.values())[: self._suspects()]:
+                for job in suspects if died % 2 == 0 else ():
                     answer = self._alone(*job)
                     del waiting[answer.identity, answer.number]
                     yield answer
 
-    def _suspects(self) -> int:
-        """How many blocks may have been running when a worker died. Each runs alone, to find the one that kills."""
+    def _suspects(self, error: Exception, waiting: list[Job]) -> list[Job]:
+        """The blocks that may have been running when a worker died. Raises any error that is not a worker's death."""
+        if not _names(error) & {*DEATHS, GIVEN_UP}:
+            raise error
         with self._configured():
-            return 2 * self._effective() + 1
+            found = waiting[: 2 * self._effective() + 1]
+        if GIVEN_UP in _names(error):
+            raise InputError(
+                f"Dask has given up a block after several workers died of it. It is one of these: {_listed(found)}. "
+                "Look for a crash or for too little memory; all finished blocks are kept"
+            ) from error
+        return found
 
     def _alone(self, task: Task, number: int) -> Answer:
         """The answer of one block that runs alone."""
-        died = 0
-        while died < MOST_DEATHS:
+        for _ in range(MOST_DEATHS):
             try:
                 (answer,) = self._pass([(task, number)])
                 return answer
             except Exception as error:
-                if not _deaths(error):
-                    raise
-                died += _deaths(error)
+                self._suspects(error, [(task, number)])
                 _warn(f"block {number} of task {task.name!r} ran alone and its worker died ({type(error).__name__})")
         raise InputError(
-            f"block {number} of task {task.name!r} killed at least {MOST_DEATHS} workers, it is given up: look for a "
-            "crash or for too little memory; all finished blocks are kept"
+            f"block {number} of task {task.name!r} killed {MOST_DEATHS} workers, it is given up: look for a crash or "
+            "for too little memory; all finished blocks are kept"
         )
 
     @property
@@ -148,7 +149,8 @@ class Workers:
     def _effective(self) -> int:
         """Number of blocks that run at the same time."""
         count: Any = self._n_jobs
-        return effective_n_jobs(count)
+        dask = active_dask_backend()
+        return dask.effective_n_jobs(count) if dask else effective_n_jobs(count)
 
     def _parallel(self, **options: Any) -> Any:
         """A pool that takes each block alone, since blocks are long."""
@@ -175,9 +177,13 @@ class Workers:
                 yield from parallel(part)
 
 
-def _deaths(error: Exception) -> int:
-    """The number of dead workers that the backend reports. A task's own exceptions never get here."""
-    return max(DEATHS.get(kind.__name__, 0) for kind in type(error).__mro__)
+def _names(error: Exception) -> set[str]:
+    """The names of the classes of an exception, so that no backend must be imported to know them."""
+    return {kind.__name__ for kind in type(error).__mro__}
+
+
+def _listed(jobs: Sequence[Job]) -> str:
+    return ", ".join(f"block {number} of task {task.name!r}" for task, number in jobs)
 
 
 def _warn(text: str) -> None:
