@@ -5,9 +5,11 @@ A worker is killed in the middle. Prints "equal" if the results are those of one
 
 from __future__ import annotations
 
+import logging
 import sys
 from contextlib import ExitStack
 from pathlib import Path
+from typing import Any
 
 import simulate
 from simulate import Stop, Task
@@ -19,14 +21,15 @@ def start(backend: str, stack: ExitStack) -> None:
     if backend == "dask":
         from distributed import Client, LocalCluster
 
-        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=None)
+        nowhere: Any = None
+        cluster = LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=nowhere)
         stack.enter_context(stack.enter_context(cluster) and Client(cluster))
     else:
         import ray
 
         ray.init(
             num_cpus=2, object_store_memory=80_000_000, include_dashboard=False, log_to_driver=False,
-            logging_level="error",
+            logging_level=logging.ERROR,
         )  # fmt: skip
         stack.callback(ray.shutdown)
 
