@@ -265,7 +265,7 @@ def test_a_repeated_run_is_refused() -> None:
 
 
 def test_a_batch_that_does_not_fit_is_refused_with_the_batch_that_does() -> None:
-    with pytest.raises(st.InputError, match="huge: llama-3.1-8b .* are missing; batch up to 833 fits"):
+    with pytest.raises(st.InputError, match="huge: llama-3.1-8b .* are missing; batch up to 952 fits"):
         calibrated(replace(PLAIN[0], batch=5000, source="huge"))
 
 
