@@ -53,14 +53,14 @@ class Chosen:
         """
         plain = [_run(plain_of(row), row.plain_seconds, row) for row in self.plain if row.plain_seconds is not None]
         found = _calibrated(plain, self.plain[0], start) if plain else start
-        if self.spec is None or (cycle := cycle_of(self.spec)) is None or self.spec.gain is None:
+        spec = self.spec
+        if spec is None or (cycle := cycle_of(spec)) is None or (gain := spec.gain) is None:
             return found
-        spec, step = self.spec, plain_of(self.spec)
+        step = plain_of(spec)
         seconds = spec.plain_seconds or setup_of(spec).seconds(step, found)
         if spec.plain_seconds is None and not any(_is_of(run, step) for run in plain):
             plain.append(_run(step, seconds, spec))
-        run = _run(cycle, spec.tau * seconds / spec.gain, spec, spec.tau)
-        return _calibrated([*plain, run], spec, start)
+        return _calibrated([*plain, _run(cycle, spec.tau * seconds / gain, spec, spec.tau)], spec, start)
 
     def marked(self, one: Prediction) -> Prediction:
         """`one`, marked where its own measurements were used."""
