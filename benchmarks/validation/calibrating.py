@@ -63,10 +63,12 @@ class Chosen:
         return _calibrated([*plain, _run(cycle, spec.tau * seconds / gain, spec, spec.tau)], spec, start)
 
     def marked(self, one: Prediction) -> Prediction:
-        """`one`, marked where its own measurements were used."""
+        """`one`, marked where its own measurements were used, and where its batch is beyond those of the runs."""
         used = {_plain_run(row) for row in self.plain}
         spec = self.spec is not None and one.row.number == self.spec.number
-        return replace(one, plain_used=_plain_run(one.row) in used, gain_used=spec)
+        loads = [_load(row) for row in (*self.plain, self.spec) if row is not None]
+        beyond = bool(loads) and not min(loads) <= _load(one.row) <= max(loads)
+        return replace(one, plain_used=_plain_run(one.row) in used, gain_used=spec, beyond=beyond)
 
 
 def calibrated(rows: Iterable[Row], start: Callable[[Row], EngineCosts]) -> tuple[list[Prediction], list[Unread]]:

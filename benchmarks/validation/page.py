@@ -76,6 +76,7 @@ def document(judged: Judged, figure: str) -> str:
         _what(first),
         "## Errors by class of deployment",
         *(markdown_table(table).strip() for table in class_tables(judged)),
+        markdown_table(reach_table(judged)).strip(),
         f"![Predicted against measured speedups and plain times]({figure})",
         *across_parts(judged),
         "## Errors by group and source",
@@ -134,6 +135,24 @@ def _class_table(judged: Judged, file: str) -> TextTable:
         tuple(rows),
         note="Speedups first, then plain steps and forwards of n tokens, each with the number of rows. Rows used for "
         "calibration are left out.",
+    )
+
+
+def reach_table(judged: Judged) -> TextTable:
+    """The errors of the last column, which is calibrated, between the batches of the runs and beyond them."""
+    title, found = list(judged.columns.items())[-1]
+    parts = [grouped([one for one in found if one.beyond is beyond], class_of) for beyond in (False, True)]
+    rows = [
+        (name, *(_three(part.get(name, (None, None, None))) for part in parts))
+        for name in CLASSES
+        if any(any(part.get(name, ())) for part in parts)
+    ]
+    return TextTable(
+        f"{title.capitalize()}, by batch",
+        ("class", "between the batches of the runs", "beyond them"),
+        tuple(rows),
+        note="All files together. A calibration is good where it was measured: measure the smallest and the largest "
+        "batch that you run.",
     )
 
 

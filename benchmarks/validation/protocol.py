@@ -38,12 +38,14 @@ class Prediction:
     """A row and its predicted seconds.
 
     `plain_used` and `gain_used` say that its plain rate or its speedup was used for calibration; it has no error then.
+    `beyond` says that its batch is smaller or larger than those of all runs of the calibration.
     """
 
     row: Row
     seconds: Seconds
     plain_used: bool = False
     gain_used: bool = False
+    beyond: bool = False
 
     @property
     def plain_error(self) -> float | None:

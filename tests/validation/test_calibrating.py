@@ -61,11 +61,18 @@ def test_rows_of_the_calibration_are_reproduced_and_not_judged_and_others_become
     assert refused == []
     assert [one.plain_used for one in found] == [True, False, True]
     assert [one.plain_error for one in found[::2]] == [None, None]
+    assert not any(one.beyond for one in found)
     judged = found[1].plain_error
     measured = found[1].row.plain_seconds
     assert judged is not None
     assert measured is not None
     assert abs(judged) < 0.3 * abs(measured / shipped(found[1].row).plain - 1)
+
+
+def test_batches_beyond_those_of_the_runs_are_marked() -> None:
+    found, _ = calibrated(plain(2, 32, 64, 256), start)
+    assert [one.row.batch for one in found if one.beyond] == [256]
+    assert not any(one.beyond for one in calibrated([replace(row, plain_rate=None) for row in plain(8)], start)[0])
 
 
 def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
