@@ -42,6 +42,7 @@ AIMS = {
 """For each class: the error that the issue found, the aim as shipped, and the aim with calibration."""
 SPEEDUPS = (1, 2, 3, 4, 6)
 """Marks on the axes of the speedups."""
+COUNTED = "Speedups first, then plain steps and forwards of n tokens, each with the number of rows."
 REASONS = Path(__file__).with_name("reasons.csv")
 
 
@@ -133,8 +134,7 @@ def _class_table(judged: Judged, file: str) -> TextTable:
         file,
         ("class", *judged.columns, "found in issue 16", "aim", "aim with calibration"),
         tuple(rows),
-        note="Speedups first, then plain steps and forwards of n tokens, each with the number of rows. Rows used for "
-        "calibration are left out.",
+        note=f"{COUNTED} Rows used for calibration are left out.",
     )
 
 
@@ -171,7 +171,8 @@ def across_parts(judged: Judged) -> Iterable[str]:
         return []
     return [
         "## One file judged by another",
-        "Costs fitted to the rows of one file alone predict the rows of the other. No source or address is in both. "
+        "Costs fitted to the rows of one file alone predict the rows of the other; rows of a source or "
+        "an address of the judged file are left out of the fit. "
         "Where such an error is far larger than with the source left out, the smaller error rests on another source of "
         "the same file, and the class is validated only for deployments like those.",
         markdown_table(across_table(judged.across)).strip(),
@@ -188,7 +189,7 @@ def across_table(found: Sequence[Across]) -> TextTable:
         for name in CLASSES
         if any(name in group for group in groups)
     ]
-    return TextTable("", ("class", *titles), tuple(rows), note="As above.")
+    return TextTable("", ("class", *titles), tuple(rows), note=COUNTED)
 
 
 def unsupported_tables(found: Sequence[Across]) -> list[TextTable]:
