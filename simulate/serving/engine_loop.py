@@ -218,7 +218,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
-        drawn = uniform(work.keys[request], position)
+        drawn = uniform(work.keys[request], position)  # pyright: ignore[reportArgumentType]
         row = survival[work.kinds[request]]
         accepted = 0
         for level in range(1, len(row)):

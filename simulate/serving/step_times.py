@@ -176,9 +176,7 @@ class StepTimes:
         return seconds, self.contexts, prompts.astype(np.float64)
 
 
-def _cycles(
-    latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool
-) -> np.ndarray:
+def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
     tokens = tier.tree.budget + 1
     base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
