@@ -23,9 +23,10 @@ WARM = 0.1
 """Share of the requests at the start, and at the end, that is left out where a long run is meant."""
 ANSWERS = ((1, 0.25), (8, 0.5), (40, 0.25))
 """Tokens of answers and their probabilities, where the distribution of the service must be known exactly."""
+TOKENS, SHARES = (list(column) for column in zip(*ANSWERS, strict=True))
 
 
-def checks(runs: int = 20, count: int = 20_000) -> Iterator[Check]:
+def checks(runs: int = 40, count: int = 20_000) -> Iterator[Check]:
     """All checks by theory, with `runs` independent runs of `count` requests where something is random."""
     yield from waits(runs, count)
     yield from littles_law()
@@ -39,13 +40,14 @@ def waits(runs: int, count: int) -> Iterator[Check]:
     Pollaczek and Khinchine: the mean wait is rate * E[S^2] / (2 (1 - rate * E[S])) for service times S.
     """
     server = constant_server(STEP, 1)
-    for tier, load in ((OFF, 0.5), (CHAIN, 0.5), (CHAIN, 0.8), (TREE, 0.7)):
+    for number, (tier, load) in enumerate(((OFF, 0.5), (CHAIN, 0.5), (CHAIN, 0.8), (TREE, 0.7))):
         mean, square = service_moments(tier, STEP, ANSWERS)
         rate = load / mean
         expected = rate * square / (2 * (1 - load))
         figures = []
-        for seed in range(runs):
-            run = serve(tier, _with_answers(poisson(rate, count, seed=seed), seed), server=server, seed=seed)
+        for seed in range(number * runs, (number + 1) * runs):
+            answers = np.random.default_rng([seed, 77]).choice(TOKENS, count, p=SHARES)
+            run = serve(tier, _with_answers(poisson(rate, count, seed=seed), answers), server=server, seed=seed)
             waited = run.ttft_seconds - STEP
             figures.append(float(waited[int(WARM * count) :].mean()))
         yield Check.of_runs(
@@ -104,25 +106,26 @@ def closed_loops() -> Iterator[Check]:
 def saturation(runs: int, count: int) -> Iterator[Check]:
     """An engine that is never idle completes b / E[work of a request] requests a second, where b are served at a time.
 
-    All requests wait from the start. The first and last ones, of a batch that fills and empties, are left out.
+    All requests wait from the start. The first and last ones, of a batch that fills and empties, are left out. The
+    answers have exactly the shares of `ANSWERS`, in random order.
     """
-    for sequences, tier in ((1, CHAIN), (8, OFF), (8, CHAIN), (32, TREE)):
+    exact = np.repeat(TOKENS, np.multiply(SHARES, count).astype(int))
+    for number, (sequences, tier) in enumerate(((1, CHAIN), (8, OFF), (8, CHAIN), (32, TREE))):
         mean, _ = service_moments(tier, STEP, ANSWERS)
         server, figures = constant_server(STEP, sequences), []
-        for seed in range(runs):
-            requests = _with_answers(Requests(np.zeros(count), np.ones(count, int), np.ones(count, int)), seed)
+        for seed in range(number * runs, (number + 1) * runs):
+            answers = np.random.default_rng([seed, 78]).permutation(exact)
+            requests = Requests(np.zeros(len(exact)), np.ones(len(exact), int), answers)
             run = serve(tier, requests, server=server, seed=seed)
             ends = np.sort(run.completion_seconds)
-            first, last = int(WARM * count), int((1 - WARM) * count)
+            first, last = int(WARM * len(exact)), int((1 - WARM) * len(exact))
             figures.append((last - first) / float(ends[last] - ends[first]))
         case = f"{sequences} at a time, {tier.name}"
         yield Check.of_runs("saturation: 1 / work of a request", case, figures, sequences / mean, "requests/s")
 
 
-def _with_answers(requests: Requests, seed: int) -> Requests:
-    """The requests with prompts of one token and answers of the lengths of `ANSWERS`."""
-    tokens, shares = zip(*ANSWERS, strict=True)
-    outputs = np.random.default_rng([seed, 77]).choice(tokens, len(requests), p=shares)
+def _with_answers(requests: Requests, outputs: np.ndarray) -> Requests:
+    """The requests with prompts of one token and answers of these lengths."""
     return Requests(requests.arrival_seconds, np.ones(len(requests), int), outputs)
 
 
