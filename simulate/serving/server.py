@@ -140,7 +140,7 @@ def controller_for(
     rates: Rates | None,
 ) -> tuple[Server, Controller]:
     """The server and the controller of a run, after a check that they can serve the requests. See `serve`."""
-    server = _own_server(schedule) if server is None else server
+    server = own_server(schedule) if server is None else server
     if schedule is None and rates is None:
         schedule = Tier.off(1 + int(requests.kinds.max()))
     controller = schedule if isinstance(schedule, Controller) else Controller.of(schedule, server.sequences, rates)
@@ -149,7 +149,8 @@ def controller_for(
     return server, controller
 
 
-def _own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
+def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
+    """The server with the times in a schedule or a plan."""
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
     raise InputError("server must be given unless a schedule or a plan is, whose times it can have: Server.of(...)")

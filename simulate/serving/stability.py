@@ -161,9 +161,7 @@ def self_consistent(
     rate = requests.rate if rate is None else rate
     if rate is None or not 0 < rate < np.inf:
         raise InputError(f"rate must be above 0 and finite, got {rate}: give the requests per second")
-    work = _Work.of(schedule, requests, server, rates)
-    given_back = np.array([rate * work.residence(batch, rate) for batch in range(1, work.largest + 1)])
-    return SelfConsistent(rate, given_back, tuple(work.tier(batch).name for batch in range(1, work.largest + 1)))
+    return Work.of(schedule, requests, server, rates).self_consistent(rate)
 
 
 def capacity(
@@ -187,7 +185,7 @@ def capacity(
     Raises:
         InputError: as for `self_consistent`.
     """
-    work = _Work.of(schedule, requests, server, rates)
+    work = Work.of(schedule, requests, server, rates)
     lengths = requests.prompt_tokens, requests.output_tokens, requests.kinds
     waiting = Requests.closed(len(requests), *lengths)
     state, _ = _simulated(work.controller, waiting, work.server, seed, np.inf)
@@ -195,14 +193,17 @@ def capacity(
     first, last = (int(share * (len(ends) - 1)) for share in MIDDLE)
     seconds = ends[last] - ends[first]
     saturated = float((last - first) / seconds) if seconds > 0 else len(ends) / float(ends[-1])
-    return Capacity(saturated, np.array([work.rate(batch) for batch in range(1, work.largest + 1)]))
+    return Capacity(saturated, work.rates())
 
 
 @dataclass(frozen=True, eq=False)
-class _Work:
-    """Means over the requests of a load, for each tier.
+class Work:
+    """The mean work of the requests of a load, for each tier of a schedule.
 
     Attributes:
+        controller: what runs.
+        server: the engine.
+        machine: its arrays.
         cycles: (T,) mean cycles of a request.
         contexts: (T,) mean tokens in the cache of a sequence over its cycles.
         prompt: mean tokens of a prompt.
@@ -224,9 +225,9 @@ class _Work:
         requests: Requests,
         server: Server | None,
         rates: Rates | None,
-    ) -> _Work:
+    ) -> Work:
         server, controller = controller_for(schedule, requests, server, rates)
-        if (controller.table != controller.table[0]).any():
+        if controller.has_memory:
             raise InputError(f"schedule {controller.name!r} must depend on the batch size alone, but has a memory")
         _, machine, _ = prepared(controller, requests, server, 0, np.inf)
         cycles = np.array([_cycles_of(tier, requests) for tier in controller.tiers])
@@ -244,9 +245,11 @@ class _Work:
         return cls(controller, server, machine, cycles.mean(1), contexts, prompt, largest)
 
     def tier(self, batch: int) -> Tier:
+        """The tier at a batch size."""
         return self.controller.tiers[self.number(batch)]
 
     def number(self, batch: int) -> int:
+        """The index of the tier at a batch size."""
         return int(self.controller.table[0, batch])
 
     def seconds(self, batch: int) -> np.ndarray:
@@ -276,6 +279,16 @@ class _Work:
             return np.inf
         step = seconds[before] + share * (seconds[after] - seconds[before])
         return float(self.cycles[self.number(batch)] * step)
+
+    def self_consistent(self, rate: float) -> SelfConsistent:
+        """The batch sizes at which the server can settle at a rate of requests."""
+        sizes = range(1, self.largest + 1)
+        given_back = np.array([rate * self.residence(batch, rate) for batch in sizes])
+        return SelfConsistent(rate, given_back, tuple(self.tier(batch).name for batch in sizes))
+
+    def rates(self) -> np.ndarray:
+        """(largest,) requests per second at each batch size."""
+        return np.array([self.rate(batch) for batch in range(1, self.largest + 1)])
 
     def rate(self, batch: int) -> float:
         """Requests per second that are completed at a constant batch.
