@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from benchmarks.serving_validation.check import LEVEL, Check
-from benchmarks.serving_validation.curves import FAMILIES, JudgedCurve, median_error
+from benchmarks.serving_validation.curves import FAMILIES, LEAST, JudgedCurve, median_error
+from benchmarks.validation.page import reason
 from spectheory.report.markdown import markdown_table
 from spectheory.report.tables import MISSING, TextTable
 
 AIM = 0.1
 """The median error of the published curves that issue 17 aims at."""
+ROUNDING = 2e-9
+"""Relative differences up to this one are rounding."""
+LARGE = 0.25
+"""Larger errors are listed with their reasons."""
 ABOUT = {
     "M/G/1 wait (Pollaczek-Khinchine)": "Poisson arrivals at an engine that serves one request at a time. Mean wait "
     "before the prompt is read = rate E[S²] / (2 (1 - rate E[S])); the moments of the service S are computed exactly "
@@ -27,6 +32,17 @@ ABOUT = {
     "them too.",
 }
 """What the checks of each group compare."""
+
+
+FAMILY_WORDS = (
+    "- **Speedup by batch size** (EAGLE-3, table 3): only speedups are published, so that the plain steps of the two "
+    "points are taken as the library predicts them. Prompts of 300 and answers of 424 tokens are assumed; tau is that "
+    "of vLLM issue 20780, and every drafted token has the same rate.",
+    "- **Time per token by concurrency** (aiconfigurator, silicon samples): prompts of 1,024 tokens; the mean time per "
+    "token, with the prompts that are read in between.",
+    "- **Plain step by maximum number of sequences** (ML.ENERGY): the median step; prompts of 300 tokens.",
+)
+"""What is published and what is assumed, for each family of curves."""
 
 
 def document(checks: Sequence[Check], curves: Sequence[JudgedCurve]) -> str:
@@ -54,8 +70,8 @@ def _check_table(checks: Sequence[Check]) -> str:
             one.case,
             f"{one.simulated:.6g}",
             f"{one.expected:.6g}",
-            f"{one.simulated / one.expected - 1:+.1e}",
-            f"{one.slack / one.expected:.1e}",
+            _shown(one.simulated / one.expected - 1, "+.1%"),
+            _shown(one.slack / one.expected, ".1%"),
             "yes" if one.good else "NO",
         )
         for one in checks
@@ -65,6 +81,10 @@ def _check_table(checks: Sequence[Check]) -> str:
     return markdown_table(TextTable("", header, rows)).strip()
 
 
+def _shown(share: float, form: str) -> str:
+    return "rounding" if abs(share) <= ROUNDING else f"{share:{form}}"
+
+
 def curve_parts(curves: Sequence[JudgedCurve]) -> list[str]:
     """The published curves, by family."""
     parts = [
@@ -72,23 +92,19 @@ def curve_parts(curves: Sequence[JudgedCurve]) -> list[str]:
         "Each curve is calibrated by `spectheory.calibrate` on its first and last point, and simulated with `serve` in "
         "a closed loop of as many requests as the source had sequences; the other points are judged. An error is "
         "predicted / published rate or speedup - 1. Rows are those of the [time model's validation](validation.md).",
-        "- **Speedup by batch size** (EAGLE-3, table 3): only speedups are published, so that the plain steps of the "
-        "two points are taken as the library predicts them. Prompts of 300 and answers of 424 tokens are assumed; tau "
-        "is that of vLLM issue 20780, and every drafted token has the same rate.",
-        "- **Time per token by concurrency** (aiconfigurator, silicon samples): prompts of 1,024 tokens; the mean time "
-        "per token, with the prompts that are read in between.",
-        "- **Plain step by maximum number of sequences** (ML.ENERGY): the median step; prompts of 300 tokens.",
-        "Points are left out whose sequences do not fit into memory all at once by the library.",
+        "\n".join(FAMILY_WORDS),
+        "Points are left out whose sequences do not fit into memory all at once by the library, and curves of "
+        f"fewer than {LEAST} points.",
         _family_table(curves),
     ]
     for family in FAMILIES:
         own = [one for one in curves if one.curve.family == family]
         parts += [f"### {family.name.capitalize()}", _curve_table(own)]
-    reasons = sorted({one.reason for one in curves if one.reason})
-    if reasons:
+    parts += [f"### Errors above {LARGE:.0%}", _large_table(curves)]
+    if any(one.reason for one in curves):
         parts += [
             "### Curves that were not judged",
-            *(f"- {one.curve.name}: {one.reason}." for one in curves if one.reason),
+            "\n".join(f"- {one.curve.name}: {one.reason}." for one in curves if one.reason),
         ]
     return parts
 
@@ -120,3 +136,14 @@ def _curve_table(curves: Sequence[JudgedCurve]) -> str:
             rows.append((one.curve.name, f"{median_error([one]):.0%}", errors, left_out))
     header = ("curve", "median error", "error by number of sequences", "do not fit")
     return markdown_table(TextTable("", header, tuple(rows))).strip()
+
+
+def _large_table(curves: Sequence[JudgedCurve]) -> str:
+    """The points with large errors, and the reasons of the rows where one is known."""
+    found = [
+        (one.curve.name, str(point.row.batch), f"{point.error:+.0%}", reason(point.row))
+        for one in curves
+        for point in one.points
+        if not point.calibrated_on and abs(point.error) > LARGE
+    ]
+    return markdown_table(TextTable("", ("curve", "sequences", "error", "reason"), tuple(found))).strip()
