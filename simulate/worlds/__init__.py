@@ -20,7 +20,7 @@ Rates belong to one verifier and cannot tell it from others, so the first four r
 '3.119'
 >>> walks = world.walks(chain, verifier, rule, requests=100, cycles=20, rng=np.random.default_rng(0))
 >>> f"{walks.tally(st.Provenance('example')).tau:.3f}"
-'3.110'
+'3.107'
 """
 
 from simulate.worlds.classes import ClassWorld

@@ -64,6 +64,11 @@ class EmittedTokens:
         return 1 / (self.shares / self.block_efficiency_by_class).sum()
 
     @property
+    def survival(self) -> Any:
+        """(C, L + 1) probability that a cycle accepts at least 0, 1, ... drafted tokens, as `simulate.Tier` takes it."""
+        return self.probabilities[:, ::-1].cumsum(1)[:, ::-1]
+
+    @property
     def cycle_shares(self) -> Any:
         """(C,) share of the cycles of each class."""
         cycles = self.shares / self.block_efficiency_by_class

@@ -185,6 +185,16 @@ def test_worlds_of_rates_refuse_verifiers_by_name() -> None:
         ReachWorld(tree, np.array([1, 0.5, 0.25])).block_efficiency(st.Tree.chain(1))
 
 
+def test_a_world_serves_requests_of_its_classes() -> None:
+    """Tokens per cycle of each class in the serving simulator are those of the world, and so are those of all."""
+    world, tree = ClassWorld(CLASSES), st.Tree.chain(3)
+    emitted = world.emitted_tokens(tree)
+    tier = simulate.Tier(tree, emitted.survival)
+    assert tier.tau == pytest.approx(CLASSES.by_class(tree))
+    assert tier.survival == pytest.approx(simulate.Tier.of(tree, CLASSES).survival)
+    assert emitted.shares @ (1 / tier.tau) == pytest.approx(1 / world.block_efficiency(tree))
+
+
 @pytest.mark.parametrize(
     ("shares", "rows", "message"),
     [
