@@ -65,7 +65,7 @@ class EmittedTokens:
 
     @property
     def survival(self) -> Any:
-        """(C, L + 1) probability that a cycle accepts at least 0, 1, ... drafted tokens, as `simulate.Tier` takes it."""
+        """(C, L + 1) probability that a cycle accepts at least 0, 1, ... drafted tokens, as for `simulate.Tier`."""
         return self.probabilities[:, ::-1].cumsum(1)[:, ::-1]
 
     @property
