@@ -9,7 +9,6 @@ with app.setup:
 
     import altair as alt
     import marimo as mo
-    import numpy as np
 
     import spectheory as st
     from spectheory.hardware.gpus import gpu_names
@@ -37,10 +36,10 @@ def _():
         """
         # Tree, chain or off?
 
-        One batch size further, and the best tree may be the wrong answer. At small batches the GPU waits for memory,
-        and checking more tokens is almost free: a **tree** is fastest. At large batches every token costs computing
-        time: the tree shrinks to a **chain**, and where guesses are poor it is better to turn speculation **off**.
-        **Click a cell** to see its plan, or point at it for its figures.
+        At small batches the GPU waits for memory, and checking more tokens is almost free: a **tree** is fastest. At
+        large batches every token costs computing time: the tree shrinks to a **chain**, and where guesses are poor it
+        is better to turn speculation **off**. **Click a cell** of the first map to see its plan, or point at a cell
+        for its figures.
         """
     )
 
@@ -82,7 +81,7 @@ def _(by_rate, cost, latencies):
 
 @app.cell(hide_code=True)
 def _(over_rates):
-    picked = chosen(over_rates.selections if hasattr(over_rates, "selections") else {}, "rate", 0.7)
+    picked = chosen(over_rates.selections, "rate", 0.7)
     return (picked,)
 
 
@@ -118,17 +117,7 @@ def _(cost, caught, picked, scaled):
 
 @app.cell(hide_code=True)
 def _(latencies, plan):
-    _largest = max(latencies)
-    _assumed = "\n".join(f"- {sentence}" for sentence in plan.provenance.assumptions)
-    mo.md(
-        f"""
-        The numbers in the cells are predicted speedups over plain decoding. Each cell is the fastest of the trees of up
-        to {MAX_BUDGET} nodes, with {CONTEXT:,} tokens of context. The batch sizes end at {_largest}, the largest power
-        of 2 whose models and caches fit into the memory of this GPU, or at {max(BATCHES)}. What is assumed:
-
-        {_assumed}
-        """
-    )
+    mo.md(notes(max(latencies), plan.provenance.assumptions))
 
 
 @app.function
@@ -161,9 +150,24 @@ def chosen(selections: dict, column: str, otherwise: float) -> tuple[int, float]
 
 
 @app.function
+def notes(largest: int, assumptions: tuple[str, ...]) -> str:
+    """What the numbers are, and what is assumed."""
+    end = (
+        f"{largest}, the largest power of 2 that fits into the memory of this GPU"
+        if largest < max(BATCHES)
+        else largest
+    )
+    said = (
+        f"The numbers in the cells are predicted speedups over plain decoding, of the fastest tree of up to "
+        f"{MAX_BUDGET} nodes, with {CONTEXT:,} tokens of context. The batch sizes end at {end}. What is assumed:"
+    )
+    return "\n".join([said, "", *(f"- {sentence}" for sentence in assumptions)])
+
+
+@app.function
 def region_chart(cells: list[dict], column: str, title: str) -> alt.LayerChart:
     """Cells in the colour of their answer, with their speedup, by batch size and one more column."""
-    cell = alt.selection_point("cell", fields=["batch", column])
+    cell = alt.selection_point("cell", fields=["batch", column], value=[{"batch": 8, column: 0.7}])
     x = alt.X("batch:O", title="batch size", axis=alt.Axis(labelAngle=0))
     y = alt.Y(f"{column}:O", title=title, sort="descending")
     tips = [

@@ -73,6 +73,8 @@ def with_draft_cost(latency: Latency, factor: float) -> Latency:
     check_not_negative("factor", factor, ": 1 keeps the times")
     if not np.isfinite(factor):
         raise InputError(f"factor must be finite, got {factor}: 1 keeps the times")
+    if factor == 1:
+        return latency
     said = latency.provenance.assuming(f"draft forwards take {factor:g} times the seconds of this draft")
     return replace(latency, draft_seconds=factor * latency.draft_seconds, inputs=None, provenance=said)
 
