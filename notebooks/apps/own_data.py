@@ -20,6 +20,7 @@ with app.setup:
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY
     from spectheory.report.schedules import named_ranges, tree_in_words
+    from spectheory.yields import NoClassesError
 
     IN_BROWSER = sys.platform == "emscripten"
     BATCHES = tuple(2**doubling for doubling in range(9))
@@ -91,7 +92,9 @@ def _(dropped, folder, length, pasted):
 def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
-        planned = place.schedule(rates, [*fitting_latencies(place, BATCHES)], max_budget=32, replays=replays)
+        batches = [*fitting_latencies(place, BATCHES)]
+        classes = None if replays else classes_of(rates)
+        planned = place.schedule(rates, batches, max_budget=32, classes=classes, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
     return place, planned
@@ -147,6 +150,17 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
         raise st.InputError(f"{kinds[0]} has only totals: give the chain length that your engine drafts")
     counted = "" if found.tau is None else f", {found.tau:.2f} tokens per target call"
     return found.acceptance, f"Read as {kinds[0]}{counted}"
+
+
+@app.function
+def classes_of(rates: st.Acceptance) -> st.RequestClasses | None:
+    """Classes of contexts that explain the counts of an engine's chains better than one table; None if none do."""
+    if rates.cycles_of is None or rates.trials is None:
+        return None
+    try:
+        return st.RequestClasses.from_acceptance(rates)
+    except NoClassesError:
+        return None
 
 
 @app.function
