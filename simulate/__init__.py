@@ -1,5 +1,7 @@
-"""Simulation of decoding with a plan, without models."""
+"""Simulation without models: decoding with a plan, and serving under load."""
 
+from simulate.load import Requests
+from simulate.serving import Controller, Server, StepTimes, Tier, serve
 from simulate.walk import run
 
-__all__ = ["run"]
+__all__ = ["Controller", "Requests", "Server", "StepTimes", "Tier", "run", "serve"]

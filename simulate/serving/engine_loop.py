@@ -1,0 +1,314 @@
+"""The loop of a simulated engine, compiled: admit, decode, prefill, emit, one step after the other.
+
+A step of the engine does this, in this order:
+
+1. Requests that have arrived join the queue. The first ones of the queue are admitted while a sequence and the KV
+   memory of the whole request (prompt, answer, and the largest draft) are free.
+2. The controller chooses the tier of the step from the number of sequences that decode. Each of them runs one cycle.
+   What is left of the token budget reads prompts, in the order of admission.
+3. The clock advances by the seconds of the step.
+4. Each decoding sequence emits its accepted tokens and one more, up to the end of its answer. A request whose prompt
+   is complete emits its first token. Finished requests leave.
+
+The number of accepted tokens of a cycle comes from a uniform number that is a hash of seed, request and the number of
+tokens that the request has emitted, so that all schedules meet the same numbers at the same place of a text.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from simulate.serving.rules import choose_tier, remember
+
+FULL, DONE, TIME_OVER, NO_TIER = range(4)
+"""Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
+ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH = range(10)
+"""Places in `State.counts`. Requests from `PREFILLING` up to `ADMITTED` read their prompts, `PREFILLED` tokens of the
+first one are read. `CONTEXT` is the number of tokens in the caches of all decoding sequences."""
+NOW, AREA = range(2)
+"""Places in `State.clock`: the time, and the integral of the number of requests in the system up to it."""
+GOLDEN = np.uint64(0x9E3779B97F4A7C15)
+FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
+SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
+UNIT = 2.0**-53
+
+
+class Work(NamedTuple):
+    """The requests: their arrival times, lengths, classes, and the keys of their uniform numbers, all (N,)."""
+
+    arrivals: np.ndarray
+    prompts: np.ndarray
+    outputs: np.ndarray
+    kinds: np.ndarray
+    keys: np.ndarray
+
+
+class Machine(NamedTuple):
+    """The engine and its controller.
+
+    Attributes:
+        seconds: (tiers, batch sizes + 1, contexts, prefills) seconds of a step. Batch size 0 only reads prompts.
+        contexts: (contexts,) float64, mean tokens in the cache of a decoding sequence.
+        prefills: (prefills,) float64, tokens of prompts in a step, from 0 on.
+        survival: (tiers, classes, depths + 1) probability that a cycle accepts at least 0, 1, ... tokens.
+        kv_tokens: tokens that fit into the KV memory.
+        reserve: tokens that each sequence reserves besides its own.
+        max_sequences: most sequences that are admitted.
+        batched_tokens: token budget of a step.
+        nodes: (tiers,) drafted tokens of a cycle.
+        concurrency: most requests in the system in a closed loop; 0 is an open one.
+        until: the time at which the loop stops.
+        rule, table, numbers: of the controller, see `rules`.
+    """
+
+    seconds: np.ndarray
+    contexts: np.ndarray
+    prefills: np.ndarray
+    survival: np.ndarray
+    kv_tokens: int
+    reserve: int
+    max_sequences: int
+    batched_tokens: int
+    nodes: np.ndarray
+    concurrency: int
+    until: float
+    rule: int
+    table: np.ndarray
+    numbers: np.ndarray
+
+
+class State(NamedTuple):
+    """What changes from step to step.
+
+    Attributes:
+        clock: (2,) float64, see `NOW`.
+        counts: (10,) int64, see `ARRIVED`.
+        decoding: (max_sequences,) int64, the requests that decode; the first `counts[DECODING]` entries count.
+        emitted: (N,) int64, tokens that each request has emitted.
+        arrival, first, last: (N,) float64, times of the arrival, the first token and the last token of each request.
+        memory: float64 memory of the controller.
+    """
+
+    clock: np.ndarray
+    counts: np.ndarray
+    decoding: np.ndarray
+    emitted: np.ndarray
+    arrival: np.ndarray
+    first: np.ndarray
+    last: np.ndarray
+    memory: np.ndarray
+
+
+class Steps(NamedTuple):
+    """The steps of a run, all (S,).
+
+    Attributes:
+        end: time at which the step ends.
+        seconds: its seconds.
+        batch: sequences that decode; 0 in a step that only reads prompts.
+        tier: the tier of the cycle; 0 where nothing decodes.
+        emitted: tokens that the cycles emit, without the first tokens of requests.
+        prompt: tokens of prompts that it reads.
+    """
+
+    end: np.ndarray
+    seconds: np.ndarray
+    batch: np.ndarray
+    tier: np.ndarray
+    emitted: np.ndarray
+    prompt: np.ndarray
+
+
+@njit(cache=True)
+def hashed(value: np.uint64) -> np.uint64:
+    """The hash of splitmix64."""
+    value = (value ^ (value >> SHIFTS[0])) * FIRST
+    value = (value ^ (value >> SHIFTS[1])) * SECOND
+    return value ^ (value >> SHIFTS[2])
+
+
+@njit(cache=True)
+def uniform(key: np.uint64, position: int) -> float:
+    """The uniform number of a request at a position of its answer."""
+    return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
+
+
+@njit(cache=True)
+def keys_of(seed: int, count: int) -> np.ndarray:
+    """(count,) keys of the uniform numbers of each request."""
+    start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
+    for request in range(count):
+        keys[request] = hashed(start + GOLDEN * np.uint64(request + 1))
+    return keys
+
+
+@njit(cache=True)
+def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
+    """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
+    if len(grid) == 1 or at <= grid[0]:
+        return 0, 0.0
+    interval = 0
+    while interval < len(grid) - 2 and at > grid[interval + 1]:
+        interval += 1
+    return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
+
+
+@njit(cache=True)
+def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
+    """Seconds of a step, linear between the entries of the table."""
+    table = machine.seconds[tier, batch]
+    row, share = position_on(machine.contexts, context)
+    below = min(row + 1, len(machine.contexts) - 1)
+    if prompt == 0:
+        return table[row, 0] + share * (table[below, 0] - table[row, 0])
+    column, part = position_on(machine.prefills, prompt)
+    beside = min(column + 1, len(machine.prefills) - 1)
+    upper = table[row, column] + part * (table[row, beside] - table[row, column])
+    lower = table[below, column] + part * (table[below, beside] - table[below, column])
+    return upper + share * (lower - upper)
+
+
+@njit(cache=True)
+def arrive(work: Work, machine: Machine, state: State) -> None:
+    """Let requests arrive, those of an open loop up to now."""
+    clock, counts = state.clock, state.counts
+    now, count = clock[NOW], counts[ARRIVED]
+    if machine.concurrency:
+        while count < len(work.outputs) and count - counts[COMPLETED] < machine.concurrency:
+            state.arrival[count] = now
+            count += 1
+    else:
+        while count < len(work.outputs) and work.arrivals[count] <= now:
+            state.arrival[count] = work.arrivals[count]
+            clock[AREA] += now - work.arrivals[count]
+            count += 1
+    counts[ARRIVED] = count
+
+
+@njit(cache=True)
+def admit(work: Work, machine: Machine, state: State) -> None:
+    """Admit the first requests of the queue while sequences and KV memory are free."""
+    counts = state.counts
+    while counts[ADMITTED] < counts[ARRIVED]:
+        request = counts[ADMITTED]
+        needed = counts[KV_USED] + work.prompts[request] + work.outputs[request] + machine.reserve
+        running = counts[DECODING] + request - counts[PREFILLING]
+        if running >= machine.max_sequences or needed > machine.kv_tokens:
+            return
+        counts[KV_USED] = needed
+        counts[ADMITTED] += 1
+
+
+@njit(cache=True)
+def complete(work: Work, machine: Machine, state: State, request: int, now: float) -> None:
+    """A request emits its last token and leaves."""
+    state.last[request] = now
+    state.counts[COMPLETED] += 1
+    state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
+
+
+@njit(cache=True)
+def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
+    """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
+    counts, survival = state.counts, machine.survival[tier]
+    slot, total, kept = 0, 0, 0
+    while slot < counts[DECODING]:
+        request = state.decoding[slot]
+        position = state.emitted[request]
+        drawn = uniform(work.keys[request], position)  # pyright: ignore[reportArgumentType]
+        row = survival[work.kinds[request]]
+        accepted = 0
+        for level in range(1, len(row)):
+            accepted += drawn < row[level]
+        left = work.outputs[request] - position
+        emitted = min(accepted + 1, left)
+        total += emitted
+        kept += min(accepted, left)
+        state.emitted[request] = position + emitted
+        if emitted == left:
+            counts[CONTEXT] -= work.prompts[request] + work.outputs[request] - 1
+            complete(work, machine, state, request, now)
+            counts[DECODING] -= 1
+            state.decoding[slot] = state.decoding[counts[DECODING]]
+        else:
+            slot += 1
+    counts[CONTEXT] += total
+    return total, kept
+
+
+@njit(cache=True)
+def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float) -> None:
+    """Read `tokens` of the prompts. A request whose prompt is complete emits its first token and decodes from now."""
+    counts = state.counts
+    while tokens > 0:
+        request = counts[PREFILLING]
+        read = min(tokens, work.prompts[request] - counts[PREFILLED])
+        tokens -= read
+        counts[PREFILLED] += read
+        if counts[PREFILLED] < work.prompts[request]:
+            return
+        counts[PREFILLED] = 0
+        counts[PREFILLING] += 1
+        state.first[request] = now
+        state.emitted[request] = 1
+        if work.outputs[request] == 1:
+            complete(work, machine, state, request, now)
+        else:
+            state.decoding[counts[DECODING]] = request
+            counts[DECODING] += 1
+            counts[CONTEXT] += work.prompts[request]
+
+
+@njit(cache=True)
+def waiting_prompts(work: Work, state: State, most: int) -> int:
+    """Tokens of the prompts of admitted requests that are not read yet, at most `most`."""
+    tokens = -state.counts[PREFILLED]
+    for request in range(state.counts[PREFILLING], state.counts[ADMITTED]):
+        tokens += work.prompts[request]
+        if tokens >= most:
+            return most
+    return tokens
+
+
+@njit(cache=True)
+def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[int, int]:
+    """Run steps until the buffer `steps` is full or the run ends; returns the number of steps and why it ended."""
+    clock, counts = state.clock, state.counts
+    for step in range(len(steps.end)):
+        arrive(work, machine, state)
+        admit(work, machine, state)
+        if counts[COMPLETED] == counts[ARRIVED]:
+            if counts[ARRIVED] == len(work.outputs):
+                return step, DONE
+            clock[NOW] = work.arrivals[counts[ARRIVED]]
+            arrive(work, machine, state)
+            admit(work, machine, state)
+        if clock[NOW] >= machine.until:
+            return step, TIME_OVER
+        batch, tier = counts[DECODING], 0
+        left, context = machine.batched_tokens, float(counts[PREFILLED])
+        if batch:
+            tier = choose_tier(machine.rule, machine.table, machine.numbers, state.memory, batch)
+            if tier < 0:
+                counts[GAP_BATCH] = batch
+                return step, NO_TIER
+            left -= batch * (machine.nodes[tier] + 1)
+            context = counts[CONTEXT] / batch
+        prompt = waiting_prompts(work, state, left) if left > 0 else 0
+        seconds = step_seconds(machine, tier, batch, context, prompt)
+        now = clock[NOW] + seconds
+        clock[AREA] += seconds * (counts[ARRIVED] - counts[COMPLETED])
+        clock[NOW] = now
+        emitted = 0
+        if batch:
+            emitted, kept = decode(work, machine, state, tier, now)
+            counts[ACCEPTED] += kept
+            remember(machine.rule, machine.numbers, state.memory, batch, tier, kept, seconds)
+        prefill(work, machine, state, prompt, now)
+        steps.end[step], steps.seconds[step] = now, seconds
+        steps.batch[step], steps.tier[step] = batch, tier
+        steps.emitted[step], steps.prompt[step] = emitted, prompt
+    return len(steps.end), FULL
