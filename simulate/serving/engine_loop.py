@@ -19,7 +19,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
+from spectheory.core.compiling import compiler
 
 from simulate.serving.rules import choose_tier, remember
 
@@ -122,7 +122,7 @@ class Steps(NamedTuple):
     prompt: np.ndarray
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def hashed(value: np.uint64) -> np.uint64:
     """The hash of splitmix64."""
     value = (value ^ (value >> SHIFTS[0])) * FIRST
@@ -130,13 +130,13 @@ def hashed(value: np.uint64) -> np.uint64:
     return value ^ (value >> SHIFTS[2])
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def uniform(key: np.uint64, position: int) -> float:
     """The uniform number of a request at a position of its answer."""
     return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def keys_of(seed: int, count: int) -> np.ndarray:
     """(count,) keys of the uniform numbers of each request."""
     start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
@@ -145,7 +145,7 @@ def keys_of(seed: int, count: int) -> np.ndarray:
     return keys
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
     if len(grid) == 1 or at <= grid[0]:
@@ -156,7 +156,7 @@ def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
     """Seconds of a step, linear between the entries of the table."""
     table = machine.seconds[tier, batch]
@@ -171,7 +171,7 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
     return upper + share * (lower - upper)
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def arrive(work: Work, machine: Machine, state: State) -> None:
     """Let requests arrive, those of an open loop up to now."""
     clock, counts = state.clock, state.counts
@@ -188,7 +188,7 @@ def arrive(work: Work, machine: Machine, state: State) -> None:
     counts[ARRIVED] = count
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def admit(work: Work, machine: Machine, state: State) -> None:
     """Admit the first requests of the queue while sequences and KV memory are free."""
     counts = state.counts
@@ -202,7 +202,7 @@ def admit(work: Work, machine: Machine, state: State) -> None:
         counts[ADMITTED] += 1
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def complete(work: Work, machine: Machine, state: State, request: int, now: float) -> None:
     """A request emits its last token and leaves."""
     state.last[request] = now
@@ -210,7 +210,7 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
     state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
     counts, survival = state.counts, machine.survival[tier]
@@ -239,7 +239,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     return total, kept
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float) -> None:
     """Read `tokens` of the prompts. A request whose prompt is complete emits its first token and decodes from now."""
     counts = state.counts
@@ -262,7 +262,7 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
             counts[CONTEXT] += work.prompts[request]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def waiting_prompts(work: Work, state: State, most: int) -> int:
     """Tokens of the prompts of admitted requests that are not read yet, at most `most`."""
     tokens = -state.counts[PREFILLED]
@@ -273,7 +273,7 @@ def waiting_prompts(work: Work, state: State, most: int) -> int:
     return tokens
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[int, int]:
     """Run steps until the buffer `steps` is full or the run ends; returns the number of steps and why it ended."""
     clock, counts = state.clock, state.counts

@@ -182,7 +182,8 @@ def _simulated(
     parts = []
     while True:
         buffer = loop.Steps(*(np.empty(BUFFER), np.empty(BUFFER), *(np.empty(BUFFER, np.int64) for _ in range(4))))
-        count, ended = loop.advance(work, machine, state, buffer)
+        with np.errstate(over="ignore"):  # hashes wrap around, which warns where the loop is not compiled
+            count, ended = loop.advance(work, machine, state, buffer)
         parts.append([column[:count] for column in buffer])
         if ended == loop.NO_TIER:
             _refuse_gap(controller, int(state.counts[loop.GAP_BATCH]))
