@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """The break-even map: where a tree, a chain or no speculation is fastest on a GPU."""
 
 import marimo

@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """Bring your own: the report of an engine or a trace, and the plan for a GPU that follows from it."""
 
 import marimo

@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """Serving under load: time to the first token, time per token and goodput, and schedules that lock in after a burst."""
 
 import marimo
@@ -212,8 +216,8 @@ def left_out(runs: list[ServingRun]) -> str:
     said = (
         f"Llama 3.1 8B with its EAGLE-3 head on one H100, at most {SEQUENCES} sequences, prompts of {PROMPT} and "
         f"answers of {OUTPUT} tokens; {CALM} calm seconds, a burst of {BURST}, and {AFTER} more. All three runs have "
-        "the same arrivals and the same uniform numbers. The band is the burst, the dashed line the limit of the schedule. "
-        "What is assumed:"
+        "the same arrivals and the same uniform numbers. The band is the burst, the dashed line the limit of the "
+        "schedule. What is assumed:"
     )
     return "\n".join([said, "", *(f"- {sentence}" for sentence in runs[1].provenance.assumptions)])
 

@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """Node solvers on three tokens: the acceptance of each beside the optimum, for p and q on a triangle."""
 
 import marimo

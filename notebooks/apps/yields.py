@@ -1,3 +1,7 @@
+# /// script
+# [tool.marimo.display]
+# theme = "system"
+# ///
 """The yield surface: tokens per target call by budget, depth and rates."""
 
 import marimo

@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from spectheory.core.compiling import compiler
 
 from simulate.serving.rules import choose_tier, remember
+from spectheory.core.compiling import compiler
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""

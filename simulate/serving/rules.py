@@ -8,6 +8,7 @@ starts at the values that the controller gives and is changed by `remember`.
 from __future__ import annotations
 
 import numpy as np
+
 from spectheory.core.compiling import compiler
 
 BY_TABLE = 0

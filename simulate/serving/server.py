@@ -172,6 +172,7 @@ def _require_memory(controller: Controller, requests: Requests, server: Server) 
         )
 
 
+@np.errstate(over="ignore")  # the hashes of the loop wrap around, which warns where Numba does not compile them
 def _simulated(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[State, Steps]:
@@ -182,8 +183,7 @@ def _simulated(
     parts = []
     while True:
         buffer = loop.Steps(*(np.empty(BUFFER), np.empty(BUFFER), *(np.empty(BUFFER, np.int64) for _ in range(4))))
-        with np.errstate(over="ignore"):  # hashes wrap around, which warns where the loop is not compiled
-            count, ended = loop.advance(work, machine, state, buffer)
+        count, ended = loop.advance(work, machine, state, buffer)
         parts.append([column[:count] for column in buffer])
         if ended == loop.NO_TIER:
             _refuse_gap(controller, int(state.counts[loop.GAP_BATCH]))
