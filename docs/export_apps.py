@@ -11,7 +11,6 @@ import asyncio
 import base64
 import io
 import sys
-import tempfile
 import zipfile
 from html import escape
 from pathlib import Path
@@ -77,18 +76,16 @@ def export(folder: Path) -> None:
     """Write one page for each app into `folder`, and an index."""
     folder.mkdir(parents=True, exist_ok=True)
     known, packed = apps(), archive()
-    with tempfile.TemporaryDirectory() as work:
-        for name, path in known.items():
-            made = Path(work, path.name)
-            made.write_text(standalone(path.read_text(encoding="utf-8"), packed), encoding="utf-8")
-            write_whole(folder / f"{name}.html", noted(page_of(made)))
+    for name, path in known.items():
+        write_whole(folder / f"{name}.html", noted(page_of(path, packed)))
     write_whole(folder / "index.html", index(known))
 
 
-def page_of(app: Path) -> str:
+def page_of(app: Path, packed: bytes) -> str:
     """The app as one HTML file, as `marimo export html-wasm --single-file` writes it.
 
-    The command itself also looks for modules to bundle, by uv and a download. These apps bring theirs along.
+    The command itself looks for modules to bundle, by uv and a download. These apps bring theirs along. What they need
+    is added after marimo has pinned versions, because without the network it would pin those that are installed here.
     """
     from marimo._export.file import export_wasm
     from marimo._export.requests import WASMFileExportRequest
@@ -97,7 +94,10 @@ def page_of(app: Path) -> str:
     from marimo._utils.marimo_path import MarimoPath
 
     look = WASMExportOptions(mode="run", show_code=False, asset_url=get_default_asset_url())
-    made = asyncio.run(export_wasm(WASMFileExportRequest(path=MarimoPath(app), options=look)))
+    wanted = WASMFileExportRequest(
+        path=MarimoPath(app), options=look, code_transform=lambda source: standalone(source, packed)
+    )
+    made = asyncio.run(export_wasm(wanted))
     if made.did_error:
         raise ValueError(f"marimo cannot export {app}")
     return made.text
