@@ -26,13 +26,13 @@ REQUIRED = ("marimo", "altair", "numpy", "scipy", "matplotlib", "prometheus-clie
 """What the apps import, as far as Pyodide has it. Numba is not among them: the searches run without it."""
 SCRIPT, SETUP = "# /// script\n", "with app.setup:\n"
 NETWORK = (
-    "A page loads Python (Pyodide) and its packages from the network when it is opened, which takes a while, and then "
-    "computes in your browser: nothing is sent anywhere."
+    "This page needs the network when it is opened: it loads Python (Pyodide) and its packages, which takes a while, "
+    "and then computes in your browser."
 )
 LIMITS = (
-    "In a browser there is no compiled code of Numba: searches of some hundred nodes take seconds, and the serving "
-    "simulation takes about half a minute after each change. Traces cannot be replayed, because that reads Parquet "
-    "files and runs models. For all of this, install spectheory and run spectheory explore."
+    "In a browser there is no Numba. The same loops run in plain Python there, with the same results but slower: large "
+    "searches and the serving simulation take long. Traces cannot be replayed, because that reads Parquet files and "
+    "runs models. For all of this, install spectheory and run spectheory explore."
 )
 
 
@@ -69,7 +69,12 @@ def standalone(source: str, packed: bytes) -> str:
 def index(known: dict[str, Path]) -> str:
     """The page that lists the apps."""
     rows = "".join(f'<li><a href="{name}.html">{name}</a>: {escape(title(path))}</li>' for name, path in known.items())
-    return shell("Exploring budgets and acceptance rates", f"<ul>{rows}</ul>", f"<p>{NETWORK}</p>", f"<p>{LIMITS}</p>")
+    return shell(
+        "Exploring budgets and acceptance rates",
+        f"<ul>{rows}</ul>",
+        f"<p>{NETWORK.replace('This page', 'Each page')}</p>",
+        f"<p>{LIMITS}</p>",
+    )
 
 
 def export(folder: Path) -> None:

@@ -37,6 +37,8 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
     } <= names
     assert {"spectheory/data/gpus.csv", *(f"spectheory/data/models/{name}.json" for name in model_names())} <= names
     assert not [name for name in names if name.startswith("reference/train")]
+    apps = [path.name for path in (ROOT / "notebooks" / "apps").glob("*.py")]
+    assert {name for name in names if name.startswith("spectheory/apps/")} == {f"spectheory/apps/{app}" for app in apps}
 
 
 def test_versions_and_names_agree() -> None:

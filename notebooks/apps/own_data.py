@@ -84,8 +84,8 @@ def _(dropped, folder, length, pasted):
             rates, replays = of_trace(Path(folder.value.strip()))
             said = f"Trace in {folder.value.strip()}"
         else:
-            given = dropped.contents().decode(errors="replace") if dropped.value else pasted.value
-            rates, said = of_text(given, length.value or None)
+            _given = dropped.contents().decode(errors="replace") if dropped.value else pasted.value
+            rates, said = of_text(_given, length.value or None)
             replays = None
     except (st.InputError, ModuleNotFoundError) as error:
         mo.stop(True, mo.callout(mo.md(f"**This cannot be read.** {error}"), kind="warn"))
@@ -96,9 +96,9 @@ def _(dropped, folder, length, pasted):
 def _(context, draft, engine, gpu, rates, replays, target):
     try:
         place = st.Deployment(gpu.value, target.value, draft.value, context=context.value, engine=engine.value)
-        batches = [*fitting_latencies(place, BATCHES)]
-        classes = None if replays else classes_of(rates)
-        planned = place.schedule(rates, batches, max_budget=32, classes=classes, replays=replays)
+        _batches = [*fitting_latencies(place, BATCHES)]
+        _classes = None if replays else classes_of(rates)
+        planned = place.schedule(rates, _batches, max_budget=32, classes=_classes, replays=replays)
     except st.InputError as error:
         mo.stop(True, mo.callout(mo.md(f"**There is no plan.** {error}"), kind="warn"))
     return place, planned
@@ -141,7 +141,7 @@ def of_text(text: str, length: int | None = None) -> tuple[st.Acceptance, str]:
         InputError: the text is neither, or it has no rates.
     """
     if text.lstrip().startswith("{") and '"kind"' in text:
-        return st.Acceptance.from_dict(parse(text, "the file")), "An acceptance record"
+        return st.Acceptance.from_dict(parse(text, "the file"), "the file"), "An acceptance record"
     kinds = engines.recognised_reports(text)
     if not kinds:
         raise st.InputError(f"it is in none of these formats: {', '.join(engines.report_names())}")
@@ -237,11 +237,10 @@ def settings(planned: st.Schedule, place: st.Deployment, engine: str) -> str:
         made = engines.engine(engine).export(fitting)
     except st.InputError as error:
         return f"**{engine}** cannot run this plan: {error}"
+    command = [f"```\n{made.command}\n```"] if made.args else []
     files = [f"`{name}`:\n\n```\n{text.strip()}\n```" for name, text in made.files.items()]
-    notes = [f"- {note}" for note in made.notes]
-    return "\n\n".join(
-        [f"**Settings for {made.engine} {made.version}**\n\n```\n{made.command}\n```", *files, "\n".join(notes)]
-    )
+    notes = "\n".join(f"- {note}" for note in made.notes)
+    return "\n\n".join([f"**Settings for {made.engine} {made.version}**", *command, *files, notes])
 
 
 if __name__ == "__main__":

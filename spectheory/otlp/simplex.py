@@ -41,7 +41,7 @@ def simplex(tokens: int, steps: int) -> np.ndarray:
     """
     check_whole("tokens", tokens, 1)
     check_whole("steps", steps, 1)
-    bars = np.array([*combinations(range(steps + tokens - 1), tokens - 1)]).reshape(-1, tokens - 1)
+    bars = np.array([*combinations(range(steps + tokens - 1), tokens - 1)], np.int64)
     edges = np.pad(bars, ((0, 0), (1, 1)), constant_values=((0, 0), (-1, steps + tokens - 1)))
     return (np.diff(edges, axis=1) - 1) / steps
 
