@@ -19,4 +19,5 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
         if error.name != "numba":
             raise
         return lambda body: body
-    return njit(**options)
+    found: Any = njit(**options)
+    return found

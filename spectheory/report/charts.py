@@ -14,6 +14,7 @@ import numpy as np
 from spectheory.core.tree import Tree
 from spectheory.report.svg import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
 
+AnyChart = alt.Chart | alt.LayerChart | alt.FacetChart
 ANSWERS = {"off": GREY, "chain": ORANGE, "tree": BLUE}
 """Colours of the answers of a plan."""
 SERIES = (BLUE, ORANGE, GREEN, PURPLE, RED, GREY)
@@ -28,7 +29,7 @@ def rows(records: Iterable[Mapping[str, Any]]) -> alt.Data:
     return alt.Data(values=plain)  # pyright: ignore[reportArgumentType]
 
 
-def framed(chart: alt.LayerChart | alt.Chart, title: str, *, height: int = HEIGHT) -> alt.LayerChart | alt.Chart:
+def framed(chart: AnyChart, title: str, *, height: int = HEIGHT) -> AnyChart:
     """The chart with a title at the left, as wide as the page allows."""
     heading = alt.TitleParams(title, anchor="start", fontSize=13)
     sized = chart.properties(title=heading, width="container", height=height)
@@ -48,7 +49,7 @@ def one_of(colours: Mapping[str, str], title: str | None = None) -> alt.Color:
     return alt.Color("name:N", scale=scale, title=title, legend=alt.Legend(orient="top"))
 
 
-def tree_chart(tree: Tree, reach: np.ndarray, newest: int | None = None) -> alt.LayerChart:
+def tree_chart(tree: Tree, reach: np.ndarray, newest: int | None = None) -> AnyChart:
     """A tree that grows from left to right. A node is as large as it is likely to be reached; `newest` has a ring."""
     depth, line = tree.depth, -tree.rows
     at = [{"depth": int(depth[node]), "row": float(line[node])} for node in range(tree.budget + 1)]
