@@ -179,7 +179,7 @@ def test_yields_shows_the_best_tree_and_its_newest_node() -> None:
     late = shapes(st.Acceptance.by_rank([0.3, 0.05, 0.6]), 3)
     assert app("yields").newest_of(late, 3) is None
     framed = spec_of(app("yields").surface_chart(values["surface"], 100, 7))["layer"][-1]
-    assert framed["data"]["values"] == [{"budget": 64, "depth": 6}]
+    assert framed["data"]["values"] == [{"budget": 100, "depth": 7}]
 
 
 def test_break_even_starts_at_batch_8_and_follows_a_click() -> None:
@@ -188,8 +188,8 @@ def test_break_even_starts_at_batch_8_and_follows_a_click() -> None:
     assert plan.latency.batch == 8
     assert plan.summary.splitlines()[0] in page.replace("&quot;", '"')
     chosen = app("break_even").chosen
-    assert chosen({}, "rate", 0.7) == (8, 0.7)
-    assert chosen({"cell": {"batch": [64], "rate": [0.55]}}, "rate", 0.7) == (64, 0.55)
+    assert chosen({}, "rate") == (8, 0.7)
+    assert chosen({"cell": {"batch": [64], "rate": [0.55]}}, "rate") == (64, 0.55)
     assert "512" in app("break_even").notes(512, ())
     assert "256, the largest power of 2" in app("break_even").notes(256, ("one",))
 

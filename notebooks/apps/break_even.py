@@ -32,6 +32,7 @@ with app.setup:
     COSTS = (0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 16.0)
     MAX_BUDGET = 32
     CONTEXT = 1024
+    START = 8, 0.7
 
 
 @app.cell(hide_code=True)
@@ -76,7 +77,7 @@ def _(by_rate, cost, latencies):
     by_acceptance = break_even_map(by_rate, {cost.value: scaled[cost.value]}, CONTEXT)
     _cells = [{"batch": b, "rate": rate, **figures(choice)} for (rate, _, b), choice in by_acceptance.items()]
     over_rates = mo.ui.altair_chart(
-        charts.framed(region_chart(_cells, "rate", "rate of the first guess"), "By batch size and acceptance"),
+        charts.framed(region_chart(_cells, "rate", "rate of the first guess", START), "By batch size and acceptance"),
         chart_selection=False,
         legend_selection=False,
     )
@@ -85,17 +86,17 @@ def _(by_rate, cost, latencies):
 
 @app.cell(hide_code=True)
 def _(over_rates):
-    picked = chosen(over_rates.selections, "rate", 0.7)
+    picked = chosen(over_rates.selections, "rate")
     return (picked,)
 
 
 @app.cell(hide_code=True)
-def _(by_rate, over_rates, picked, scaled):
+def _(by_rate, cost, over_rates, picked, scaled):
     _rate = min(by_rate, key=lambda rate: abs(rate - picked[1]))
     by_cost = break_even_map({_rate: by_rate[_rate]}, scaled, CONTEXT)
     _cells = [{"batch": b, "cost": factor, **figures(choice)} for (_, factor, b), choice in by_cost.items()]
     _second = charts.framed(
-        region_chart(_cells, "cost", "time of draft forwards, times the computed"),
+        region_chart(_cells, "cost", "time of draft forwards, times the computed", (picked[0], cost.value)),
         f"By batch size and draft cost, first guess {_rate:.2f}",
     )
     mo.Html(charts.grid_html([over_rates.text, mo.as_html(_second).text]))
@@ -147,10 +148,10 @@ def figures(choice: Choice) -> dict[str, object]:
 
 
 @app.function
-def chosen(selections: dict, column: str, otherwise: float) -> tuple[int, float]:
-    """The batch size and the value of `column` of the cell that was clicked; before a click, batch 8."""
+def chosen(selections: dict, column: str) -> tuple[int, float]:
+    """The batch size and the value of `column` of the cell that was clicked; before a click, those of `START`."""
     cell = selections.get("cell") or {}
-    return int((cell.get("batch") or [8])[0]), float((cell.get(column) or [otherwise])[0])
+    return int((cell.get("batch") or START[:1])[0]), float((cell.get(column) or START[1:])[0])
 
 
 @app.function
@@ -169,9 +170,12 @@ def notes(largest: int, assumptions: tuple[str, ...]) -> str:
 
 
 @app.function
-def region_chart(cells: list[dict], column: str, title: str) -> alt.LayerChart:
-    """Cells in the colour of their answer, with their speedup, by batch size and one more column."""
-    cell = alt.selection_point("cell", fields=["batch", column], value=[{"batch": 8, column: 0.7}])
+def region_chart(cells: list[dict], column: str, title: str, start: tuple[int, float]) -> alt.LayerChart:
+    """Cells in the colour of their answer, with their speedup, by batch size and one more column.
+
+    The cell at `start` has a frame until another one is clicked.
+    """
+    cell = alt.selection_point("cell", fields=["batch", column], value=[{"batch": start[0], column: start[1]}])
     x = alt.X("batch:O", title="batch size", axis=alt.Axis(labelAngle=0))
     y = alt.Y(f"{column}:O", title=title, sort="descending")
     tips = [

@@ -145,11 +145,8 @@ def curves(found: Shapes, budget: int) -> alt.LayerChart:
 @app.function
 def surface_chart(surface: np.ndarray, budget: int, limit: int) -> alt.LayerChart:
     """The yield table as coloured cells with numbers, and a frame around the chosen budget and depth limit."""
-    cells = [{"budget": nodes, "depth": depth, "tau": surface[depth, nodes]} for depth in DEPTHS for nodes in BUDGETS]
-    nearest = {
-        "budget": max(nodes for nodes in BUDGETS if nodes <= budget),
-        "depth": max(depth for depth in DEPTHS if depth <= limit),
-    }
+    budgets, depths = sorted({*BUDGETS, budget}), sorted({*DEPTHS, limit})
+    cells = [{"budget": nodes, "depth": depth, "tau": surface[depth, nodes]} for depth in depths for nodes in budgets]
     x = alt.X("budget:O", title="budget", axis=alt.Axis(labelAngle=0))
     y = alt.Y("depth:O", title="depth limit", sort="descending")
     middle = (surface[max(DEPTHS), LARGEST] + 1) / 2
@@ -161,7 +158,9 @@ def surface_chart(surface: np.ndarray, budget: int, limit: int) -> alt.LayerChar
             x, y, color=colour, tooltip=["budget:O", "depth:O", alt.Tooltip("tau:Q", format=".3f")]
         ),
         base.mark_text(fontSize=10).encode(x, y, text=alt.Text("tau:Q", format=".2f"), color=text),
-        alt.Chart(charts.rows([nearest])).mark_rect(filled=False, stroke=ORANGE, strokeWidth=3).encode(x, y),
+        alt.Chart(charts.rows([{"budget": budget, "depth": limit}]))
+        .mark_rect(filled=False, stroke=ORANGE, strokeWidth=3)
+        .encode(x, y),
     )
 
 
