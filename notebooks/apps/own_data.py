@@ -6,6 +6,8 @@
 
 import marimo
 
+__generated_with = "0.25.2"
+
 app = marimo.App(width="medium", app_title="Your own engine")
 
 with app.setup:
