@@ -34,6 +34,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 UNIT = 2.0**-53
+INLINED = compiler(cache=True, inline="always")
 
 
 class Work(NamedTuple):
@@ -156,7 +157,7 @@ def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
 
 
-@compiler(cache=True)
+@INLINED
 def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
     """Seconds of a step, linear between the entries of the table."""
     table = machine.seconds[tier, batch]
@@ -171,7 +172,7 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
     return upper + share * (lower - upper)
 
 
-@compiler(cache=True)
+@INLINED
 def arrive(work: Work, machine: Machine, state: State) -> None:
     """Let requests arrive, those of an open loop up to now."""
     clock, counts = state.clock, state.counts
@@ -188,7 +189,7 @@ def arrive(work: Work, machine: Machine, state: State) -> None:
     counts[ARRIVED] = count
 
 
-@compiler(cache=True)
+@INLINED
 def admit(work: Work, machine: Machine, state: State) -> None:
     """Admit the first requests of the queue while sequences and KV memory are free."""
     counts = state.counts
@@ -202,7 +203,7 @@ def admit(work: Work, machine: Machine, state: State) -> None:
         counts[ADMITTED] += 1
 
 
-@compiler(cache=True)
+@INLINED
 def complete(work: Work, machine: Machine, state: State, request: int, now: float) -> None:
     """A request emits its last token and leaves."""
     state.last[request] = now
@@ -210,7 +211,7 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
     state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
 
 
-@compiler(cache=True)
+@INLINED
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
     counts, survival = state.counts, machine.survival[tier]
@@ -239,7 +240,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     return total, kept
 
 
-@compiler(cache=True)
+@INLINED
 def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float) -> None:
     """Read `tokens` of the prompts. A request whose prompt is complete emits its first token and decodes from now."""
     counts = state.counts
@@ -262,7 +263,7 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
             counts[CONTEXT] += work.prompts[request]
 
 
-@compiler(cache=True)
+@INLINED
 def waiting_prompts(work: Work, state: State, most: int) -> int:
     """Tokens of the prompts of admitted requests that are not read yet, at most `most`."""
     tokens = -state.counts[PREFILLED]
