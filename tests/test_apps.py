@@ -249,7 +249,12 @@ def test_serving_locks_in_after_the_burst() -> None:
     assert len(batch) == 90
     assert batch[20:30].max() > batch[:20].max()
     assert app("serving").at_the_end(off) == batch[-10:].mean()
-    quiet = app("serving").served(app("serving").arrivals(2, 1), 3, 0.7, 32, 0.015)
+    stable = [[point for point in found.points if point.is_stable] for found in values["settling"]]
+    assert [len(points) for points in stable] == [1, 1, 2]
+    assert stable[2][0].batch == stable[1][0].batch < 32 < stable[2][1].batch == stable[0][0].batch
+    assert f"{stable[2][0].batch:.0f} or {stable[2][1].batch:.0f}" in page
+    rules = app("serving").controllers(3, 0.7, 32)
+    quiet = app("serving").served(app("serving").arrivals(2, 1), rules, 0.015)
     assert "It is not locked in" in app("serving").sentence(quiet, 32)
 
 

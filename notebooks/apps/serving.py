@@ -20,6 +20,7 @@ with app.setup:
     import spectheory as st
     from simulate import Controller, Requests, Server, StepTimes, Tier, serve
     from simulate.load import profile
+    from simulate.serving import SelfConsistent, self_consistent
     from spectheory.report import charts
     from spectheory.report.charts import BLUE, GREY, ORANGE, PURPLE
     from spectheory.results.serving_run import ServingRun
@@ -61,23 +62,33 @@ def _():
 @app.cell(hide_code=True)
 def _(burst, drafted, first, last, limit, load):
     arriving = arrivals(load.value, burst.value)
-    runs = served(arriving, drafted.value, first.value, last.value, limit.value / 1000)
+    rules = controllers(drafted.value, first.value, last.value)
+    runs = served(arriving, rules, limit.value / 1000)
+    settling = [self_consistent(rule, arriving, rate=load.value, server=server()) for rule in rules]
     mo.md(sentence(runs, last.value))
-    return (runs,)
+    return runs, settling
 
 
 @app.cell(hide_code=True)
-def _(last, runs):
-    charts.framed(batch_chart(runs, last.value), "Sequences that decode at the same time")
+def _(last, runs, settling):
+    _shown = [
+        charts.framed(batch_chart(runs, last.value), "Sequences that decode at the same time"),
+        charts.framed(settling_chart(runs, settling), "The batch that follows from a batch, at this load"),
+    ]
+    mo.Html(charts.grid_html(mo.as_html(one).text for one in _shown))
+
+
+@app.cell(hide_code=True)
+def _(runs, settling):
+    mo.md(settled(runs, settling))
 
 
 @app.cell(hide_code=True)
 def _(limit, runs):
-    _met = f"Goodput: requests a second within {TTFT_SECONDS:g} s and {limit.value} ms"
     _shown = {
         "Time to the first token, median, ms": [run.ttft and 1000 * run.ttft.p50 for run in runs],
         "Time per token, median, ms": [run.tpot and 1000 * run.tpot.p50 for run in runs],
-        _met: [run.goodput for run in runs],
+        f"Goodput, at most {limit.value} ms a token": [run.goodput for run in runs],
     }
     mo.Html(
         charts.grid_html(
@@ -110,14 +121,19 @@ def arrivals(load: float, burst: float) -> Requests:
 
 
 @app.function
-def served(requests: Requests, drafted: int, first: float, last: int, limit_seconds: float) -> list[ServingRun]:
-    """The same requests, with the same random numbers, without speculation, with a chain, and with a limit on it."""
+def controllers(drafted: int, first: float, last: int) -> tuple[Controller, ...]:
+    """No speculation, a chain at every batch size, and the chain up to a batch size."""
     tier = Tier.of(st.Tree.chain(drafted), falling_rates(first, 0, ranks=1, kept=0.95, depths=8))
-    rules = (
+    return (
         Controller.always(Tier.off(), SEQUENCES),
         Controller.always(tier, SEQUENCES),
         Controller.up_to(tier, last, SEQUENCES),
     )
+
+
+@app.function
+def served(requests: Requests, rules: tuple[Controller, ...], limit_seconds: float) -> list[ServingRun]:
+    """The same requests, with the same random numbers, by each rule."""
     return [
         serve(
             rule,
@@ -196,6 +212,40 @@ def batch_chart(runs: list[ServingRun], last: int) -> alt.LayerChart:
 
 
 @app.function
+def settling_chart(runs: list[ServingRun], settling: list[SelfConsistent]) -> alt.LayerChart:
+    """For each batch size the mean batch that its speed leads to; a server settles where this meets the diagonal."""
+    most = 128
+    points = [
+        {"name": run.name, "batch": batch, "follows": follows}
+        for run, found in zip(runs, settling, strict=True)
+        for batch, follows in enumerate(found.given_back[:most], 1)
+        if follows <= most
+    ]
+    colours = {run.name: colour for run, colour in zip(runs, COLOURS, strict=True)}
+    scale = alt.Scale(domain=[0, most], nice=False)
+    x = alt.X("batch:Q", title="batch size", scale=scale)
+    y = alt.Y("follows:Q", title="batch size that follows", scale=scale)
+    ends = [{"batch": end, "follows": end} for end in (0, most)]
+    return alt.layer(
+        alt.Chart(charts.rows(ends)).mark_line(color=GREY, strokeDash=[4, 3]).encode(x, y),
+        alt.Chart(charts.rows(points)).mark_line(strokeWidth=2.5).encode(x, y, color=charts.one_of(colours)),
+    )
+
+
+@app.function
+def settled(runs: list[ServingRun], settling: list[SelfConsistent]) -> str:
+    """The batch sizes at which each schedule can settle, in one sentence."""
+    places = [
+        f"{run.name} at {' or '.join(f'{point.batch:.0f}' for point in found.points if point.is_stable) or 'none'}"
+        for run, found in zip(runs, settling, strict=True)
+    ]
+    return (
+        "In the second chart, a server settles where its line crosses the dashed diagonal from above: on average, "
+        f"{'; '.join(places)}. A schedule with two such batch sizes can lock in at the larger one."
+    )
+
+
+@app.function
 def bar_chart(names: list[str], values: list[float | None]) -> alt.LayerChart:
     """One bar for each run, with its value."""
     bars = [{"name": name, "value": value} for name, value in zip(names, values, strict=True)]
@@ -218,8 +268,9 @@ def left_out(runs: list[ServingRun]) -> str:
     said = (
         f"Llama 3.1 8B with its EAGLE-3 head on one H100, at most {SEQUENCES} sequences, prompts of {PROMPT} and "
         f"answers of {OUTPUT} tokens; {CALM} calm seconds, a burst of {BURST}, and {AFTER} more. All three runs have "
-        "the same arrivals and the same uniform numbers. The band is the burst, the dashed line the limit of the "
-        "schedule. What is assumed:"
+        "the same arrivals and the same uniform numbers. In the first chart the band is the burst, and the dashed line "
+        "the limit of the schedule. Goodput is the completed requests a second whose first token came within "
+        f"{TTFT_SECONDS:g} s and whose tokens took at most the limit, on average. What is assumed:"
     )
     return "\n".join([said, "", *(f"- {sentence}" for sentence in runs[1].provenance.assumptions)])
 
