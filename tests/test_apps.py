@@ -253,7 +253,9 @@ def test_serving_locks_in_after_the_burst() -> None:
     assert [len(points) for points in stable] == [1, 1, 2]
     low, high = (point.batch for point in stable[2])
     assert low < 32 < high
-    assert (low, high) == pytest.approx((stable[1][0].batch, stable[0][0].batch), rel=1e-9)
+    assert low == pytest.approx(stable[1][0].batch, rel=1e-9)
+    off_alone = stable[0][0].batch
+    assert off_alone < high < 1.01 * off_alone, "the draft reads the prompts too, whether it drafts or not"
     assert f"{low:.0f} or {high:.0f}" in page
     rules = app("serving").controllers(3, 0.7, 32)
     quiet = app("serving").served(app("serving").arrivals(2, 1), rules, 0.015)
