@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from simulate.serving.rules import choose_tier, remember
+from spectheory.core.compiling import compiler
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
@@ -34,7 +34,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 UNIT = 2.0**-53
-INLINED = njit(cache=True, inline="always")
+INLINED = compiler(cache=True, inline="always")
 
 
 class Work(NamedTuple):
@@ -123,7 +123,7 @@ class Steps(NamedTuple):
     prompt: np.ndarray
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def hashed(value: np.uint64) -> np.uint64:
     """The hash of splitmix64."""
     value = (value ^ (value >> SHIFTS[0])) * FIRST
@@ -131,13 +131,13 @@ def hashed(value: np.uint64) -> np.uint64:
     return value ^ (value >> SHIFTS[2])
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def uniform(key: np.uint64, position: int) -> float:
     """The uniform number of a request at a position of its answer."""
     return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def keys_of(seed: int, count: int) -> np.ndarray:
     """(count,) keys of the uniform numbers of each request."""
     start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
@@ -146,7 +146,7 @@ def keys_of(seed: int, count: int) -> np.ndarray:
     return keys
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
     if len(grid) == 1 or at <= grid[0]:
@@ -274,7 +274,7 @@ def waiting_prompts(work: Work, state: State, most: int) -> int:
     return tokens
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[int, int]:
     """Run steps until the buffer `steps` is full or the run ends; returns the number of steps and why it ended."""
     clock, counts = state.clock, state.counts

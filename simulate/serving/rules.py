@@ -8,7 +8,8 @@ starts at the values that the controller gives and is changed by `remember`.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from spectheory.core.compiling import compiler
 
 BY_TABLE = 0
 """The tier is `table[last tier, batch]`. A schedule by batch has equal rows; different rows are a hysteresis."""
@@ -16,13 +17,13 @@ GAP = -1
 """The controller has no tier for this batch size."""
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def choose_tier(rule: int, table: np.ndarray, numbers: np.ndarray, memory: np.ndarray, batch: int) -> int:
     """The index of the tier of the next step, in which `batch` sequences decode; `GAP` if there is none."""
     return table[int(memory[0]), batch]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def remember(
     rule: int,
     numbers: np.ndarray,
