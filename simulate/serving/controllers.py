@@ -55,7 +55,9 @@ class Controller:
                 f"shape {table.shape} of {table.dtype}"
             )
         if (table < GAP).any() or (table >= len(self.tiers)).any():
-            raise InputError(f"table must hold indices of the {len(self.tiers)} tiers, or -1, got {table.tolist()!s:.80}")
+            raise InputError(
+                f"table must hold indices of the {len(self.tiers)} tiers, or -1, got {table.tolist()!s:.80}"
+            )
         object.__setattr__(self, "table", table.astype(np.int64))
         for name in ("numbers", "memory"):
             object.__setattr__(self, name, np.asarray(getattr(self, name), np.float64))
@@ -99,7 +101,7 @@ class Controller:
             used, choice = np.unique(source.choice, return_inverse=True)
             return cls.by_batch([tiers[number] for number in used], choice, source.batches, "schedule")
         if isinstance(source, Plan):
-            return cls.always(*tiers_of(source, rates), most_sequences)
+            return cls.always(tiers_of(source, rates)[0], most_sequences)
         if isinstance(source, Tier):
             return cls.always(source, most_sequences)
         if rates is None:

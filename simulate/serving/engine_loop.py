@@ -214,22 +214,20 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
     counts, survival = state.counts, machine.survival[tier]
-    depth = survival.shape[1] - 1
     slot, total, kept = 0, 0, 0
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
-        drawn = uniform(work.keys[request], position)
+        drawn = uniform(work.keys[request], position)  # pyright: ignore[reportArgumentType]
         row = survival[work.kinds[request]]
         accepted = 0
-        while accepted < depth and drawn < row[accepted + 1]:
-            accepted += 1
+        for level in range(1, len(row)):
+            accepted += drawn < row[level]
         left = work.outputs[request] - position
         emitted = min(accepted + 1, left)
         total += emitted
         kept += min(accepted, left)
         state.emitted[request] = position + emitted
-        counts[CONTEXT] += emitted
         if emitted == left:
             counts[CONTEXT] -= work.prompts[request] + work.outputs[request] - 1
             complete(work, machine, state, request, now)
@@ -237,6 +235,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
             state.decoding[slot] = state.decoding[counts[DECODING]]
         else:
             slot += 1
+    counts[CONTEXT] += total
     return total, kept
 
 

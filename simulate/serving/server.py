@@ -94,15 +94,16 @@ def serve(
     """Serve requests with one engine, step by step, and speculate as `schedule` says.
 
     Args:
-        schedule: a schedule by batch size; a plan, a tree or a tier, which run at every batch size; a controller; or None for
-            no speculation.
+        schedule: a schedule by batch size; a plan, a tree or a tier, which run at every batch size; a controller;
+            or None for no speculation.
         requests: the load.
         server: times and limits of the engine; None takes the times of `schedule`, see `StepTimes.of`.
         rates: true rates of acceptance, of all requests or of each of their classes; None is those that `schedule`
             predicts from. Not for a controller, whose tiers have theirs.
         seed: seed of the acceptance. Runs with one seed meet the same uniform number at the same place of a text.
         until_seconds: time at which the simulation stops; None runs until every request is complete.
-        slo_ttft_seconds, slo_tpot_seconds: limits for the goodput.
+        slo_ttft_seconds: limit on the time to the first token, for the goodput; None is no limit.
+        slo_tpot_seconds: limit on the time per output token, for the goodput; None is no limit.
         name: name of the run; None is that of the controller.
         keep_steps: whether the run keeps the time, batch and tier of every step.
 
@@ -113,8 +114,12 @@ def serve(
     if server is None:
         server = _own_server(schedule)
     check_whole("seed", seed, 0, most=2**63 - 1)
-    limits = {"slo_ttft_seconds": slo_ttft_seconds, "slo_tpot_seconds": slo_tpot_seconds}
-    for label, limit in {**limits, "until_seconds": until_seconds}.items():
+    limits = {
+        "slo_ttft_seconds": slo_ttft_seconds,
+        "slo_tpot_seconds": slo_tpot_seconds,
+        "until_seconds": until_seconds,
+    }
+    for label, limit in limits.items():
         if limit is not None:
             check_not_negative(label, limit, ": give seconds")
     if schedule is None and rates is None:
@@ -125,7 +130,13 @@ def serve(
     until = np.inf if until_seconds is None else float(until_seconds)
     run = _run_of(controller, requests, *_simulated(controller, requests, server, seed, until), keep_steps=keep_steps)
     stamp = _provenance(controller, requests, server, seed)
-    return replace(run, name=name or controller.name, **limits, provenance=stamp)
+    return replace(
+        run,
+        name=name or controller.name,
+        slo_ttft_seconds=slo_ttft_seconds,
+        slo_tpot_seconds=slo_tpot_seconds,
+        provenance=stamp,
+    )
 
 
 def _own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
@@ -139,8 +150,8 @@ def _require_classes(controller: Controller, requests: Requests) -> None:
     needed = 1 + int(requests.kinds.max())
     if needed > controller.classes:
         raise InputError(
-            f"requests are of {needed} classes of acceptance, but there are rates for {controller.classes}: give rates, "
-            "one for each class"
+            f"requests are of {needed} classes of acceptance, but there are rates for {controller.classes}: give "
+            "rates, one for each class"
         )
 
 
@@ -194,7 +205,6 @@ def prepared(
     table = np.full((len(controller.tiers), largest + 1), GAP)
     width = min(largest + 1, controller.table.shape[1])
     table[:, :width] = controller.table[:, :width]
-    lengths = requests.arrival_seconds, requests.prompt_tokens, requests.output_tokens, requests.kinds
     machine = loop.Machine(
         seconds=seconds,
         contexts=contexts,
@@ -221,7 +231,14 @@ def prepared(
         last=np.full(count, -1.0),
         memory=controller.memory.copy(),
     )
-    return loop.Work(*(np.array(column) for column in lengths), loop.keys_of(seed, count)), machine, state
+    work = loop.Work(
+        arrivals=requests.arrival_seconds.copy(),
+        prompts=requests.prompt_tokens.copy(),
+        outputs=requests.output_tokens.copy(),
+        kinds=requests.kinds.copy(),
+        keys=loop.keys_of(seed, count),
+    )
+    return work, machine, state
 
 
 def _refuse_gap(controller: Controller, batch: int) -> NoReturn:
@@ -233,9 +250,7 @@ def _refuse_gap(controller: Controller, batch: int) -> NoReturn:
     )
 
 
-def _run_of(
-    controller: Controller, requests: Requests, state: State, steps: Steps, *, keep_steps: bool
-) -> ServingRun:
+def _run_of(controller: Controller, requests: Requests, state: State, steps: Steps, *, keep_steps: bool) -> ServingRun:
     """The record of a run, without its limits and its provenance."""
     from simulate.serving import engine_loop as loop
 
@@ -243,7 +258,6 @@ def _run_of(
     seconds, batch, tier = steps.seconds[decoding], steps.batch[decoding], steps.tier[decoding]
     drafted = np.array([tier.tree.budget for tier in controller.tiers])
     together = steps.emitted[decoding].sum() - batch.sum()
-    kept = {"step_seconds": steps.end, "step_batch": steps.batch, "step_tier": steps.tier} if keep_steps else {}
     return ServingRun(
         name=controller.name,
         request=done,
@@ -265,7 +279,9 @@ def _run_of(
         decode_seconds=float(seconds.sum()),
         batch_seconds=float(seconds @ batch),
         request_seconds=float(state.clock[loop.AREA]),
-        **kept,
+        step_seconds=steps.end if keep_steps else None,
+        step_batch=steps.batch if keep_steps else None,
+        step_tier=steps.tier if keep_steps else None,
     )
 
 

@@ -16,9 +16,11 @@ from spectheory.hardware.roofline_inputs import RooflineInputs
 LARGEST_KV = 10**9
 """Most tokens of KV memory; a cache that does not grow with the context holds as many."""
 GROWTH = 1.1
-"""Ratio of neighbouring batch sizes and numbers of prompt tokens at which steps are timed, beyond the first ones."""
+"""Ratio of neighbouring batch sizes at which steps are computed, beyond the first `DENSE` ones."""
+DENSE = 16
 FEW_CONTEXTS = (0, 1024, 8192)
-FIRST_KNOTS = (0, 32, 64, 128, 256, 512)
+FEWEST_PROMPT_TOKENS = 32
+"""The least number of prompt tokens above 0 for which steps are timed; the other ones double up to the budget."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -105,7 +107,7 @@ class StepTimes:
         check_whole("most_sequences", most_sequences, 1)
         place = replace(deployment, prompt_tokens=None, output_tokens=None)
         empty = _inputs(replace(place, context=0).latency(1))
-        kv_tokens, batches = kv_tokens_of(empty), knots(1, most_sequences, dense=16)
+        kv_tokens, batches = kv_tokens_of(empty), growing(1, most_sequences, GROWTH, dense=DENSE)
         longest = min(kv_tokens, *(one.longest_context or kv_tokens for one in (empty.target, empty.draft) if one))
         grid = sorted({min(context, longest) for context in (*FEW_CONTEXTS, longest)} if contexts is None else contexts)
         single = [replace(place, context=context).latency(1) for context in grid]
@@ -143,7 +145,7 @@ class StepTimes:
                 f"max_sequences must be at most {self.largest_batch}, the largest batch size with times, got "
                 f"{largest}: time larger batch sizes, or admit fewer sequences"
             )
-        prompts = np.array([*(k for k in FIRST_KNOTS if k < batched_tokens), *knots(512, batched_tokens)])
+        prompts = np.array([0, *growing(FEWEST_PROMPT_TOKENS, batched_tokens, 2.0), batched_tokens])
         prompts = np.unique(prompts[prompts <= batched_tokens])
         used = self.batches[: int(np.searchsorted(self.batches, largest)) + 1]
         drafting = any(tier.tree.budget for tier in tiers)
@@ -174,9 +176,7 @@ class StepTimes:
         return seconds, self.contexts, prompts.astype(np.float64)
 
 
-def _cycles(
-    latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool
-) -> np.ndarray:
+def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
     tokens = tier.tree.budget + 1
     base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
@@ -205,18 +205,16 @@ def _draft(latency: Latency, tokens: float, context: int) -> float:
     return latency.draft(tokens, context)  # pyright: ignore[reportArgumentType]
 
 
-def knots(first: int, last: int, *, dense: int = 0) -> list[int]:
-    """Whole numbers from `first` to `last`, each at most `GROWTH` times the one before where that is whole.
+def growing(first: int, last: int, ratio: float, *, dense: int = 0) -> list[int]:
+    """Whole numbers from `first` to `last`, each about `ratio` times the one before, of the first `dense` ones all.
 
-    The first `dense` ones are all there.
-
-    >>> knots(1, 24, dense=16)[-4:]
-    [17, 18, 19, 20]
+    >>> growing(1, 23, 1.2, dense=4)
+    [1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 14, 16, 19, 22, 23]
     """
     found = [first]
     while found[-1] < last:
         at = found[-1]
-        found.append(min(last, at + 1 if len(found) < dense else max(at + 1, int(at * GROWTH))))
+        found.append(min(last, at + 1 if len(found) < dense else max(at + 1, int(at * ratio))))
     return found
 
 

@@ -92,16 +92,18 @@ def _node_rows(tree: Tree, rates: Rates) -> list[np.ndarray]:
     if isinstance(rates, RequestClasses):
         return list(rates.reach_by_class(tree))
     if not isinstance(rates, Sequence) or not len(rates):
-        raise InputError(f"rates must be an Acceptance, RequestClasses, or a list with one of each class, got {rates!r:.60}")
+        raise InputError(
+            f"rates must be an Acceptance, RequestClasses, or a list with one of each class, got {rates!r:.60}"
+        )
     return [
-        reach(tree, one) if isinstance(one, Acceptance) else _reach_of_chain(tree, check_array(f"rates[{row}]", one), row)
+        reach(tree, one) if isinstance(one, Acceptance) else _reach_of_chain(tree, one, f"rates[{row}]")
         for row, one in enumerate(rates)
     ]
 
 
-def _reach_of_chain(tree: Tree, probabilities: np.ndarray, row: int) -> np.ndarray:
+def _reach_of_chain(tree: Tree, given: Sequence[float] | np.ndarray, name: str) -> np.ndarray:
     """(budget + 1,) reach of a chain, from the probabilities of each number of accepted tokens of a longer one."""
-    name = f"rates[{row}]"
+    probabilities = check_array(name, given)
     if probabilities.ndim != 1 or probabilities.dtype.kind not in "iuf" or not (probabilities >= 0).all():
         raise InputError(f"{name} must be probabilities of 0, 1, ... accepted tokens, got {probabilities!r:.80}")
     if abs(probabilities.sum() - 1) > 1e-6:
