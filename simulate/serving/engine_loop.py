@@ -21,11 +21,11 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from simulate.serving.rules import choose_tier, remember
+from simulate.serving.rules import choose_tier, completed, remember
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
-ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH = range(10)
+ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH, CYCLES = range(11)
 """Places in `State.counts`. Requests from `PREFILLING` up to `ADMITTED` read their prompts, `PREFILLED` tokens of the
 first one are read. `CONTEXT` is the number of tokens in the caches of all decoding sequences."""
 NOW, AREA = range(2)
@@ -85,9 +85,10 @@ class State(NamedTuple):
 
     Attributes:
         clock: (2,) float64, see `NOW`.
-        counts: (10,) int64, see `ARRIVED`.
+        counts: (11,) int64, see `ARRIVED`.
         decoding: (max_sequences,) int64, the requests that decode; the first `counts[DECODING]` entries count.
         emitted: (N,) int64, tokens that each request has emitted.
+        began: (N,) int64, decoding steps before the first one of each request.
         arrival, first, last: (N,) float64, times of the arrival, the first token and the last token of each request.
         memory: float64 memory of the controller.
     """
@@ -96,6 +97,7 @@ class State(NamedTuple):
     counts: np.ndarray
     decoding: np.ndarray
     emitted: np.ndarray
+    began: np.ndarray
     arrival: np.ndarray
     first: np.ndarray
     last: np.ndarray
@@ -208,6 +210,8 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
     state.last[request] = now
     state.counts[COMPLETED] += 1
     state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
+    cycles = state.counts[CYCLES] - state.began[request]
+    completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)
 
 
 @njit(cache=True)
@@ -215,6 +219,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
     counts, survival = state.counts, machine.survival[tier]
     slot, total, kept = 0, 0, 0
+    counts[CYCLES] += 1
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
@@ -254,6 +259,7 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
         counts[PREFILLING] += 1
         state.first[request] = now
         state.emitted[request] = 1
+        state.began[request] = counts[CYCLES]
         if work.outputs[request] == 1:
             complete(work, machine, state, request, now)
         else:

@@ -223,9 +223,10 @@ def prepared(
     )
     state = loop.State(
         clock=np.array([requests.arrival_seconds[0], 0.0]),
-        counts=np.zeros(10, np.int64),
+        counts=np.zeros(11, np.int64),
         decoding=np.zeros(largest, np.int64),
         emitted=np.zeros(count, np.int64),
+        began=np.zeros(count, np.int64),
         arrival=np.full(count, -1.0),
         first=np.full(count, -1.0),
         last=np.full(count, -1.0),
