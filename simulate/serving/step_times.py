@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from simulate.serving.tiers import Tier
-from spectheory import Deployment, Latency, Plan, Schedule
+from spectheory import Deployment, Latency, Plan, Schedule, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.hardware.roofline_inputs import RooflineInputs
@@ -149,18 +150,7 @@ class StepTimes:
         prompts = np.unique(prompts[prompts <= batched_tokens])
         used = self.batches[: int(np.searchsorted(self.batches, largest)) + 1]
         drafting = any(tier.tree.budget for tier in tiers)
-        timed = np.array(
-            [
-                [
-                    [
-                        _cycles(latency, tier, int(batch), int(context), prompts, drafting)
-                        for latency, context in zip(row, self.contexts, strict=True)
-                    ]
-                    for batch, row in zip(used, self.latencies, strict=False)
-                ]
-                for tier in tiers
-            ]
-        )
+        timed = np.array([self._cycles(tier, len(used), prompts, drafting) for tier in tiers])
         alone = [
             _prompts(latency, int(context), prompts, drafting)
             for latency, context in zip(self.latencies[0], self.contexts, strict=True)
@@ -174,6 +164,26 @@ class StepTimes:
         weight = share[None, :, None, None]
         seconds[:, 1:] = timed[:, before] * (1 - weight) + timed[:, after] * weight
         return seconds, self.contexts, prompts.astype(np.float64)
+
+    def _cycles(self, tier: Tier, count: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
+        """(count, contexts, prompts) seconds of a cycle of a tier at the first `count` batch sizes, computed once."""
+        key = tier.tree, tier.verifier, count, prompts.tobytes(), drafting
+        if key not in self._known:
+            self._known[key] = np.array(
+                [
+                    [
+                        _cycles(latency, tier, int(batch), int(context), prompts, drafting)
+                        for latency, context in zip(row, self.contexts, strict=True)
+                    ]
+                    for batch, row in zip(self.batches[:count], self.latencies, strict=False)
+                ]
+            )
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Tree, str | None, int, bytes, bool], np.ndarray]:
+        """The cycles that were computed."""
+        return {}
 
 
 def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
