@@ -2,6 +2,7 @@
 
 from simulate.load import Requests
 from simulate.serving import Controller, Server, StepTimes, Tier, serve
+from simulate.tuning import tune
 from simulate.walk import run
 
-__all__ = ["Controller", "Requests", "Server", "StepTimes", "Tier", "run", "serve"]
+__all__ = ["Controller", "Requests", "Server", "StepTimes", "Tier", "run", "serve", "tune"]

@@ -41,6 +41,7 @@ from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
+from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -111,6 +112,7 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
+    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",
