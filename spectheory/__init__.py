@@ -39,6 +39,7 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
+from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
 from spectheory.results.tuned import Tuned
@@ -104,6 +105,7 @@ __all__ = [
     "RequestClasses",
     "Salf",
     "Schedule",
+    "ServingComparison",
     "ServingRun",
     "Solver",
     "SpecExec",

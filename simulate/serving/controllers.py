@@ -109,6 +109,11 @@ class Controller:
         return cls.always(Tier.of(source, rates), most_sequences)
 
     @property
+    def has_memory(self) -> bool:
+        """Whether what a step runs depends on what ran before, not on the batch size alone."""
+        return self.rule != BY_TABLE or bool((self.table != self.table[0]).any())
+
+    @property
     def classes(self) -> int:
         """Number of classes of requests."""
         return self.tiers[0].classes

@@ -111,8 +111,7 @@ def serve(
         InputError: a request does not fit into the KV memory, the schedule has no entry for a batch size that it meets,
             there are no times for a batch size, the classes of the requests have no rates, or a limit is no number.
     """
-    if server is None:
-        server = _own_server(schedule)
+    server, controller = controller_for(schedule, requests, server, rates)
     check_whole("seed", seed, 0, most=2**63 - 1)
     limits = {
         "slo_ttft_seconds": slo_ttft_seconds,
@@ -122,11 +121,6 @@ def serve(
     for label, limit in limits.items():
         if limit is not None:
             check_not_negative(label, limit, ": give seconds")
-    if schedule is None and rates is None:
-        schedule = Tier.off(1 + int(requests.kinds.max()))
-    controller = schedule if isinstance(schedule, Controller) else Controller.of(schedule, server.sequences, rates)
-    _require_classes(controller, requests)
-    _require_memory(controller, requests, server)
     until = np.inf if until_seconds is None else float(until_seconds)
     run = _run_of(controller, requests, *_simulated(controller, requests, server, seed, until), keep_steps=keep_steps)
     stamp = _provenance(controller, requests, server, seed)
@@ -139,7 +133,24 @@ def serve(
     )
 
 
-def _own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
+def controller_for(
+    schedule: Schedule | Plan | Tree | Tier | Controller | None,
+    requests: Requests,
+    server: Server | None,
+    rates: Rates | None,
+) -> tuple[Server, Controller]:
+    """The server and the controller of a run, after a check that they can serve the requests. See `serve`."""
+    server = own_server(schedule) if server is None else server
+    if schedule is None and rates is None:
+        schedule = Tier.off(1 + int(requests.kinds.max()))
+    controller = schedule if isinstance(schedule, Controller) else Controller.of(schedule, server.sequences, rates)
+    _require_classes(controller, requests)
+    _require_memory(controller, requests, server)
+    return server, controller
+
+
+def own_server(schedule: Schedule | Plan | Tree | Tier | Controller | None) -> Server:
+    """The server with the times in a schedule or a plan."""
     if isinstance(schedule, Schedule | Plan):
         return Server.of(schedule)
     raise InputError("server must be given unless a schedule or a plan is, whose times it can have: Server.of(...)")

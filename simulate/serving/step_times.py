@@ -9,9 +9,13 @@ from functools import cached_property
 import numpy as np
 
 from simulate.serving.tiers import Tier
-from spectheory import Deployment, Latency, Plan, Schedule, Tree
+from spectheory import Deployment, Latency, Plan, Provenance, Schedule, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.hardware.gpus import gpu
+from spectheory.hardware.models import model
+from spectheory.hardware.pairs import draft_of
+from spectheory.hardware.roofline import DEFAULT_ENGINE, Roofline
 from spectheory.hardware.roofline_inputs import RooflineInputs
 
 LARGEST_KV = 10**9
@@ -84,7 +88,8 @@ class StepTimes:
     def by_batch(cls, batches: Sequence[int] | np.ndarray, latencies: Sequence[Latency]) -> StepTimes:
         """The times of one latency for each batch size, at the contexts that they have."""
         contexts = np.unique(np.concatenate([latency.contexts for latency in latencies]))
-        return cls(np.asarray(batches), contexts, tuple((latency,) * len(contexts) for latency in latencies))
+        rows = tuple((latency,) * len(contexts) for latency in latencies)
+        return cls(np.asarray(batches), contexts, rows, known_kv_tokens(latencies[0].provenance))
 
     @classmethod
     def computed(
@@ -190,29 +195,17 @@ def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
     tokens = tier.tree.budget + 1
     base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
-    more = np.array([_target(latency, tokens + read / batch, context) for read in prompts])
+    more = latency._at(latency.target_seconds, tokens + prompts / batch, context)
     if drafting:
-        more += [_draft(latency, 1 + read / batch, context) - latency.draft(1, context) for read in prompts]
+        more += latency._at(latency.draft_seconds, 1 + prompts / batch, context) - latency.draft(1, context)
     return base + more
 
 
 def _prompts(latency: Latency, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a step that only reads prompts."""
     read = np.maximum(prompts, 1)
-    seconds = np.array([_target(latency, tokens, context) for tokens in read]) + latency.plain_overhead_seconds
-    if drafting:
-        seconds += [_draft(latency, tokens, context) for tokens in read]
-    return seconds
-
-
-def _target(latency: Latency, tokens: float, context: int) -> float:
-    """Seconds of a target forward of a mean number of tokens a sequence, which need not be whole."""
-    return latency.target(tokens, context)  # pyright: ignore[reportArgumentType]
-
-
-def _draft(latency: Latency, tokens: float, context: int) -> float:
-    """Seconds of a draft forward of a mean number of tokens a sequence, which need not be whole."""
-    return latency.draft(tokens, context)  # pyright: ignore[reportArgumentType]
+    seconds = latency._at(latency.target_seconds, read, context) + latency.plain_overhead_seconds
+    return seconds + latency._at(latency.draft_seconds, read, context) if drafting else seconds
 
 
 def growing(first: int, last: int, ratio: float, *, dense: int = 0) -> list[int]:
@@ -241,6 +234,20 @@ def kv_tokens_of(inputs: RooflineInputs) -> int:
         middle = (low + high) // 2
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
+
+
+def known_kv_tokens(stamp: Provenance) -> int | None:
+    """`kv_tokens_of` by the names of GPU and models in the provenance of a latency; None if they are not known."""
+    if stamp.gpu is None or stamp.target is None:
+        return None
+    try:
+        target = model(stamp.target)
+        place = Roofline(gpu(stamp.gpu), stamp.gpus or 1)
+        return kv_tokens_of(
+            RooflineInputs.of(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
+        )
+    except InputError:
+        return None
 
 
 def _inputs(latency: Latency) -> RooflineInputs:

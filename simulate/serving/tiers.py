@@ -69,10 +69,10 @@ class Tier:
 
     @property
     def name(self) -> str:
-        """What people call it, such as `off`, `chain of 3` or `tree of 12`."""
+        """What people call it, such as `off`, `chain 3` or `tree 12`."""
         if not self.tree.budget:
             return "off"
-        return f"{'chain' if self.tree.is_chain else 'tree'} of {self.tree.budget}"
+        return f"{'chain' if self.tree.is_chain else 'tree'} {self.tree.budget}"
 
     @property
     def classes(self) -> int:

@@ -11,38 +11,28 @@ from spectheory.cli.exporting import Exports, found_engines
 from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import Output, loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames, names_of
-from spectheory.core.errors import InputError
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.schedule_record import Schedule
-
-LIMITS = ("ttft", "tpot")
-"""The times that --slo limits."""
-
-LoadText = Annotated[
-    str,
-    typer.Option(
-        "--load",
-        help="Requests that arrive, such as poisson:12 (requests a second), bursts:12,cv=3, closed:32 (requests at a "
-        "time), or the file of a trace (Azure, Mooncake, BurstGPT, AIPerf, vLLM). Options follow after commas: "
-        "count=20000, prompt=lognormal:800:1.5, output=geometric:200.",
-    ),
-]
 
 
 def tune(
     schedule: Annotated[
-        Path,
-        typer.Argument(metavar="SCHEDULE", help="Schedule to start from, from `spectheory schedule --batch 1:M`."),
+        Path, typer.Option("--schedule", help="Schedule to start from, from `spectheory schedule --batch 1:M`.")
     ],
-    load: LoadText,
-    slo: Annotated[
-        str | None,
+    load: Annotated[
+        str,
         typer.Option(
-            "--slo",
-            help="Limits for a request, in seconds: on its time to the first token and on its mean time per output "
-            "token, such as ttft=0.5,tpot=0.03. One of them is enough.",
-            show_default="no limit: goodput is throughput",
+            "--load",
+            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and options "
+            "such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, BurstGPT, "
+            "Mooncake, AIPerf, vLLM bench).",
         ),
+    ],
+    slo_ttft: Annotated[
+        float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")
+    ] = None,
+    slo_tpot: Annotated[
+        float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
     ] = None,
     replications: Annotated[
         int, typer.Option("--replications", help="Number of simulated loads, half to choose and half to judge.")
@@ -55,10 +45,15 @@ def tune(
         ),
     ] = None,
     batched_tokens: Annotated[
-        int, typer.Option("--batched-tokens", help="Token budget of a step; prompts are read with what drafts leave.")
+        int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
     ] = 8192,
     kv_tokens: Annotated[
-        int | None, typer.Option("--kv-tokens", help="Tokens that fit into the KV memory.", show_default="unlimited")
+        int | None,
+        typer.Option(
+            "--kv-tokens",
+            help="Tokens that fit into the KV memory.",
+            show_default="what the weights leave, if GPU and models are known",
+        ),
     ] = None,
     engine: EngineNames = None,
     draft: Annotated[
@@ -82,9 +77,10 @@ def tune(
     from simulate import tune as search
     from spectheory.report.tuning import tuned_ranges, tuned_rows
 
-    limits, engines = limits_of(slo), names_of(engine)
+    engines = names_of(engine)
     found_engines(engines)
-    require_free([schedule], Output(out, "schedule"), force=force)
+    files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
+    require_free(*files, force=force)
     planned = loaded(Schedule, schedule)
     server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
     with progress("schedules") as tell:
@@ -96,32 +92,12 @@ def tune(
             tries=tries,
             seed=seed,
             progress=tell,
-            slo_ttft_seconds=limits.get("ttft"),
-            slo_tpot_seconds=limits.get("tpot"),
+            slo_ttft_seconds=slo_ttft,
+            slo_tpot_seconds=slo_tpot,
         )
     exports = Exports.of(Fitting.of(tuned.schedule, draft=draft), engines, out)
-    require_free([schedule], Output(out, "schedule"), *exports.files, force=force)
+    require_free(*files, *exports.files, force=force)
     if out is not None:
         tuned.schedule.save(out)
     show(tuned, tuned_rows(tuned), tuned_ranges(tuned), as_json=as_json)
     exports.write(aside=as_json)
-
-
-def limits_of(text: str | None) -> dict[str, float]:
-    """The limits in seconds that --slo names, such as `ttft=0.5,tpot=0.03`.
-
-    Raises:
-        InputError: a limit is unknown, given twice, or not a number above 0.
-    """
-    found: dict[str, float] = {}
-    for part in () if text is None else text.split(","):
-        name, _, value = part.strip().partition("=")
-        if name not in LIMITS or name in found:
-            raise InputError(f"--slo must be ttft=SECONDS, tpot=SECONDS or both with a comma between, got {text!r:.60}")
-        try:
-            found[name] = float(value)
-        except ValueError:
-            found[name] = 0.0
-        if not 0 < found[name] < float("inf"):
-            raise InputError(f"--slo: {name} must be a number of seconds above 0, got {value!r:.40}")
-    return found

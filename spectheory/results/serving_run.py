@@ -73,6 +73,10 @@ class ServingRun(Record):
             None is no limit.
         step_seconds, step_batch, step_tier: (S,) end of each step, its number of decoding sequences and its tier, if
             they were kept.
+        stability_limit: requests per second that the server sustains with the schedule, at the best batch size; None if
+            it was not computed.
+        settled_batches: batch sizes at which the server can settle at the rate of the load; none if the queue grows
+            from any, None if they were not computed.
         provenance: the load, the server, the seed, and what the simulation leaves out.
 
     Raises:
@@ -108,6 +112,8 @@ class ServingRun(Record):
     step_seconds: np.ndarray | None = field(default=None, metadata={"optional": True})
     step_batch: np.ndarray | None = field(default=None, metadata={"optional": True})
     step_tier: np.ndarray | None = field(default=None, metadata={"optional": True})
+    stability_limit: float | None = field(default=None, metadata={"optional": True})
+    settled_batches: np.ndarray | None = field(default=None, metadata={"optional": True})
     provenance: Provenance = UNKNOWN
 
     def __post_init__(self) -> None:

@@ -164,20 +164,17 @@ def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> N
 
 def test_the_command_writes_the_tuned_schedule_and_the_settings_of_engines(run: Run) -> None:
     planned().save("schedule.json")
-    options = ("--load", "poisson:10,count=150,prompt=40,output=60", "--replications", 4, "--tries", 20)
-    shown = run(
-        "tune", "schedule.json", *options, "--slo", "ttft=1,tpot=0.02", "--engine", "vllm", "--out", "tuned.json"
-    )
+    options = ("--schedule", "schedule.json", "--load", "poisson:10,count=150,prompt=40,output=60")
+    options = (*options, "--replications", 4, "--tries", 20, "--slo-ttft", 1, "--slo-tpot", 0.02)
+    shown = run("tune", *options, "--engine", "vllm", "--out", "tuned.json")
     assert shown.exit_code == 0, shown.output
     assert "Tuned schedule" in shown.output
     assert "--speculative-config" in shown.output
     assert "TTFT at most 1000 ms and TPOT at most 20 ms" in " ".join(shown.output.split())
     saved = st.Schedule.load("tuned.json")
-    record = json.loads(run("tune", "schedule.json", *options, "--slo", "ttft=1,tpot=0.02", "--json").stdout)
+    record = json.loads(run("tune", *options, "--json").stdout)
     assert record["schedule"]["choice"] == saved.choice.tolist()
-    assert record["load_text"] == options[1]
-    refused(run("tune", "schedule.json", *options, "--slo", "tpot=fast"), "tpot must be a number of seconds above 0")
-    refused(run("tune", "schedule.json", *options, "--slo", "itl=1"), "--slo must be ttft=SECONDS, tpot=SECONDS")
-    refused(run("tune", "schedule.json", "--load", "poison:3"), "unknown load 'poison'")
-    refused(run("tune", "schedule.json", *options, "--max-sequences", 99), "max_sequences must be at most 12")
-    refused(run("tune", "schedule.json", *options, "--out", "schedule.json"), "is an input of this command")
+    assert record["load_text"] == options[3]
+    refused(run("tune", *options, "--load", "poison:3"), "unknown load 'poison'")
+    refused(run("tune", *options, "--max-sequences", 99), "max_sequences must be at most 12")
+    refused(run("tune", *options, "--out", "schedule.json"), "is an input of this command")
