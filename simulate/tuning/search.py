@@ -209,13 +209,9 @@ def _judged(
     schedule: Schedule, options: Options, trials: Trials, best: Choice, best_chains: Choice
 ) -> dict[str, Choice]:
     """The choices that are judged, by name."""
-    named = {
-        TUNED: best,
-        TUNED_CHAINS: best_chains,
-        PLANNED: tuple(schedule.choice.tolist()),
-        PLANNED_CHAINS: tuple(schedule.chain_choice.tolist()),
-        OFF: options.nothing,
-    }
+    planned, chains = (tuple(row.tolist()) for row in (schedule.choice, schedule.chain_choice))
+    named = {TUNED: best} | ({TUNED_CHAINS: best_chains} if best_chains != best else {})
+    named |= {PLANNED: planned} | ({PLANNED_CHAINS: chains} if chains != planned else {}) | {OFF: options.nothing}
     ranked = sorted((choice for choice in trials.known if choice not in named.values()), key=trials.score, reverse=True)
     return named | {f"runner-up {i}": choice for i, choice in enumerate(ranked[:RUNNERS_UP], 1)}
 

@@ -23,9 +23,9 @@ def tune(
         str,
         typer.Option(
             "--load",
-            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and options "
-            "such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, BurstGPT, "
-            "Mooncake, AIPerf, vLLM bench).",
+            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and "
+            "options such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, "
+            "BurstGPT, Mooncake, AIPerf, vLLM bench).",
         ),
     ],
     slo_ttft: Annotated[

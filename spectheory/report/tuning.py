@@ -5,7 +5,7 @@ from __future__ import annotations
 from spectheory.planning.batch_ranges import span
 from spectheory.report.schedules import tree_in_words
 from spectheory.report.tables import TextTable
-from spectheory.results.tuned import Tuned
+from spectheory.results.tuned import TUNED, Tuned
 
 
 def tuned_rows(tuned: Tuned) -> TextTable:
@@ -17,7 +17,7 @@ def tuned_rows(tuned: Tuned) -> TextTable:
             (
                 name,
                 f"{tuned.mean_goodput[row]:.4g}",
-                f"{-less.mean:+.3g} ({-less.high:+.3g} to {-less.low:+.3g})" if row else "",
+                f"{0 - less.mean:+.3g} ({0 - less.high:+.3g} to {0 - less.low:+.3g})" if row else "",
                 f"{1e3 * tuned.ttft_seconds[row].mean():.3g}",
                 f"{1e3 * tuned.tpot_seconds[row].mean():.3g}",
             )
@@ -29,10 +29,13 @@ def tuned_rows(tuned: Tuned) -> TextTable:
     ]
     title = f"Requests per second within the limits ({' and '.join(limits) or 'none'}), simulated"
     header = ("schedule", "requests/s", "minus tuned (95% interval)", "TTFT ms", "TPOT ms")
+    ends = f"{tuned.distance:.2%} ({tuned.distance_low:.2%} to {tuned.distance_high:.2%})"
+    verdict = f"is {ends} below the best found, {tuned.best_found}"
+    if tuned.best_found == TUNED:
+        verdict = "is the best found"
     note = (
         f"{tuned.tried:,} schedules were tried on {tuned.searched} replications of {tuned.load_text}; these are judged "
-        f"on {len(tuned.seeds)} others. The tuned one is {tuned.distance:.2%} ({tuned.distance_low:.2%} to "
-        f"{tuned.distance_high:.2%}) below the best found, {tuned.best_found}."
+        f"on {len(tuned.seeds)} others, on which the tuned one {verdict}."
     )
     return TextTable(title, header, tuple(rows), note=note)
 
