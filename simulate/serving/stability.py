@@ -97,24 +97,24 @@ class Capacity:
 
     Attributes:
         saturated: requests per second that are completed while more always wait, simulated.
-        by_batch: (B,) requests per second at the batch sizes 1, 2, ..., B, one divided by the mean seconds of work that
-            a request is.
+        by_sequences: (S,) requests per second that are completed if 1, 2, ..., S sequences are always admitted: one
+            divided by the mean seconds of work that a request is.
     """
 
     saturated: float
-    by_batch: np.ndarray
+    by_sequences: np.ndarray
 
     @property
-    def best_batch(self) -> int:
-        """The batch size at which a request is the least work."""
-        return int(self.by_batch.argmax()) + 1
+    def best_sequences(self) -> int:
+        """The number of sequences with which a request is the least work."""
+        return int(self.by_sequences.argmax()) + 1
 
     @property
     def stability_limit(self) -> float:
-        """Requests per second at the best batch size. A queue grows at any larger rate, and if the server gets into
-        saturation, at a rate above `saturated` already.
+        """Requests per second with the best number of sequences. At any larger rate the queue grows; and at a rate
+        above `saturated`, it does once the server has got into saturation.
         """
-        return float(self.by_batch.max())
+        return float(self.by_sequences.max())
 
 
 def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
@@ -132,10 +132,10 @@ def mean_cycles(survival: np.ndarray, output_tokens: np.ndarray) -> np.ndarray:
     """
     chances = survival - np.append(survival[1:], 0.0)
     depth = len(survival)
-    needed = np.zeros(depth + int(output_tokens.max()))
+    needed = np.zeros(depth + int(output_tokens.max()) - 1)
     for place in range(depth, len(needed)):
         needed[place] = 1 + needed[place - depth : place][::-1] @ chances
-    return needed[depth - 1 + output_tokens]
+    return needed[depth - 2 + output_tokens]
 
 
 def self_consistent(
@@ -287,19 +287,23 @@ class Work:
         return SelfConsistent(rate, given_back, tuple(self.tier(batch).name for batch in sizes))
 
     def rates(self) -> np.ndarray:
-        """(largest,) requests per second at each batch size."""
-        return np.array([self.rate(batch) for batch in range(1, self.largest + 1)])
+        """(largest,) requests per second with each number of sequences, see `rate`."""
+        return np.array([self.rate(sequences) for sequences in range(1, self.largest + 1)])
 
-    def rate(self, batch: int) -> float:
-        """Requests per second that are completed at a constant batch.
+    def rate(self, sequences: int) -> float:
+        """Requests per second that are completed if this number of sequences is always admitted.
 
-        In each step batch / cycles requests end, and as many start and have their prompts read.
+        A request takes its mean cycles, and one more step that reads its prompt. So of n sequences n / (cycles + 1) end
+        in a step and as many have their prompts read, and the others decode.
         """
-        cycles = self.cycles[self.number(batch)]
-        prompt = batch * self.prompt / cycles if cycles else np.inf
-        if prompt > self.most_prompt(batch):
+        cycles = self.cycles[self.number(sequences)]
+        ended = sequences / (cycles + 1)
+        batch, prompt = max(1.0, ended * cycles), ended * self.prompt
+        below, above = int(batch), min(int(batch) + 1, sequences)
+        if prompt > self.most_prompt(above):
             return 0.0
-        return float(batch / cycles / np.interp(prompt, self.machine.prefills, self.seconds(batch)))
+        rows = self.seconds(below) + (batch - below) * (self.seconds(above) - self.seconds(below))
+        return float(ended / np.interp(prompt, self.machine.prefills, rows))
 
 
 def _cycles_of(tier: Tier, requests: Requests) -> np.ndarray:
