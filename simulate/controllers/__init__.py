@@ -2,6 +2,6 @@
 
 from simulate.controllers.sglang import sglang
 from simulate.controllers.tensorrt_llm import tensorrt_llm
-from simulate.controllers.vllm import vllm
+from simulate.controllers.vllm import vllm, vllm_adaptive
 
-__all__ = ["sglang", "tensorrt_llm", "vllm"]
+__all__ = ["sglang", "tensorrt_llm", "vllm", "vllm_adaptive"]

@@ -1,20 +1,24 @@
-"""vLLM's draft lengths by batch size, `num_speculative_tokens_per_batch_size`.
+"""vLLM's draft lengths by batch size, `num_speculative_tokens_per_batch_size`, and its adaptive verification.
 
 Source: vllm/v1/spec_decode/dynamic/utils.py and vllm/v1/core/sched/scheduler.py of vLLM 0.32, and
 docs/features/speculative_decoding/dynamic_speculative_decoding.md (stored commits 14b450ca and 015a47e1), read
-2026-11-22. vLLM ignores the table if data parallel is above 1.
+2026-11-22. vLLM ignores the table if data parallel is above 1. Adaptive verification:
+vllm/v1/worker/gpu/spec_decode/adaptive_verification.py, as stored in forks of 2026-08 and later, and
+docs/features/speculative_decoding/adaptive_verification.md (05084858), read on the same day.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from simulate.controllers.chains import by_length, require_table
+from simulate.controllers.chains import by_length, chain_tiers, require_table
 from simulate.serving import Controller
-from simulate.serving.rules import BY_LAST_BATCH
+from simulate.serving.rules import BY_LAST_BATCH, SURVIVAL_BUDGET
 from simulate.serving.tiers import Rates
+from spectheory import Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -52,6 +56,34 @@ def vllm(
     sizes = np.arange(1, most_sequences + 1)
     chosen = lengths[np.searchsorted(starts, sizes, side="right") - 1]
     return by_length(chosen, rates, "vllm", rule=BY_LAST_BATCH, memory=[0.0, 0.0])
+
+
+def vllm_adaptive(num_speculative_tokens: int, rates: Rates, most_sequences: int) -> Controller:
+    """The controller of `enable_adaptive_verification`: how much of each draft is verified, chosen in every step.
+
+    Every request drafts `num_speculative_tokens`. Each drafted token of each request is scored by its survival, the
+    product of the estimates that it and the tokens before it are accepted. The number of tokens that are verified is
+    the one with the most expected tokens per second, by the seconds of a step; the tokens of highest survival are
+    taken, of equal ones those less deep, then those of earlier requests.
+
+    vLLM estimates acceptance from the draft of each request, and sizes the number by estimates that are two steps old
+    and by times that it measured at one context. Here the estimates are the true rates of the request's class, and
+    the seconds are those of the step at its context, without prompts: what adaptive verification gains if it knows
+    the classes and nothing else of a request.
+
+    Args:
+        num_speculative_tokens: the length of every draft.
+        rates: true rates of acceptance, of all requests or of each class.
+        most_sequences: largest batch size.
+
+    Raises:
+        InputError: a number is out of range.
+    """
+    check_whole("num_speculative_tokens", num_speculative_tokens, 1)
+    whole = Tree.chain(num_speculative_tokens)
+    tiers = [replace(tier, drafted=whole) for tier in chain_tiers(range(num_speculative_tokens + 1), rates)]
+    table = np.full((len(tiers), most_sequences + 1), num_speculative_tokens)
+    return Controller("vllm adaptive", tuple(tiers), table, SURVIVAL_BUDGET)
 
 
 def _entries(table: Sequence[Sequence[int]]) -> list[tuple[int, int, int]]:

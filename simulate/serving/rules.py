@@ -13,7 +13,7 @@ from numba import njit
 from simulate.serving.acceptance_gate import is_disabled, record_request
 from simulate.serving.moving_average import record_batch, tier_of_slot
 
-BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE, ACCEPTANCE_GATE = range(4)
+BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE, ACCEPTANCE_GATE, SURVIVAL_BUDGET = range(5)
 """The rules.
 
 - `BY_TABLE`: the tier is `table[last tier, batch]`. A schedule by batch has equal rows; different rows are a
@@ -22,6 +22,8 @@ BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE, ACCEPTANCE_GATE = range(4)
 - `MOVING_AVERAGE`: each range of batch sizes follows its own mean of accepted tokens, see `moving_average`.
 - `ACCEPTANCE_GATE`: `BY_TABLE` until the gate has closed, and the last tier of all from then on, see
   `acceptance_gate`.
+- `SURVIVAL_BUDGET`: tier d verifies d tokens of each sequence. How many of each are verified is chosen in every step,
+  see `engine_loop.choose_budget`.
 """
 GAP = -1
 """The controller has no tier for this batch size."""

@@ -154,7 +154,7 @@ class StepTimes:
         prompts = np.array([0, *growing(FEWEST_PROMPT_TOKENS, batched_tokens, 2.0), batched_tokens])
         prompts = np.unique(prompts[prompts <= batched_tokens])
         used = self.batches[: int(np.searchsorted(self.batches, largest)) + 1]
-        drafting = any(tier.tree.budget for tier in tiers)
+        drafting = any(tier.drafted.budget for tier in tiers)
         timed = np.array([self._cycles(tier, len(used), prompts, drafting) for tier in tiers])
         alone = [
             _prompts(latency, int(context), prompts, drafting)
@@ -172,7 +172,7 @@ class StepTimes:
 
     def _cycles(self, tier: Tier, count: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
         """(count, contexts, prompts) seconds of a cycle of a tier at the first `count` batch sizes, computed once."""
-        key = tier.tree, tier.verifier, count, prompts.tobytes(), drafting
+        key = tier.tree, tier.drafted, tier.verifier, count, prompts.tobytes(), drafting
         if key not in self._known:
             self._known[key] = np.array(
                 [
@@ -186,15 +186,15 @@ class StepTimes:
         return self._known[key]
 
     @cached_property
-    def _known(self) -> dict[tuple[Tree, str | None, int, bytes, bool], np.ndarray]:
+    def _known(self) -> dict[tuple[Tree, Tree, str | None, int, bytes, bool], np.ndarray]:
         """The cycles that were computed."""
         return {}
 
 
 def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
-    tokens = tier.tree.budget + 1
-    base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
+    tokens, drafted = tier.tree.budget + 1, tier.drafted.budget + 1
+    base = latency.cycle(tier.drafted, context, tier.verifier) - latency.target(drafted, context)
     more = latency._at(latency.target_seconds, tokens + prompts / batch, context)
     if drafting:
         more += latency._at(latency.draft_seconds, 1 + prompts / batch, context) - latency.draft(1, context)
