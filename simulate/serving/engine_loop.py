@@ -21,7 +21,7 @@ from typing import NamedTuple
 import numpy as np
 from numba import njit
 
-from simulate.serving.rules import SURVIVAL_BUDGET, choose_tier, completed, remember
+from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
@@ -284,8 +284,6 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
     state.last[request] = now
     state.counts[COMPLETED] += 1
     state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
-    cycles = state.counts[CYCLES] - state.began[request]
-    completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)
 
 
 @njit(cache=True)
@@ -304,7 +302,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
         for level in range(1, len(row)):
             accepted += drawn < row[level]
         if limited:
-            accepted = min(accepted, verified(state, work.kinds[request]))
+            accepted = min(accepted, verified(state, work.kinds[request]))  # pyright: ignore[reportArgumentType]
         left = work.outputs[request] - position
         emitted = min(accepted + 1, left)
         total += emitted
@@ -316,10 +314,28 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
             state.classes[work.kinds[request]] -= 1
             counts[DECODING] -= 1
             state.decoding[slot] = state.decoding[counts[DECODING]]
+            state.decoding[counts[DECODING]] = request
         else:
             slot += 1
     counts[CONTEXT] += total
     return total, kept
+
+
+@njit(cache=True)
+def report_completed(work: Work, machine: Machine, state: State, batch: int) -> None:
+    """Give the rule the requests that completed in `decode`, which has put them after the decoding ones."""
+    for place in range(batch - 1, state.counts[DECODING] - 1, -1):
+        request = state.decoding[place]
+        cycles = state.counts[CYCLES] - state.began[request]
+        completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)  # pyright: ignore[reportArgumentType]
+
+
+@njit(cache=True)
+def report_single_tokens(work: Work, machine: Machine, state: State, first: int) -> None:
+    """Give the rule requests from `first` on whose answer of one token has come with their prompt."""
+    for request in range(first, state.counts[PREFILLING]):
+        if work.outputs[request] == 1:
+            completed(machine.rule, machine.numbers, state.memory, 1, 0)
 
 
 @njit(cache=True)
@@ -401,7 +417,12 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
             counts[ACCEPTED] += kept
             counts[DRAFTED] += drafted
             remember(machine.rule, machine.numbers, state.memory, batch, tier, kept, seconds)
+        reading = counts[PREFILLING]
+        if machine.rule == ACCEPTANCE_GATE:
+            report_completed(work, machine, state, batch)
         prefill(work, machine, state, prompt, now)
+        if machine.rule == ACCEPTANCE_GATE:
+            report_single_tokens(work, machine, state, reading)
         steps.end[step], steps.seconds[step] = now, seconds
         steps.batch[step], steps.tier[step] = batch, tier
         steps.emitted[step], steps.prompt[step] = emitted, prompt

@@ -243,6 +243,14 @@ def test_the_gate_counts_the_iterations_of_each_request() -> None:
         assert (run.tier_steps[off] == 0) == speculates
 
 
+def test_answers_of_one_token_count_as_not_accepted() -> None:
+    one = Requests.closed(1, np.full(4, 10), np.array([1, 1, 1, 40]))
+    for window, off in ((3, True), (4, False)):
+        gate = tensorrt_llm(3, RATES, 8, acceptance_window=window, acceptance_length_threshold=0.5)
+        run = serve(gate, one, server=server())
+        assert run.tier_shares[[tree.budget for tree in run.trees].index(0)] == off
+
+
 def test_a_burst_above_max_concurrency_closes_the_gate() -> None:
     """Requests that are decoded without drafts count as badly accepted, so that speculation ends for good."""
     gate = {"acceptance_window": 10, "acceptance_length_threshold": 0.5}
