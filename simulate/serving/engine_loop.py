@@ -35,6 +35,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 UNIT = 2.0**-53
+INLINED = njit(cache=True, inline="always")
 
 
 class Work(NamedTuple):
@@ -165,7 +166,7 @@ def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     return interval, min(1.0, (at - grid[interval]) / (grid[interval + 1] - grid[interval]))
 
 
-@njit(cache=True)
+@INLINED
 def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt: int) -> float:
     """Seconds of a step, linear between the entries of the table."""
     table = machine.seconds[tier, batch]
@@ -247,7 +248,7 @@ def verified(state: State, kind: int) -> int:
     return state.most[kind]
 
 
-@njit(cache=True)
+@INLINED
 def arrive(work: Work, machine: Machine, state: State) -> None:
     """Let requests arrive, those of an open loop up to now."""
     clock, counts = state.clock, state.counts
@@ -264,7 +265,7 @@ def arrive(work: Work, machine: Machine, state: State) -> None:
     counts[ARRIVED] = count
 
 
-@njit(cache=True)
+@INLINED
 def admit(work: Work, machine: Machine, state: State) -> None:
     """Admit the first requests of the queue while sequences and KV memory are free."""
     counts = state.counts
@@ -278,7 +279,7 @@ def admit(work: Work, machine: Machine, state: State) -> None:
         counts[ADMITTED] += 1
 
 
-@njit(cache=True)
+@INLINED
 def complete(work: Work, machine: Machine, state: State, request: int, now: float) -> None:
     """A request emits its last token and leaves."""
     state.last[request] = now
@@ -286,7 +287,7 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
     state.counts[KV_USED] -= work.prompts[request] + work.outputs[request] + machine.reserve
 
 
-@njit(cache=True)
+@INLINED
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
     counts, limited = state.counts, machine.rule == SURVIVAL_BUDGET
@@ -338,7 +339,7 @@ def report_single_tokens(work: Work, machine: Machine, state: State, first: int)
             completed(machine.rule, machine.numbers, state.memory, 1, 0)
 
 
-@njit(cache=True)
+@INLINED
 def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float) -> None:
     """Read `tokens` of the prompts. A request whose prompt is complete emits its first token and decodes from now."""
     counts = state.counts
@@ -363,7 +364,7 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
             counts[CONTEXT] += work.prompts[request]
 
 
-@njit(cache=True)
+@INLINED
 def waiting_prompts(work: Work, state: State, most: int) -> int:
     """Tokens of the prompts of admitted requests that are not read yet, at most `most`."""
     tokens = -state.counts[PREFILLED]

@@ -94,7 +94,10 @@ def simulate(
     require_free([source, trace], Output(out, "serving_comparison"), force=force)
     planned = load_record(source)
     if not isinstance(planned, Plan | Schedule):
-        raise InputError(f"{source} must hold a plan or a schedule, got a {planned.kind}: make one with schedule")
+        raise InputError(
+            f"{source} must hold a plan or a schedule, got a record of kind {planned.kind!r}: make a schedule with "
+            "`spectheory schedule`"
+        )
     from simulate.load import parse
     from simulate.serving import Server, compare_schedules, require_sustained, schedules_in
     from spectheory.report.serving import serving_rows

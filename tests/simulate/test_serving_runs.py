@@ -61,7 +61,7 @@ def test_a_run_is_read_as_it_was_written(tmp_path: Path) -> None:
 def test_the_figures_of_a_run_by_hand() -> None:
     """Two requests on one sequence, steps of 1/64 s, without drafts: 3 tokens, and 1 token after a wait."""
     server = Server.of(st.Latency.constant(target_seconds=STEP))
-    requests = Requests([0.0, STEP], [5, 5], [3, 1])
+    requests = Requests(np.array([0.0, STEP]), np.array([5, 5]), np.array([3, 1]))
     run = serve(None, requests, server=server, slo_ttft_seconds=2 * STEP, slo_tpot_seconds=STEP)
     assert (run.ttft_seconds / STEP).tolist() == [1, 3]
     assert (run.end_to_end_seconds / STEP).tolist() == [3, 3]
@@ -79,7 +79,9 @@ def test_the_figures_of_a_run_by_hand() -> None:
 def test_a_cycle_emits_its_tokens_together() -> None:
     """All drafts are accepted: 9 tokens after the first one in cycles of 4, 4 and 1, at gaps of a step or of 0."""
     server = Server.of(st.Latency.constant(target_seconds=STEP))
-    run = serve(CHAIN, Requests([0.0], [1], [10]), server=server, rates=st.Acceptance.by_rank([1.0]))
+    run = serve(
+        CHAIN, Requests(np.zeros(1), np.array([1]), np.array([10])), server=server, rates=st.Acceptance.by_rank([1.0])
+    )
     assert run.tier_steps.tolist() == [3]
     assert (run.drafted, run.accepted, run.wasted) == (9, 7, 2)
     assert run.tpot_seconds.tolist() == [3 * STEP / 9]
