@@ -20,14 +20,17 @@ CLASSES = [
 ]
 
 
-def server(token_seconds: float) -> Server:
-    """Steps of 4 ms, and `token_seconds` for each token; drafts take 0.3 ms a level."""
+def server(token_seconds: float, bend: int = LONGEST + 1) -> Server:
+    """Steps of 4 ms, and `token_seconds` for each token; drafts take 0.3 ms a level.
+
+    Tokens of a sequence beyond `bend` take 20 times as long.
+    """
 
     def latency(batch: int) -> Latency:
-        tokens = np.array([1, 16])
-        seconds = (4e-3 + token_seconds * batch * tokens)[None]
+        tokens = np.arange(1, LONGEST + 2)
+        seconds = (4e-3 + token_seconds * batch * (tokens + 19 * np.maximum(tokens - bend, 0)))[None]
         stamp = Provenance("test", batch=batch)
-        return Latency(tokens, np.array([0]), seconds, np.full((1, 2), 3e-4), computed=True, provenance=stamp)
+        return Latency(tokens, np.array([0]), seconds, np.full((1, LONGEST + 1), 3e-4), computed=True, provenance=stamp)
 
     return Server(StepTimes.by_batch([1, 2, 4, LARGEST], [latency(batch) for batch in (1, 2, 4, LARGEST)]))
 
@@ -36,11 +39,12 @@ def load(count: int = 200) -> Requests:
     return poisson(40, count, prompt=20, output=Geometric(40), shares=(0.4, 0.4, 0.2), seed=2)
 
 
+@pytest.mark.parametrize("bend", [2, 3, 5])
 @pytest.mark.parametrize("token_seconds", [1e-6, 2e-4, 1e-3, 2e-2])
-def test_the_budget_is_the_best_of_all_and_goes_to_the_most_valuable_tokens(token_seconds: float) -> None:
+def test_the_budget_is_the_best_of_all_and_goes_to_the_most_valuable_tokens(token_seconds: float, bend: int) -> None:
     """Against a list of all drafted tokens of all requests, sorted, and every number of them."""
     controller = vllm_adaptive(LONGEST, CLASSES, LARGEST)
-    _, machine, state = prepared(controller, load(), server(token_seconds), 0, np.inf)
+    _, machine, state = prepared(controller, load(), server(token_seconds, bend), 0, np.inf)
     rng = np.random.default_rng(4)
     for _ in range(40):
         state.classes[:] = rng.multinomial(rng.integers(1, LARGEST + 1), [0.4, 0.3, 0.3])
@@ -94,3 +98,15 @@ def test_requests_that_differ_are_decoded_faster_than_with_any_one_length() -> N
         tier = Tier(Tree.chain(depth), Tier.of(Tree.chain(depth), CLASSES).survival, drafted=Tree.chain(LONGEST))
         fixed.append(serve(Controller.always(tier, LARGEST), requests, server=place).decode_seconds)
     assert adaptive.decode_seconds < min(fixed)
+
+
+def test_what_is_left_over_goes_to_one_request_more() -> None:
+    """Three tokens for three requests, of which two accept everything: they verify two tokens and one, the third none."""
+    sure = [Acceptance.by_depth_and_rank([[1.0]] * LONGEST), Acceptance.by_depth_and_rank([[0.01]] * LONGEST)]
+    requests = Requests(np.zeros(3), np.full(3, 20), np.full(3, 10**6), np.array([0, 0, 1]))
+    run = serve(
+        vllm_adaptive(LONGEST, sure, 3), requests, server=server(2e-4, bend=2), until_seconds=2.0, keep_steps=True
+    )
+    assert run.step_batch is not None
+    assert run.drafted == 3 * (run.step_batch == 3).sum()
+    assert run.accepted == run.drafted
