@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-deep lint bench pair claims clean
+.PHONY: setup demo test test-deep lint bench pair claims notebooks clean
 
 setup: $(READY)
 
@@ -35,6 +35,9 @@ pair: setup
 
 claims: setup
 	$(BIN)/python docs/generate_claims.py
+
+notebooks: setup
+	$(BIN)/python docs/export_apps.py build/apps
 
 clean:
 	rm -rf .venv build dist

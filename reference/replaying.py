@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, cast
 
@@ -79,23 +80,35 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     return Replays(forced, seed=seed, samples=samples)
 
 
+OFF_TEXT = (
+    "drafter reads the target's logits at rejected nodes, which are not in the text: replay it with "
+    "harvest_rejected=False if it has that setting, or decode with it"
+)
+
+
 class OffTextError(InputError):
     """The drafter reads what the target says off the text, which replay does not compute."""
 
 
-class _OffText:
-    """In place of the target's logits at drafted nodes: any use of them raises OffTextError."""
+class _TextLogits:
+    """In place of the target's logits at the nodes of a draft: those of the accepted nodes, which are in the text.
 
-    def __getattribute__(self, name: str) -> Any:
-        raise OffTextError(
-            "drafter reads the target's logits at drafted nodes, which replay does not compute: decode with it instead"
-        )
+    Any other use raises OffTextError.
+    """
+
+    def __init__(self, nodes: int, path: list[int], read: Callable[[], torch.Tensor]) -> None:
+        self._nodes, self._accepted, self._read = nodes, [0, *path], read
 
     def __len__(self) -> int:
-        return len(self.rows)
+        return self._nodes
 
-    def __getitem__(self, index: Any) -> Any:
-        return self.rows[index]
+    def __getitem__(self, nodes: list[int]) -> torch.Tensor:
+        if not set(nodes) <= set(self._accepted):
+            raise OffTextError(OFF_TEXT)
+        return self._read()[[self._accepted.index(node) for node in nodes]]
+
+    def __getattr__(self, name: str) -> Any:
+        raise OffTextError(OFF_TEXT)
 
 
 @torch.inference_mode()
@@ -105,7 +118,9 @@ def replay_drafter(
     """The cycles of a drafter that draws nothing, with greedy decoding or sample and match, on texts of the target.
 
     Dynamic trees, whose shape depends on the draft, are replayed in this way: the draft alone runs where cycles start,
-    and each cycle keeps the longest match of its tree with the text. The target reads the prompts only.
+    and each cycle keeps the longest match of its tree with the text. The target reads the prompts, and the text itself
+    if the drafter asks for logits at accepted nodes. A drafter that also reads them at rejected nodes cannot be
+    replayed: the text does not determine its cycles (claim R-REJECTED).
 
     Args:
         pair: target and draft.
@@ -117,7 +132,7 @@ def replay_drafter(
     Raises:
         InputError: the drafter draws its children, prompts and texts are not those of this pair (see
             `check_continued`), or the texts are too short for a whole cycle.
-        OffTextError: the drafter reads the target's logits at drafted nodes.
+        OffTextError: the drafter reads the target's logits at rejected nodes.
     """
     check_continued(pair, prompts, texts)
     if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
@@ -151,7 +166,15 @@ def _followed(
     drafting.read(prompt, target.forward(torch.tensor([prompt], device=pair.device)))
     settle(target.peaks, *drafting.peaks())
     drafting.commit([], text[:1])
-    position, found, off_text = 1, [], cast(torch.Tensor, _OffText())
+    position, found = 1, []
+
+    def read(end: int, rows: int) -> torch.Tensor:
+        """The target's logits after the last `rows` of the first `end` tokens of the text."""
+        unread = text[target.length - len(prompt) : end]
+        logits = target.forward(torch.tensor([unread], device=pair.device))
+        settle(target.peaks)
+        return logits[-rows:]
+
     while position < len(text):
         draft = drafting.grow(room, None)
         tokens = torch.as_tensor(draft.tokens).tolist()
@@ -161,6 +184,7 @@ def _followed(
         if last < 0:
             break
         emitted = text[position : position + len(path) + 1]
-        drafting.commit(path, emitted, off_text)
+        logits = _TextLogits(len(tokens), path, partial(read, position + len(path), len(path) + 1))
+        drafting.commit(path, emitted, cast(torch.Tensor, logits))
         position, room = position + len(emitted), room - len(emitted)
     return found

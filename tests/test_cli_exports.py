@@ -76,7 +76,10 @@ def test_an_engine_that_cannot_does_not_keep_the_others_from_it(plan: Run) -> No
     assert "TensorRT-LLM 1.2 takes, the longest at batch size 1: " in result.stdout
     lost = 1 - schedule_of("schedule.json").chain_speedup[0] / schedule_of("schedule.json").speedup[0]
     assert f"{lost:.1%} slower at batch size 1 than the plan" in result.stdout
-    refused(plan(*MODEL, "--engine", "trtllm"), "trtllm: the draft must be an EAGLE-3 head, got")
+    refused(
+        plan(*MODEL, "--engine", "trtllm"),
+        "trtllm: the draft must be an EAGLE-3 head, a multi-token-prediction module or n-gram",
+    )
 
 
 def test_one_export_does_not_replace_the_files_of_another(plan: Run) -> None:
@@ -180,8 +183,8 @@ def test_exports_hold_names_that_engines_can_load(plan: Run) -> None:
     Path("my/eagle3-head/config.json").write_text(json.dumps(head))
     refused(
         plan("--latency", "latency.json", "--draft", "my/EAGLE-head", "--engine", "llama.cpp"),
-        "llama.cpp: the draft must be a whole model, an EAGLE-3 head or a multi-token-prediction module, got "
-        "my/EAGLE-head, by its name an EAGLE head",
+        "llama.cpp: the draft must be a whole model, an EAGLE-3 head, a multi-token-prediction module or n-gram "
+        "lookup, got my/EAGLE-head, by its name an EAGLE head",
     )
     for draft in ("my/eagle3-head/config.json", "my/eagle3-head"):
         result = plan(*HEAD[:5], draft, "--engine", "vllm")

@@ -7,7 +7,7 @@ from dataclasses import fields
 import pytest
 
 from spectheory.hardware.engine_costs import ANY, EngineCosts, chosen, origin, parsed, shipped_rows, split
-from spectheory.hardware.roofline import usual_parallel
+from spectheory.hardware.placement import usual_parallel
 
 TABLE = """engine,versions,name,value,spread,source
 *,,step_seconds,1,0.5,prior: a guess

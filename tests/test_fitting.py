@@ -12,7 +12,7 @@ from hypothesis import strategies as hs
 import spectheory as st
 from spectheory.engines import ChainRange, Envelope
 from spectheory.planning.fitting import Fitting, LengthRule, MostNodes, PlainIsFastestError, name_for_engines
-from spectheory.planning.length_rules import at_most, first_is_longest, one_length
+from spectheory.planning.length_rules import at_most, first_is_longest, one_length, one_length_then_off
 from spectheory.planning.scheduler import schedule
 from tests.test_envelope import RATES, grown
 
@@ -48,6 +48,10 @@ every = list(itertools.product(range(LONGEST + 1), repeat=3))
 LIMITS = {
     "at most 2": (at_most(2), [lengths for lengths in every if max(lengths) <= 2]),
     "one length": (one_length(3), [lengths for lengths in every if len(set(lengths)) == 1 and lengths[0] <= 3]),
+    "one length, then off": (
+        one_length_then_off,
+        [(k,) * n + (0,) * (3 - n) for k in range(LONGEST + 1) for n in range(4)],
+    ),
     "first is longest": (first_is_longest, [lengths for lengths in every if max(lengths) == lengths[0]]),
 }
 

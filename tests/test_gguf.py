@@ -93,6 +93,14 @@ def test_a_dense_model_has_the_parameters_and_bytes_of_its_tensors(small: Path) 
     assert model(str(small)) == sizes
 
 
+@pytest.mark.parametrize("kind", ["Q4_0", "Q4_K", "F16"])
+def test_the_format_of_a_model_is_the_type_of_most_of_its_matrices(tmp_path: Path, kind: str) -> None:
+    """The output head, the norms and ffn_down, 2 in 7 of the weights in matrices, have other types."""
+    path = tmp_path / "small.gguf"
+    path.write_bytes(gguf(LLAMA, llama_tensors(kind)))
+    assert ModelConfig.from_gguf(path).weight_format == kind.lower()
+
+
 def test_tied_embeddings_are_read_as_the_output_head(tmp_path: Path) -> None:
     path = tmp_path / "tied.gguf"
     path.write_bytes(gguf(LLAMA, [one for one in llama_tensors() if one[0] != "output.weight"]))

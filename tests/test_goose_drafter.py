@@ -187,7 +187,7 @@ def test_rates_count_branches_in_the_order_in_which_they_are_tried() -> None:
     """Root: a spine token and branches 5, 6; branch 6 is accepted, the second one tried, and has a child that fails."""
     settings = Goose(lengths=(1,), bypass=False, overlap=False)
     scripted = Scripted(settings, [1, 2, 3, 1], {1: [5, 6], 6: [7]})
-    scripted.drafting.table.harvest({0: (6,)}, logits_for({6: [7]}, [6]))
+    scripted.drafting.table.harvest([(6,)], logits_for({6: [7]}, [6]))
     draft = scripted.grow()
     assert draft.tokens[:6] == [1, 2, 3, 1, 5, 6]
     scripted.drafting.commit([5], [6, 8], torch.zeros(len(draft.tokens), 300))

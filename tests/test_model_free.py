@@ -143,7 +143,7 @@ def test_the_two_tiers_are_two_dictionaries(
         tokens = [token for token, _ in harvest]
         contexts = [(tokens[0],), *itertools.pairwise(tokens)]
         logits = torch.stack([row_of(seed, 5) for _, seed in harvest])
-        table.harvest(dict(enumerate(contexts)), logits)
+        table.harvest(contexts, logits)
         for context, law in zip(contexts, logits.softmax(-1).tolist(), strict=True):
             best = sorted(range(5), key=law.__getitem__, reverse=True)[:3]
             pairs[context] = singles[context[-1]] = [(token, law[token]) for token in best if law[token] >= min_score]

@@ -16,7 +16,8 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import Gpu, gpu
 from spectheory.hardware.library import path_of
 from spectheory.hardware.models import model as model_of
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Roofline
+from spectheory.hardware.placement import DEFAULT_ENGINE
+from spectheory.hardware.roofline import Roofline
 
 PAIRS = (("llama-3.1-8b", "llama-3.2-1b"), ("qwen3-8b", "qwen3-0.6b"))
 """(target, draft) with the same vocabulary."""

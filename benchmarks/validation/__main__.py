@@ -6,27 +6,30 @@ import argparse
 import json
 import sys
 from collections.abc import Sequence
-from functools import partial
+from dataclasses import replace
 from pathlib import Path
 
+from benchmarks.validation.across import across
+from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.classes import classes_text
-from benchmarks.validation.fitting import calibrate, fit, fit_to
-from benchmarks.validation.page import Judged, class_tables, document, figure_svg, unread_table
+from benchmarks.validation.fitting import fit, fit_to
+from benchmarks.validation.page import Judged, across_table, class_tables, document, figure_svg, unread_table
 from benchmarks.validation.predicting import Seconds, predict, shipped
-from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
+from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
+from spectheory.hardware.engine_costs import EngineCosts
 
 PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", "more.csv"))
 LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
 
 
 def judge(*files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False) -> Judged:
-    """The predictions of all rows of `files` by the library, and after runs of the deployment set additive times.
+    """The predictions of all rows of `files` by the library, and after calibrating it on rows of the deployment.
 
     With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
-    from all other sources, and with these costs calibrated on runs of the deployment.
+    from all other sources, and with these costs calibrated in the same way.
 
     Raises:
         InputError: a file cannot be read, or lacks columns.
@@ -35,8 +38,10 @@ def judge(*files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_so
     found, without = predicted([row for rows, _ in parts for row in rows], shipped)
     unread = [one for _, wrong in parts for one in wrong]
     rows = [one.row for one in found]
-    columns = {LIBRARY: found, f"{LIBRARY}, calibrated": calibrated(rows, partial(shifted, predict=shipped))}
-    judged = Judged(columns, sorted([*unread, *without], key=lambda one: (one.file, one.number)), {LIBRARY: shipped})
+    again, refused = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
+    columns = {LIBRARY: found, f"{LIBRARY}, calibrated": again}
+    unused = sorted([*unread, *without], key=lambda one: (one.file, one.number))
+    judged = Judged(columns, unused, {LIBRARY: shipped}, refused)
     return _with_left_out(judged, rows, fit_on) if leave_one_source_out else judged
 
 
@@ -45,16 +50,23 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path]) 
     parameters = fit(known)
     absent = left_out(rows, known, fit, parameters)
 
+    def costs_of(row: Row) -> EngineCosts:
+        return absent[row.source].of_row(row)
+
     def of_source(row: Row) -> Seconds:
-        return predict(row, absent[row.source].of_row(row))
+        return predict(row, costs_of(row))
 
-    def run(deployment: list[Row], runs: Runs) -> list[Seconds]:
-        own = calibrate(runs.rows, absent[deployment[0].source])
-        return [predict(row, own.of_row(row)) for row in deployment]
-
-    more = {LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: calibrated(rows, run)}
+    again, refused = calibrated(rows, costs_of)
+    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again}
     predicts = {**judged.predicts, LEFT_OUT: of_source}
-    return Judged({**judged.columns, **more}, judged.unread, predicts, (parameters, known))
+    known_refused = {(one.file, one.number): one for one in (*judged.refused, *refused)}
+    return replace(
+        judged,
+        columns=columns,
+        predicts=predicts,
+        refused=list(known_refused.values()),
+        fitted=(parameters, known),
+    )
 
 
 def _rows(files: Sequence[Path]) -> list[Row]:
@@ -91,6 +103,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--out", type=Path, help="write the page here, and its figure beside it")
     parser.add_argument("--leave-one-source-out", action="store_true", help="judge fits to the other sources too")
     parser.add_argument(
+        "--across-files", action="store_true", help="judge each file by costs fitted to one of the other files alone"
+    )
+    parser.add_argument(
         "--fit-on",
         type=Path,
         nargs="+",
@@ -106,12 +121,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     files = options.files or [PUBLISHED]
+    if options.across_files and len(files) < 2:
+        parser.error("--across-files needs two files or more, of which one is judged by another: name them")
     left_one_out = options.leave_one_source_out or options.classes_to is not None
     try:
         if options.fit_to:
             fit_to(options.fit_to, _rows(options.fit_on))
             return 0
         judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out)
+        if options.across_files:
+            judged = replace(judged, across=across(files))
         if options.out:
             _write(judged, options.out)
         if options.classes_to:
@@ -127,6 +146,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
     for table in class_tables(judged):
         show(table)
+    if judged.across:
+        show(across_table(judged.across))
     if judged.unread:
         show(unread_table(judged.unread))
     return 0

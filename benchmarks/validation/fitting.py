@@ -1,4 +1,4 @@
-"""Fitting the costs of engines to published measurements, and calibrating them on the runs of one deployment."""
+"""Fitting the costs of engines to published measurements."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from benchmarks.validation.parameters import (
     COMMON,
     FIXED,
     OF_ENGINE,
-    PRIOR,
     PRIOR_SOURCES,
     VARIANTS,
     Key,
@@ -30,20 +29,25 @@ from benchmarks.validation.parameters import (
     variant_of,
     width,
 )
-from benchmarks.validation.predicting import Seconds, predict
+from benchmarks.validation.predicting import Seconds, cycle_of, predict, prefill_tokens, setup_of
 from benchmarks.validation.rows import Row
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, CostRow
 from spectheory.hardware.engine_costs import PRIOR as OF_PRIOR
+from spectheory.hardware.model_config import ModelConfig
 
 NOISE = 0.08
 """Standard deviation of the logarithm of a published rate around the model, in the fit."""
-RUN_NOISE = 0.04
-"""The same for the runs of a calibration."""
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
 """Standard deviations of the error that all rows of a source share, and of the one that those of a deployment share."""
 STEP = 1e-4
 """By how much the logarithm of a parameter is moved for a derivative."""
+DRAFTING = ("spec_step_seconds", "spec_sequence_seconds", "level_seconds", "tree_mask_seconds")
+"""Numbers on which only speculative steps depend."""
+OF_EXPERTS = ("expert_share", "text_share", "batch_share", "expert_seconds", "moe_layer_seconds")
+"""Numbers on which only mixtures of experts depend."""
+OF_PACKED = ("eight_bit_share", "four_bit_share", "packed_flops_share", "low_precision_share")
+"""Numbers on which only models with packed weights depend."""
 SUPPORT = 1.0
 """A source is named for a parameter that it determines at least as well as the prior does."""
 
@@ -63,16 +67,9 @@ def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
 
     `start` are parameters near the optimum, such as those of a fit to nearly the same rows: a fit from there is faster.
     """
-    problem = _Problem(rows, _fitted(rows), PRIOR, NOISE, shared=True)
+    problem = _Problem(rows, _fitted(rows))
     first = None if start is None else logarithms_of(start, problem.which)
     return parameters_of(problem.optimum(first), problem.which)
-
-
-def calibrate(rows: Sequence[Row], parameters: Parameters) -> Parameters:
-    """`parameters` moved to the few `rows` of one deployment: the same fit, with `parameters` as its priors."""
-    which = [key for key in _fitted(rows) if key[0] != ALL]
-    problem = _Problem(rows, which, parameters, RUN_NOISE, shared=False)
-    return parameters_of(problem.optimum(evaluations=10), which, parameters)
 
 
 def supports(rows: Sequence[Row], parameters: Parameters) -> dict[Key, dict[str, float]]:
@@ -81,7 +78,7 @@ def supports(rows: Sequence[Row], parameters: Parameters) -> dict[Key, dict[str,
     The number is the norm of the derivatives of the weighted errors by the logarithm of the parameter, times the width
     of its prior, after the offset of the source took its part. At 1, the source says as much as the prior.
     """
-    problem = _Problem(rows, _fitted(rows), PRIOR, NOISE, shared=True)
+    problem = _Problem(rows, _fitted(rows))
     slopes = problem.derivatives(logarithms_of(parameters, problem.which))
     belongs, deviations = problem.offsets
     sources, whole = np.array([rows[place].source for place, _ in problem.labels]), {}
@@ -145,9 +142,6 @@ class _Problem:
 
     rows: Sequence[Row]
     which: list[Key]
-    base: Parameters
-    noise: float
-    shared: bool
 
     @cached_property
     def labels(self) -> list[tuple[int, str]]:
@@ -157,8 +151,6 @@ class _Problem:
     @cached_property
     def offsets(self) -> tuple[np.ndarray, np.ndarray]:
         """The offsets of each error, (errors, offsets) of 0 and 1, and the standard deviation of each offset."""
-        if not self.shared:
-            return np.zeros((len(self.labels), 0)), np.zeros(0)
         groups = [((self.rows[place].source, what), (self.rows[place].deployment, what)) for place, what in self.labels]
         known = list(dict.fromkeys(name for both in groups for name in both))
         columns = {name: column for column, name in enumerate(known)}
@@ -172,10 +164,15 @@ class _Problem:
         """For each parameter, the places of the rows that it can change."""
         engines = [variant_of(row) for row in self.rows]
         return [
-            [place for place, of in enumerate(engines) if engine in (None, ALL, of)] for engine, _name in self.which
+            [
+                place
+                for place, (of, row) in enumerate(zip(engines, self.rows, strict=True))
+                if engine in (None, ALL, of) and concerns(name, row)
+            ]
+            for engine, name in self.which
         ]
 
-    def optimum(self, start: np.ndarray | None = None, evaluations: int = 30) -> np.ndarray:
+    def optimum(self, start: np.ndarray | None = None) -> np.ndarray:
         """The logarithms of the factors of the parameters."""
         belongs, deviations = self.offsets
         widths = np.concatenate([[width(*name) for name in self.which], deviations])
@@ -183,12 +180,12 @@ class _Problem:
 
         def residuals(x: np.ndarray) -> np.ndarray:
             errors = self.errors(x[:many], range(len(self.rows)))
-            return np.concatenate([(errors - belongs @ x[many:]) / self.noise, x / widths])
+            return np.concatenate([(errors - belongs @ x[many:]) / NOISE, x / widths])
 
         def jacobian(x: np.ndarray) -> np.ndarray:
             found = np.zeros((count + len(x), len(x)))
-            found[:count, :many] = self.derivatives(x[:many]) / self.noise
-            found[:count, many:] = -belongs / self.noise
+            found[:count, :many] = self.derivatives(x[:many]) / NOISE
+            found[:count, many:] = -belongs / NOISE
             found[count:] = np.diag(1 / widths)
             return found
 
@@ -197,7 +194,7 @@ class _Problem:
         settings: dict[str, Any] = {
             "jac": jacobian,
             "loss": "soft_l1",
-            "max_nfev": evaluations,
+            "max_nfev": 30,
             "ftol": 1e-5,
             "xtol": 1e-4,
         }
@@ -205,7 +202,7 @@ class _Problem:
 
     def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
         """The errors of the rows at these places."""
-        parameters = parameters_of(x, self.which, self.base)
+        parameters = parameters_of(x, self.which)
         rows = [self.rows[place] for place in places]
         return np.array([error for row in rows for error in logarithms(row, predict(row, parameters.of_row(row)))])
 
@@ -219,6 +216,28 @@ class _Problem:
             of = np.isin(owners, places)
             found[of, column] = (self.errors(moved, places) - now[of]) / STEP
         return found
+
+
+def concerns(name: str, row: Row) -> bool:
+    """Whether the seconds of a row can depend on a number. False saves the fit a derivative that is 0."""
+    if name.startswith("exchange_"):
+        return row.placement == "expert parallel"
+    if name.startswith("reduce_"):
+        return row.placement == "tensor parallel"
+    if name == "prefill_share":
+        return prefill_tokens(row) > 0
+    if name in DRAFTING:
+        return cycle_of(row) is not None
+    models = [model for model in (setup_of(row).target, setup_of(row).draft) if model is not None]
+    if name in OF_EXPERTS:
+        return any(model.shape.moe_layers > 0 for model in models)
+    if name in OF_PACKED:
+        return any(_is_packed(model) for model in models)
+    return True
+
+
+def _is_packed(model: ModelConfig) -> bool:
+    return model.arithmetic != "bf16" or min(model.linear_bytes, model.expert_bytes, model.other_bytes) < 2
 
 
 def _measured(row: Row) -> list[str]:

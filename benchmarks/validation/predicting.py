@@ -1,16 +1,17 @@
-"""The seconds of a row by the roofline of the library, with the costs of its engine."""
+"""The seconds of a row: what it timed, as steps of the library's `TimedSetup`, with the costs of its engine."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
 from benchmarks.validation.rows import Placement, Row
 from spectheory.hardware.engine_costs import EngineCosts
-from spectheory.hardware.roofline import Parallel, Roofline
+from spectheory.hardware.placement import Parallel
+from spectheory.hardware.runs import Step
+from spectheory.hardware.timed_setup import TimedSetup
 
-WIDEST = 10
-"""Nodes of a level that the draft expands, in the envelopes of EAGLE-2 and EAGLE-3."""
 PROMPT = 300
 """Tokens of a prompt in the plain steps in serving; their `context` is 300 and half the mean output."""
 PARALLEL: dict[Placement, Parallel] = {
@@ -33,15 +34,6 @@ class Seconds:
         return None if self.cycle is None else tau * self.plain / self.cycle
 
 
-def widths(row: Row) -> list[int]:
-    """The number of nodes that the draft reads in each of its forwards."""
-    if drafts_at_once(row.draft):
-        return [row.depth]
-    if row.kind == "chain":
-        return [1] * row.depth
-    return [1] + [min(WIDEST, max(1, row.nodes // row.depth))] * (row.depth - 1)
-
-
 def shipped(row: Row) -> Seconds:
     """The seconds of `row` with the costs of its engine in the table of the library.
 
@@ -57,24 +49,39 @@ def predict(row: Row, costs: EngineCosts) -> Seconds:
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    target, draft = target_of(row.target), draft_of(row.draft, row.target)
-    prefill, parallel = prefill_tokens(row), PARALLEL[row.placement]
-    place = Roofline(gpu_of(row.gpu), row.gpus, row.batch, row.context, costs, parallel, prefill_tokens=prefill)
+    setup, cycle = setup_of(row), cycle_of(row)
+    return Seconds(setup.seconds(plain_of(row), costs), None if cycle is None else setup.seconds(cycle, costs))
+
+
+def setup_of(row: Row) -> TimedSetup:
+    """The models and GPUs of `row`.
+
+    Raises:
+        InputError: a model or the GPU is unknown, or a number is out of range.
+    """
+    return _setup(row.gpu, row.gpus, row.placement, row.target, row.draft)
+
+
+@cache
+def _setup(gpu: str, gpus: int, placement: Placement, target: str, draft: str) -> TimedSetup:
+    drafting = "at once" if drafts_at_once(draft) else "levels"
+    return TimedSetup(
+        gpu_of(gpu), target_of(target), draft_of(draft, target), gpus, PARALLEL[placement], None, drafting
+    )
+
+
+def plain_of(row: Row) -> Step:
+    """The plain step that `row` timed or compares with, or its forward."""
     if row.kind == "forward":
-        return Seconds(float(place.forward_seconds(target, [row.nodes])[0]))
-    one, verified = place.forward_seconds(target, [1, row.nodes + 1])
-    overheads, drafting = place.overheads(target, draft), widths(row) if draft is not None else []
-    plain = float(one) + overheads.plain_overhead_seconds
-    if row.kind == "plain":
-        return Seconds(plain)
-    cycle = float(verified) + overheads.overhead_seconds + len(drafting) * overheads.level_overhead_seconds
-    if row.nodes > row.depth:
-        cycle += row.nodes * overheads.tree_mask_seconds
-    if draft is not None and drafting:
-        kinds = sorted(set(drafting))
-        seconds = dict(zip(kinds, place.forward_seconds(draft, kinds), strict=True))
-        cycle += float(sum(seconds[width] for width in drafting))
-    return Seconds(plain, cycle)
+        return Step("forward", row.batch, row.context, row.nodes)
+    return Step("plain", row.batch, row.context, prefill_tokens=prefill_tokens(row))
+
+
+def cycle_of(row: Row) -> Step | None:
+    """The speculative step of `row`; None if it has none."""
+    if row.kind in ("plain", "forward"):
+        return None
+    return Step("speculative", row.batch, row.context, row.nodes + 1, row.depth)
 
 
 def prefill_tokens(row: Row) -> float:

@@ -6,7 +6,7 @@ token in some context, so it is a guess for the next time that this token occurs
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor
@@ -70,20 +70,18 @@ class TwoTierTable:
         self.k = k
         self.min_score = min_score
         self.bigram = bigram
-        self._rows: dict[tuple[int, ...], tuple[list[float], list[float]]] = {}
+        self._rows: dict[tuple[int, ...], list[list[float]]] = {}
 
-    def harvest(self, contexts: Mapping[int, tuple[int, ...]], logits: Tensor) -> None:
+    def harvest(self, contexts: Sequence[tuple[int, ...]], logits: Tensor) -> None:
         """Store probable successors by rows of logits (n, V); `contexts` has the last two tokens, or one, of each row.
 
-        Of several rows for one context the last one in `contexts` is kept.
+        Of several rows for one context the last one is kept.
         """
         best = logits.topk(min(self.k, logits.shape[1]))
         scores = (best.values - logits.logsumexp(1, keepdim=True)).exp()
         tokens, probabilities = torch.stack([best.indices.double(), scores.double()]).tolist()
-        for row, context in contexts.items():
-            self._rows[context[-1:]] = found = tokens[row], probabilities[row]
-            if self.bigram:
-                self._rows[context] = found
+        for context, *row in zip(contexts, tokens, probabilities, strict=True):
+            self._rows[context[-1:]] = self._rows[context if self.bigram else context[-1:]] = row
 
     def successors(self, before: int, token: int) -> Successors:
         """Probable successors of the tokens `before, token`, else of `token`; [] if none is stored."""

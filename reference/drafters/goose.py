@@ -173,13 +173,13 @@ class GooseDrafting(Drafting):
         """See Drafting.read."""
         self.index.extend(prompt)
         if self.settings.harvest_prefill:
-            self.table.harvest(dict(enumerate([(prompt[0],), *pairwise(prompt)])), logits)
+            self.table.harvest([(prompt[0],), *pairwise(prompt)], logits)
 
     def commit(self, path: list[int], emitted: list[int], logits: Tensor | None = None) -> None:
         """See Drafting.commit. Logits are stored first, because their contexts need the text without `emitted`."""
         if self.draft is not None and logits is not None:
             rows = harvest_order(len(logits), path, self.settings.harvest_rejected)
-            self.table.harvest({node: self._context(self.draft, node) for node in rows}, logits)
+            self.table.harvest([self._context(self.draft, node) for node in rows], logits[rows])
             self._learn(self.draft, path)
         self.index.extend(emitted)
 

@@ -8,19 +8,20 @@ See `simulate.controllers.tensorrt_llm` for the rule in words.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from spectheory.core.compiling import compiler
 
 WINDOW, THRESHOLD = range(2)
 DISABLED, REQUESTS, HISTORY = 1, 2, 3
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def is_disabled(memory: np.ndarray) -> bool:
     """Whether speculation has ended."""
     return memory[DISABLED] > 0
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def record_request(numbers: np.ndarray, memory: np.ndarray, tokens: int, cycles: int) -> None:
     """Take a complete request into the window. Its prompt counts as an iteration, with the first token."""
     window = int(numbers[WINDOW])

@@ -9,7 +9,7 @@ import numpy as np
 
 from simulate.load import Requests
 from simulate.serving.controllers import Controller
-from simulate.serving.server import Server, own_server, serve
+from simulate.serving.server import Server, controller_for, own_server, serve
 from simulate.serving.stability import Work
 from simulate.serving.tiers import Rates, Tier, tiers_of
 from spectheory import Plan, Provenance, Schedule, ServingRun, Tree
@@ -30,8 +30,8 @@ def compare_schedules(
 ) -> ServingComparison:
     """Serve the same requests with each of several schedules, on the same uniform numbers.
 
-    The runs have their stability limits and the batch sizes at which they can settle too, except those of controllers
-    that depend on what ran before.
+    The runs have their stability limits and the batch sizes at which they can settle too, except those of schedules
+    that depend on what ran before or have gaps.
 
     Args:
         schedules: each schedule by its name, as for `serve`. The others are compared with the first one.
@@ -118,9 +118,10 @@ def _with_limits(
     rates: Rates | None,
 ) -> ServingRun:
     """The run with its stability limit, and with the batch sizes at which it can settle at the rate of the load."""
-    if isinstance(schedule, Controller) and schedule.has_memory:
+    server, controller = controller_for(schedule, requests, server, rates)
+    if controller.has_memory or not controller.covers(server.sequences):
         return run
-    work = Work.of(schedule, requests, server, rates)
+    work = Work.of(controller, requests, server, None)
     run = replace(run, stability_limit=float(work.rates().max()))
     if requests.rate is None:
         return run

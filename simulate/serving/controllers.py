@@ -113,6 +113,10 @@ class Controller:
         """Whether what a step runs depends on what ran before, not on the batch size alone."""
         return self.rule != BY_TABLE or bool((self.table != self.table[0]).any())
 
+    def covers(self, sequences: int) -> bool:
+        """Whether there is a tier for every batch size up to `sequences`."""
+        return self.table.shape[1] > sequences and bool((self.table[:, 1 : sequences + 1] >= 0).all())
+
     @property
     def classes(self) -> int:
         """Number of classes of requests."""

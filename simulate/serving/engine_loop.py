@@ -19,9 +19,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
+from spectheory.core.compiling import compiler
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
@@ -35,7 +35,7 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 FIRST, SECOND = np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)
 SHIFTS = np.uint64(30), np.uint64(27), np.uint64(31), np.uint64(11)
 UNIT = 2.0**-53
-INLINED = njit(cache=True, inline="always")
+INLINED = compiler(cache=True, inline="always")
 
 
 class Work(NamedTuple):
@@ -132,7 +132,7 @@ class Steps(NamedTuple):
     prompt: np.ndarray
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def hashed(value: np.uint64) -> np.uint64:
     """The hash of splitmix64."""
     value = (value ^ (value >> SHIFTS[0])) * FIRST
@@ -140,13 +140,13 @@ def hashed(value: np.uint64) -> np.uint64:
     return value ^ (value >> SHIFTS[2])
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def uniform(key: np.uint64, position: int) -> float:
     """The uniform number of a request at a position of its answer."""
     return float(hashed(key + GOLDEN * np.uint64(position)) >> SHIFTS[3]) * UNIT
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def keys_of(seed: int, count: int) -> np.ndarray:
     """(count,) keys of the uniform numbers of each request."""
     start, keys = hashed(np.uint64(seed) + GOLDEN), np.empty(count, np.uint64)
@@ -155,7 +155,7 @@ def keys_of(seed: int, count: int) -> np.ndarray:
     return keys
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def position_on(grid: np.ndarray, at: float) -> tuple[int, float]:
     """The interval of `grid` that holds `at`, and the share of the interval before it; the ends beyond the grid."""
     if len(grid) == 1 or at <= grid[0]:
@@ -181,7 +181,7 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
     return upper + share * (lower - upper)
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def budget_seconds(machine: Machine, drafted: int, batch: int, context: float, prompt: int) -> float:
     """Seconds of a step that verifies `drafted` tokens of all sequences together, linear between whole means."""
     if batch == 0:
@@ -193,7 +193,7 @@ def budget_seconds(machine: Machine, drafted: int, batch: int, context: float, p
     return seconds
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def choose_budget(machine: Machine, state: State, batch: int, context: float) -> int:
     """How many drafted tokens of all sequences to verify, so that most tokens are emitted in a second.
 
@@ -239,7 +239,7 @@ def choose_budget(machine: Machine, state: State, batch: int, context: float) ->
         taken[group] += 1
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def verified(state: State, kind: int) -> int:
     """Drafted tokens that are verified of the next request of a class; the first requests get those that are left."""
     if state.more[kind] > 0:
@@ -322,7 +322,7 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
     return total, kept
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def report_completed(work: Work, machine: Machine, state: State, batch: int) -> None:
     """Give the rule the requests that completed in `decode`, which has put them after the decoding ones."""
     for place in range(batch - 1, state.counts[DECODING] - 1, -1):
@@ -331,7 +331,7 @@ def report_completed(work: Work, machine: Machine, state: State, batch: int) -> 
         completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)  # pyright: ignore[reportArgumentType]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def report_single_tokens(work: Work, machine: Machine, state: State, first: int) -> None:
     """Give the rule requests from `first` on whose answer of one token has come with their prompt."""
     for request in range(first, state.counts[PREFILLING]):
@@ -375,7 +375,7 @@ def waiting_prompts(work: Work, state: State, most: int) -> int:
     return tokens
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[int, int]:
     """Run steps until the buffer `steps` is full or the run ends; returns the number of steps and why it ended."""
     clock, counts = state.clock, state.counts

@@ -14,7 +14,8 @@ from __future__ import annotations
 from math import ceil
 
 import numpy as np
-from numba import njit
+
+from spectheory.core.compiling import compiler
 
 HEADER = 3
 SLOT = 7
@@ -25,13 +26,13 @@ PLACE, MEAN, BATCHES = range(3)
 """What a slot remembers."""
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def slot_of(numbers: np.ndarray, batch: int) -> int:
     """The slot of a batch size; a larger one than any has that of the largest."""
     return int(numbers[HEADER + min(batch, int(numbers[2]) - 1)])
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def parameters(numbers: np.ndarray, slot: int) -> np.ndarray:
     """The numbers of a slot."""
     size = SLOT + 2 * int(numbers[1])
@@ -39,7 +40,7 @@ def parameters(numbers: np.ndarray, slot: int) -> np.ndarray:
     return numbers[start : start + size]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def tier_of_slot(numbers: np.ndarray, memory: np.ndarray, batch: int) -> int:
     """The tier that the slot of a batch size drafts now."""
     slot = slot_of(numbers, batch)
@@ -47,7 +48,7 @@ def tier_of_slot(numbers: np.ndarray, memory: np.ndarray, batch: int) -> int:
     return int(parameters(numbers, slot)[SLOT + width + int(memory[1 + 3 * slot + PLACE])])
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def record_batch(numbers: np.ndarray, memory: np.ndarray, batch: int, accepted: float) -> None:
     """Take a batch of `accepted` drafted tokens per sequence into the average, and decide if it is time to."""
     slot = slot_of(numbers, batch)
@@ -61,7 +62,7 @@ def record_batch(numbers: np.ndarray, memory: np.ndarray, batch: int, accepted: 
         state[PLACE] = next_place(given, state, lengths)
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def next_place(given: np.ndarray, state: np.ndarray, lengths: np.ndarray) -> int:
     """The place among the candidates that a decision chooses. It may give the average of a slot a start."""
     last = place = int(state[PLACE])

@@ -8,10 +8,10 @@ They see the controller's own arrays: `table` (tiers, batch sizes + 1) of tier i
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
 from simulate.serving.acceptance_gate import is_disabled, record_request
 from simulate.serving.moving_average import record_batch, tier_of_slot
+from spectheory.core.compiling import compiler
 
 BY_TABLE, BY_LAST_BATCH, MOVING_AVERAGE, ACCEPTANCE_GATE, SURVIVAL_BUDGET = range(5)
 """The rules.
@@ -29,7 +29,7 @@ GAP = -1
 """The controller has no tier for this batch size."""
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def choose_tier(rule: int, table: np.ndarray, numbers: np.ndarray, memory: np.ndarray, batch: int) -> int:
     """The index of the tier of the next step, in which `batch` sequences decode; `GAP` if there is none."""
     if rule == BY_LAST_BATCH:
@@ -41,7 +41,7 @@ def choose_tier(rule: int, table: np.ndarray, numbers: np.ndarray, memory: np.nd
     return table[int(memory[0]), batch]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def remember(
     rule: int,
     numbers: np.ndarray,
@@ -59,7 +59,7 @@ def remember(
         record_batch(numbers, memory, batch, accepted / batch)
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def completed(rule: int, numbers: np.ndarray, memory: np.ndarray, tokens: int, cycles: int) -> None:
     """Change `memory` after the last token of a request with an answer of `tokens`, which took `cycles` cycles."""
     if rule == ACCEPTANCE_GATE:

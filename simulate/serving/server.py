@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 BUFFER = 1 << 17
 """Steps that the compiled loop runs at a time."""
 UNLIMITED = 2**62
+WRAPPING = np.errstate(over="ignore")
+"""The hashes of the loop wrap around, of which NumPy warns where Numba does not compile them."""
 BATCHED_TOKENS = 8192
 LEFT_OUT = (
     "one engine: no routing between engines, no disaggregated prefill, no network or host time beyond the latencies",
@@ -183,6 +185,7 @@ def _require_memory(controller: Controller, requests: Requests, server: Server) 
         )
 
 
+@WRAPPING
 def _simulated(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[State, Steps]:
@@ -201,6 +204,7 @@ def _simulated(
             return state, loop.Steps(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
 
 
+@WRAPPING
 def prepared(
     controller: Controller, requests: Requests, server: Server, seed: int, until: float
 ) -> tuple[Work, Machine, State]:

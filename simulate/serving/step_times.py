@@ -15,7 +15,8 @@ from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Roofline
+from spectheory.hardware.placement import DEFAULT_ENGINE
+from spectheory.hardware.roofline import Roofline
 from spectheory.hardware.roofline_inputs import RooflineInputs
 
 LARGEST_KV = 10**9
@@ -244,7 +245,7 @@ def known_kv_tokens(stamp: Provenance) -> int | None:
         target = model(stamp.target)
         place = Roofline(gpu(stamp.gpu), stamp.gpus or 1)
         return kv_tokens_of(
-            RooflineInputs.of(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
+            RooflineInputs.checked(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
         )
     except InputError:
         return None

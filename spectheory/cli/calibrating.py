@@ -15,7 +15,7 @@ from spectheory.cli.output import Output, console, require_free, show, warn
 from spectheory.core.errors import InputError
 from spectheory.engines import read_runs
 from spectheory.hardware.calibrated_costs import calibrate as calibrated
-from spectheory.hardware.roofline import Parallel
+from spectheory.hardware.placement import Parallel
 from spectheory.hardware.runs import Conditions, Run
 
 SPECULATIVE = (

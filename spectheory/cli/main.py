@@ -21,6 +21,7 @@ from spectheory.cli import (
     comparing_policies,
     demo,
     explaining,
+    exploring,
     importing,
     measuring,
     planning,
@@ -36,6 +37,7 @@ EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
     **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
+    **dict.fromkeys(("marimo", "altair"), "notebooks"),
 }
 """For each optional package, the extra of spectheory that installs it."""
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
@@ -121,6 +123,7 @@ for command in (
     comparing_policies.policies,
     certifying.certify,
     checking.check,
+    exploring.explore,
     demo.demo,
     measuring.train,
 ):

@@ -31,7 +31,7 @@ from spectheory.engines import ALL
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.hf_config import LARGEST
 from spectheory.hardware.latency import Latency
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel
 from spectheory.planning.deployment import DEFAULT_CONTEXT, Deployment
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.planner import evaluate

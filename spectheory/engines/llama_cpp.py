@@ -5,6 +5,11 @@ Builds b9235 (2026-05-22) to b11382 (2026-10-04), read 2026-11-21. Flags: `--spe
 not known; b9235 has them (#23544). The default of `--spec-type` is `none`: `-md` alone loads a draft and never uses it
 (https://github.com/ggml-org/llama.cpp/issues/25345). The root is not counted.
 
+N-gram lookup is `ngram-simple` (common/ngram-map.cpp, read 2026-11-22; flags by PR #22397). It finds the last n tokens,
+of which the token that was just sampled is one, earlier in the text, and drafts the m tokens that follow there. It
+drafts nothing if fewer than n follow, so n must not exceed m. The server cuts drafts to `--spec-draft-n-max` tokens.
+Lines of its statistics count the cycles in `#calls`, and in `#gen drafts` only those that drafted.
+
 Log lines of a request, from tools/server/server-context.cpp, where rates by position are always in parentheses:
 `draft acceptance rate = ...` before PR #24536 (2026-06), then `draft acceptance = ..., mean acceptance length = ...,
 acceptance rate per position = (...)`, later `..., mean len = ...` with `acc per pos = (...)` on a line of its own, at
@@ -28,8 +33,11 @@ from spectheory.planning.fitting import Fitting
 from spectheory.planning.runnable import check_length
 
 VERSIONS = dict.fromkeys(map(str, range(9235, 11383)), "--spec-draft-n-max")
-TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp"}
-"""The values of `--spec-type` for a whole model, an EAGLE-3 head, and the module in the target's file."""
+TYPES = {"model": "draft-simple", "eagle3": "draft-eagle3", "mtp": "draft-mtp", "ngram": "ngram-simple"}
+"""The values of `--spec-type` for a whole model, an EAGLE-3 head, the module in the target's file, and n-gram lookup.
+"""
+LOOKED_UP, LONGEST_LOOKUP = 12, 1024
+"""The usual number of tokens that n-gram lookup looks for, and the largest number that it drafts."""
 P_MIN_NOTE = "p-min 0 keeps all drafts at full length; otherwise llama.cpp shortens a draft where the draft is unsure"
 
 _RATES = r"(?:acceptance rate per position|acc per pos|#acc rate/pos)\s*=\s*\(?\s*([\d.]+(?:\s*,\s*[\d.]+)*)"
@@ -38,6 +46,7 @@ ROUNDED_SHARE = 0.5e-5 + 1e-7
 """Tolerance for `draft acceptance`, a quotient in single precision with five decimals."""
 _SLOT = r"draft acceptance(?: rate)?\s*=\s*([\d.]+)\s*\(\s*(\d+)\s*accepted\s*/\s*(\d+)\s*generated\s*\)"
 _NOTHING = r"draft acceptance(?: rate)?\s*=.*/\s*0\s*generated"
+_CALLS = r"#calls(?:\(b,g,a\)\s*=\s*\d+\s+|\s*=\s*)(\d+)"
 _TOTALS = r"#gen drafts\s*=\s*(\d+),\s*#acc drafts\s*=\s*(\d+),\s*#gen tokens\s*=\s*(\d+),\s*#acc tokens\s*=\s*(\d+)"
 
 
@@ -79,8 +88,17 @@ def from_log_line(text: str, *, min_trials: int = 100) -> Statistics:
         if tau and drafts:  # by the drafts that were judged, of which #acc drafts are a part
             low, high = (1 + accepted / max(1, n) for n in (drafts, int(totals[0][1])))
             within("#mean acc len", float(tau.group(1)), low, high, "1 + #acc tokens / drafts", ROUNDED_TAU)
+        calls = [int(n) for n in re.findall(_CALLS, text)]
         return statistics.from_totals(
-            "llama.cpp", "log line", drafts=drafts, drafted=drafted, accepted=accepted, min_trials=min_trials
+            "llama.cpp",
+            "log line",
+            drafts=drafts,
+            drafted=drafted,
+            accepted=accepted,
+            min_trials=min_trials,
+            assumed=[f"{calls[0] - drafts} of {calls[0]} cycles drafted nothing and are not counted"]
+            if calls and calls[0] > drafts
+            else [],
         )
     if tau:
         length = float(tau.group(1))
@@ -143,14 +161,16 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     Args:
         length: number of drafted tokens per cycle, at least 1.
         version: build of llama.cpp, such as "b11000".
-        model: GGUF file of the draft; None for "draft-mtp", whose module is in the target's file.
+        model: GGUF file of the draft; None for "draft-mtp", whose module is in the target's file, and "ngram-simple".
         spec_type: "draft-simple" if the draft is a whole model, "draft-eagle3" if it is an EAGLE-3 head, "draft-mtp" if
-            it is a multi-token-prediction module.
+            it is a multi-token-prediction module, "ngram-simple" if drafts are looked up in the text.
     """
     key, flag = release("llama.cpp", version, VERSIONS, parts=1)
     check_length(length)
     if spec_type not in TYPES.values():
         raise InputError(f"spec_type must be one of {', '.join(TYPES.values())}, got {spec_type!r:.60}")
+    if spec_type == "ngram-simple":
+        return _lookup(length, key, flag, model)
     if model is None and spec_type == "draft-mtp":
         args = ("--spec-type", spec_type, flag, str(length), "--spec-draft-p-min", "0")
         note = "the target's GGUF file must contain the module, and --help of the build must list draft-mtp"
@@ -170,10 +190,25 @@ def export(length: int, *, version: str, model: str | None, spec_type: str = "dr
     return Export("llama.cpp", f"b{key}", args, {}, tuple(notes))
 
 
+def _lookup(length: int, key: str, flag: str, model: str | None) -> Export:
+    """N-gram lookup. What is looked up has as many tokens as usual, or as are drafted if these are fewer."""
+    if model is not None:
+        raise InputError(f"model must be None for ngram-simple, which looks drafts up in the text, got {model!r:.60}")
+    if length > LONGEST_LOOKUP:
+        raise InputError(f"length must be at most {LONGEST_LOOKUP} for ngram-simple, got {length}: draft fewer tokens")
+    simple, size = "--spec-ngram-simple-size", min(LOOKED_UP, length)
+    args = ("--spec-type", "ngram-simple", f"{simple}-n", str(size), f"{simple}-m", str(length), flag, str(length))
+    note = (
+        f"drafts follow the last place in the text where the last {size} tokens stand: count the acceptance with the "
+        "same number, because fewer tokens are found more often and accepted less"
+    )
+    return Export("llama.cpp", f"b{key}", args, {}, (note,))
+
+
 def _fitted(fitting: Fitting, version: str) -> Export:
     """The fastest chain at the first batch size."""
     spec_type = fitting.of_family(TYPES)
-    model = fitting.module if spec_type == "draft-mtp" else fitting.model
+    model = None if spec_type == "ngram-simple" else fitting.module if spec_type == "draft-mtp" else fitting.model
     made = export(fitting.chain, version=version, model=model, spec_type=spec_type)
     return made.after(*fitting.notes_of_chain())
 

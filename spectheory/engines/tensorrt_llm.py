@@ -16,12 +16,15 @@ from spectheory.engines.exports import Export
 from spectheory.engines.prometheus import Metrics
 from spectheory.engines.report_values import EXACT, agree, count, json_value, mapping, missing, number, pick
 from spectheory.engines.statistics import TOTALS_ONLY, Statistics
-from spectheory.engines.tensorrt_llm_config import VERSIONS, export
+from spectheory.engines.tensorrt_llm_config import VERSIONS, WITHOUT_MODEL, export, export_without_model
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.planning.fitting import Fitting
-from spectheory.planning.length_rules import first_is_longest
+from spectheory.planning.length_rules import first_is_longest, one_length_then_off
 
-__all__ = ["ENGINE", "VERSIONS", "export", "from_iteration_stats", "from_metrics"]
+__all__ = ["ENGINE", "VERSIONS", "export", "export_without_model", "from_iteration_stats", "from_metrics"]
+
+DECODING_TYPES = {"eagle3": "Eagle3", "mtp": "MTP", "ngram": "NGram"}
+"""The values of `decoding_type` by family of the draft."""
 
 BLOCK = ("specDecodingStats", "spec_decoding_stats")
 DRAFTED = ("numDraftTokens", "num_draft_tokens")
@@ -109,8 +112,11 @@ def from_metrics(text: str) -> Statistics:
 
 
 def _fitted(fitting: Fitting, version: str) -> Export:
-    """The fastest envelope, or the fastest chains of which the longest is at batch size 1."""
-    model = fitting.of_family({"eagle3": fitting.model})
+    """The fastest envelope, or the fastest chains of which the longest is at batch size 1; or chains of one length."""
+    decoding_type = fitting.of_family(DECODING_TYPES)
+    if decoding_type in WITHOUT_MODEL:
+        return _fitted_without_model(fitting, version, decoding_type)
+    model = fitting.model
     grows, chained = VERSIONS[version].dynamic_tree, _chains_only(fitting.target)
     limits = first_is_longest, f"TensorRT-LLM {version} takes, the longest at batch size 1"
     if grows and not chained:
@@ -119,6 +125,15 @@ def _fitted(fitting: Fitting, version: str) -> Export:
         found = fitting.chains(*limits)
         notes = (*fitting.notes(found), *chained) if grows else fitting.notes(found)
     return export(found.runs, version=version, model=model).after(*notes)
+
+
+def _fitted_without_model(fitting: Fitting, version: str, decoding_type: str) -> Export:
+    """The fastest chains of one length, up to a batch size."""
+    found = fitting.chains(one_length_then_off, f"{decoding_type} in TensorRT-LLM takes, one length up to a batch size")
+    made = export_without_model(found.runs, version=version, decoding_type=decoding_type)
+    own = decoding_type == "MTP" and fitting.module
+    elsewhere = (f"the module is read from the checkpoint of the target, not from {own}",) if own else ()
+    return made.after(*fitting.notes(found), *elsewhere)
 
 
 def _chains_only(target: ModelConfig | None) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""TensorRT-LLM's `speculative_config` in YAML: dynamic tree, draft lengths by batch size, static tree.
+"""TensorRT-LLM's `speculative_config` in YAML: dynamic tree, draft lengths by batch size, static tree, MTP and n-gram.
 
 Versions, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.github.io/TensorRT-LLM/):
 
@@ -8,6 +8,11 @@ Versions, read 2026-11-21 (tensorrt_llm/llmapi/llm_args.py, https://nvidia.githu
   #10860, merged 2026-03-13).
 - Dynamic trees: in 1.3.0rc27 and 1.4.0rc1 (PR #13081, merged 2026-04).
 - `eagle_choices`: up to 1.3, removed in 1.4 (PR #18210).
+- MTP: `num_nextn_predict_layers` is the number of drafted tokens in 1.2. The last candidates of 1.3 rename it to
+  `max_draft_len`, which the first ones overwrite with 1, and accept the old name. 1.4 has the new name.
+- NGram: `max_draft_len`, without the overlap scheduler.
+- Which versions change the draft length of MTP with the batch size is not known, and none does for NGram
+  (`support_dynamic_draft_len`), so both get one length. `max_concurrency` is the last batch size with drafts.
 
 The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_tokens <= topK * max_draft_len.
 """
@@ -15,6 +20,7 @@ The root is not counted. A dynamic tree needs max_draft_len <= max_total_draft_t
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from spectheory.core.errors import InputError
@@ -33,13 +39,16 @@ class Features:
     dynamic_tree: bool
     static_tree: bool
     upper_bounds: bool
+    mtp_length: str
 
 
 VERSIONS = {
-    "1.2": Features(dynamic_tree=False, static_tree=True, upper_bounds=False),
-    "1.3": Features(dynamic_tree=True, static_tree=True, upper_bounds=True),
-    "1.4": Features(dynamic_tree=True, static_tree=False, upper_bounds=True),
+    "1.2": Features(dynamic_tree=False, static_tree=True, upper_bounds=False, mtp_length="num_nextn_predict_layers"),
+    "1.3": Features(dynamic_tree=True, static_tree=True, upper_bounds=True, mtp_length="num_nextn_predict_layers"),
+    "1.4": Features(dynamic_tree=True, static_tree=False, upper_bounds=True, mtp_length="max_draft_len"),
 }
+WITHOUT_MODEL = ("MTP", "NGram")
+"""The values of `decoding_type` that load no draft: the module in the target's checkpoint, and n-gram lookup."""
 
 
 def export(plan: Runnable, *, version: str, model: str) -> Export:
@@ -62,9 +71,47 @@ def export(plan: Runnable, *, version: str, model: str) -> Export:
         lines, notes = _ranges(checked_ranges(plan), key, features)
     else:
         raise InputError(f"plan must be an Envelope, a Tree or a list of ChainRange, got {type(plan).__name__}")
-    lines = {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines
+    return _export(key, {"decoding_type": "Eagle3", "speculative_model": json.dumps(model)} | lines, notes)
+
+
+def export_without_model(ranges: Sequence[ChainRange], *, version: str, decoding_type: str) -> Export:
+    """Chains of one length, up to a batch size, as a YAML file for `trtllm-serve`, without a draft to load.
+
+    Args:
+        ranges: one range with drafts, and at most one without drafts for the larger batch sizes.
+        version: version of TensorRT-LLM, such as "1.4.0rc1".
+        decoding_type: "MTP" for the multi-token-prediction module in the target's checkpoint, "NGram" for n-gram
+            lookup.
+
+    Raises:
+        InputError: the ranges have two lengths, speculation is off at small batch sizes, or the version or the type is
+            unknown.
+    """
+    key, features = release("TensorRT-LLM", version, VERSIONS)
+    if decoding_type not in WITHOUT_MODEL:
+        raise InputError(f"decoding_type must be one of {', '.join(WITHOUT_MODEL)}, got {decoding_type!r:.60}")
+    first, *others = checked_ranges(ranges)
+    if first.length == 0 or len(others) > 1 or any(item.length for item in others):
+        raise InputError(
+            f"ranges must be one length, and no speculation above a batch size, for {decoding_type} in TensorRT-LLM, "
+            f"got {', '.join(f'{item.length} up to batch {item.last_batch}' for item in (first, *others))}: choose one "
+            "length"
+        )
+    named = features.mtp_length if decoding_type == "MTP" else "max_draft_len"
+    lines = {"decoding_type": decoding_type, named: str(first.length)}
+    if others:
+        lines["max_concurrency"] = str(first.last_batch)
+    if decoding_type == "MTP":
+        return _export(key, lines, ("the checkpoint of the target must contain the module",))
+    size = "max_matching_ngram_size has its default: count the acceptance with the same size"
+    return _export(key, lines, (size,), {"disable_overlap_scheduler": "true"})
+
+
+def _export(version: str, lines: Lines, notes: tuple[str, ...], others: Lines | None = None) -> Export:
+    """The export of the lines of `speculative_config`, and of `others` beside it."""
     text = "speculative_config:\n" + "".join(f"  {name}: {value}\n" for name, value in lines.items())
-    return Export("TensorRT-LLM", key, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
+    text += "".join(f"{name}: {value}\n" for name, value in (others or {}).items())
+    return Export("TensorRT-LLM", version, ("--extra_llm_api_options", FILE), {FILE: text}, notes)
 
 
 def _envelope(plan: Envelope, version: str, features: Features) -> tuple[Lines, tuple[str, ...]]:

@@ -20,7 +20,7 @@ from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.run_checks import require_possible
 from spectheory.hardware.run_names import NamedDeployment, with_version
 from spectheory.hardware.runs import Run
@@ -35,6 +35,7 @@ FAR = 3.0
 NOTABLE = 0.05
 """A number that has moved by this share is worth showing, however uncertain it is."""
 LEAST_NOISE, MOST_NOISE = 1e-9, 1.0
+GIVEN = "the costs were given, not those of the engine in the shipped table"
 
 
 class MovedNumber(NamedTuple):
@@ -54,10 +55,10 @@ class CalibratedCosts(Record):
     """The costs of an engine, calibrated on runs of one deployment.
 
     Attributes:
-        engine: the engine whose shipped costs were moved, such as `vllm@0.11`.
+        engine: the engine whose costs were moved, such as `vllm@0.11`.
         setup: the models and GPUs of the runs.
         runs: the runs.
-        shipped: the costs before.
+        shipped: the costs before: those of the engine in the shipped table, unless other ones were given.
         costs: the calibrated costs.
         spreads: for each number the standard deviation of its logarithm before the calibration; 0 if it may not move.
         noise: the standard deviation that the logarithm of a run's seconds is taken to have.
@@ -221,6 +222,7 @@ def calibrate(
     quant: str | None = None,
     kv_dtype: str | None = None,
     noise: float = NOISE,
+    costs: EngineCosts | None = None,
 ) -> CalibratedCosts:
     """Calibrate the costs of an engine on a few measured runs of one deployment.
 
@@ -243,6 +245,7 @@ def calibrate(
         kv_dtype: format of the KV caches; None keeps the one of the config.
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
+        costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
 
     Raises:
         InputError: there is no run, a run names another deployment, is impossible on these GPUs, does not fit into
@@ -269,10 +272,11 @@ def calibrate(
     require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
-    setup, shipped, widths = TimedSetup(gpu_of(gpu), first, second, *place), EngineCosts.of(engine), spreads(engine)
+    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place), spreads(engine)
+    shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = NamedDeployment(setup, engine, plain_target).require(known)
     for run in known:
-        setup.require_memory(run, shipped)
+        setup.require_memory(run)
     require_possible(known, setup)
     stamp = Provenance.now(
         "spectheory.calibrate",
@@ -282,9 +286,9 @@ def calibrate(
         target=first.name,
         draft=None if second is None else second.name,
         settings={"engine": engine, "quant": quant, "kv_dtype": kv_dtype},
-    ).assuming(f"before the calibration, {origin(engine)}", *assumed)
-    costs = fitted(known, setup, shipped, widths, noise)
-    return CalibratedCosts(engine, setup, known, shipped, costs, widths, float(noise), stamp)
+    ).assuming(f"before the calibration, {origin(engine) if costs is None else GIVEN}", *assumed)
+    found = fitted(known, setup, shipped, widths, noise)
+    return CalibratedCosts(engine, setup, known, shipped, found, widths, float(noise), stamp)
 
 
 def _pair(

@@ -1,10 +1,10 @@
 """Fitting the costs of an engine to the runs of one deployment.
 
-The numbers of `EngineCosts` are moved by factors. The logarithm of a factor has a normal prior around 0, whose standard
-deviation is the spread of the number in the shipped table, and the logarithm of measured over predicted seconds of a
-run has the standard deviation `noise`. The costs of the highest probability are found by least squares with a soft L1
-loss, so that one wrong run does not spoil the others. Few runs suffice, because what no run determines stays where it
-was. The same fit is judged on published measurements by `benchmarks.validation`.
+The numbers of `EngineCosts` are moved by factors. The logarithm of a factor has a prior around 0, whose width is the
+spread of the number in the shipped table, and the logarithm of measured over predicted seconds of a run has the width
+`noise`. The costs are found by least squares with a soft L1 loss of both: like normal distributions near 0, with wider
+tails, so that neither one wrong run nor one number far from its shipped value spoils the others. Few runs suffice,
+because what no run determines stays where it was. `benchmarks.validation` judges this fit on published measurements.
 """
 
 from __future__ import annotations

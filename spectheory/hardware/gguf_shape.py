@@ -29,11 +29,14 @@ def shape_and_formats(file: Gguf) -> tuple[Shape, Formats]:
     experts = file.number("expert_count", 0)
     sizes: Counter[Use] = Counter()
     stored: Counter[Use] = Counter()
+    types: Counter[str] = Counter()
     tied = not any(one.name == "output.weight" for one in tensors)
     for one in tensors:
         use = _use(one, tied=tied)
         sizes[use] += one.size
         stored[use] += one.bytes
+        if use in ("matrix", "expert"):
+            types[one.type.lower()] += one.size
     sparse = len({_index(one) for one in tensors if _use(one, tied=tied) == "expert"})
     if not sizes["matrix"] or not sizes["head"]:
         raise InputError(f"{file.where} has no layers or no output head: give the GGUF file of a whole language model")
@@ -65,7 +68,8 @@ def shape_and_formats(file: Gguf) -> tuple[Shape, Formats]:
 
     single = all(one.type == "F32" for one in tensors)
     arithmetic = "fp32" if single else "bf16"
-    return shape, Formats(mean("matrix"), mean("expert"), mean("other", "head"), mean("lookup"), 2.0, arithmetic)
+    means = mean("matrix"), mean("expert"), mean("other", "head"), mean("lookup")
+    return shape, Formats(*means, 2.0, arithmetic, types.most_common(1)[0][0])
 
 
 def _index(tensor: Tensor) -> int | None:

@@ -2,32 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from math import ceil
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
 
-from spectheory.core.checks import SHORTEST, check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import UNKNOWN, Provenance
 from spectheory.core.record import Record
 from spectheory.core.tree import Tree
 from spectheory.hardware.draft_heads import lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.hardware.forward_times import ForwardTimes
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.library import MEASURE, device_key, find
+from spectheory.hardware.kernel_curves import KernelCurve, kernel_curves
+from spectheory.hardware.library import MEASURE, find, require_place
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
-from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, TOKENS, Parallel, Roofline, usual_parallel
+from spectheory.hardware.overhead_checks import check_second, checked_verifier_seconds
+from spectheory.hardware.pairs import draft_of
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.roofline import TOKENS, Roofline
 from spectheory.hardware.roofline_inputs import RooflineInputs
 
-LARGEST_COUNT = 2**53
-"""Numbers of tokens must be below this number. Above it, float64 does not hold every whole number."""
 ROUNDING = 1e-9
 """Smoothed seconds may fall by this share, because of rounding."""
 Drafting = Literal["levels", "at once"]
@@ -44,19 +44,12 @@ SINGLE_TIMES = (
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Latency(Record):
+class Latency(ForwardTimes, Record):
     """Seconds of a forward of both models, by number of tokens and context, and the overheads of a cycle.
 
-    Between the measured points the seconds are interpolated linearly in tokens and in context. For more tokens than
-    measured they are extrapolated with the last slope. Outside the measured contexts the nearest context is used.
+    The times of forwards, and how they are interpolated, are those of `ForwardTimes`.
 
     Attributes:
-        tokens: (N,) int, increasing numbers of tokens in a forward; the first is 1.
-        contexts: (C,) int, increasing numbers of tokens in the KV cache before the forward.
-        target_seconds: (C, N) float64, median seconds of a target forward.
-        draft_seconds: (C, N) float64, median seconds of a draft forward.
-        target_spread_seconds: (C, N) float64, interquartile range of the target's seconds, or None.
-        draft_spread_seconds: (C, N) float64, interquartile range of the draft's seconds, or None.
         overhead_seconds: seconds of a draft-and-verify cycle outside the forwards, the same for every tree.
         level_overhead_seconds: additional seconds outside the forwards for each drafted level, or once in a cycle if
             all levels are drafted at once.
@@ -76,14 +69,8 @@ class Latency(Record):
     """
 
     kind: ClassVar[str] = "latency"
-    schema: ClassVar[int] = 5
+    schema: ClassVar[int] = 6
 
-    tokens: np.ndarray
-    contexts: np.ndarray
-    target_seconds: np.ndarray
-    draft_seconds: np.ndarray
-    target_spread_seconds: np.ndarray | None = None
-    draft_spread_seconds: np.ndarray | None = None
     overhead_seconds: float = 0.0
     level_overhead_seconds: float = 0.0
     plain_overhead_seconds: float = 0.0
@@ -97,42 +84,17 @@ class Latency(Record):
     inputs: RooflineInputs | None = field(default=None, metadata={"optional": True})
 
     def __post_init__(self) -> None:
-        for name in ("tokens", "contexts"):
-            axis = check_array(name, getattr(self, name))
-            if axis.ndim != 1 or axis.size == 0 or axis.dtype.kind not in "iu" or (axis[1:] <= axis[:-1]).any():
-                raise InputError(f"{name} must be increasing whole numbers, got {axis.tolist()!s:.80}")
-            if axis[0] < 0 or axis[-1] >= LARGEST_COUNT:
-                raise InputError(f"{name} must be at least 0 and below 2**53, got {axis[0]} to {axis[-1]}")
-            object.__setattr__(self, name, axis.astype(np.int64))
-        if self.tokens[0] != 1:
-            raise InputError(f"tokens must start at 1 (plain decoding), got {self.tokens.tolist()}")
-        shape = (len(self.contexts), len(self.tokens))
-        for name in ("target_seconds", "draft_seconds", "target_spread_seconds", "draft_spread_seconds"):
-            if getattr(self, name) is None:
-                continue
-            seconds = check_array(name, getattr(self, name))
-            if seconds.shape != shape:
-                raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
-            seconds = check_seconds(name, seconds, least=SHORTEST if name == "target_seconds" else 0)
-            if (
-                self.provenance.smoothed
-                and "spread" not in name
-                and (np.diff(seconds) < -ROUNDING * seconds[:, 1:]).any()
-            ):
-                raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
-            object.__setattr__(self, name, seconds)
+        super().__post_init__()
+        if self.provenance.smoothed:
+            for name in ("target_seconds", "draft_seconds"):
+                seconds = getattr(self, name)
+                if (np.diff(seconds) < -ROUNDING * seconds[:, 1:]).any():
+                    raise InputError(f"{name} of a smoothed latency must not fall as tokens are added: smooth it again")
         for name in SINGLE_TIMES:
-            _check_second(name, getattr(self, name))
+            check_second(name, getattr(self, name))
         if self.drafting not in get_args(Drafting):
             raise InputError(f"drafting must be one of {', '.join(get_args(Drafting))}, got {self.drafting!r:.60}")
-        if not isinstance(self.verifier_seconds, Mapping):
-            raise InputError(
-                "verifier_seconds must be a dictionary of three times by the name of a verifier, got "
-                f"{self.verifier_seconds!r:.80}"
-            )
-        object.__setattr__(
-            self, "verifier_seconds", dict(_checked_overheads(*item) for item in self.verifier_seconds.items())
-        )
+        object.__setattr__(self, "verifier_seconds", checked_verifier_seconds(self.verifier_seconds))
         self._check_inputs()
 
     def _check_inputs(self) -> None:
@@ -178,6 +140,7 @@ class Latency(Record):
         draft_gpus: int | None = None,
         drafting: Drafting | None = None,
         prefill_tokens: float = 0.0,
+        curves: Sequence[KernelCurve] | None = None,
     ) -> Self:
         """A latency computed by `spectheory.hardware.roofline`, not measured. Prefer `measured` if it has a record.
 
@@ -202,12 +165,18 @@ class Latency(Record):
                 draft, see `ModelConfig.drafts_at_once`.
             prefill_tokens: tokens of prompts that a plain step processes besides decoding (chunked prefill), on
                 average; a cycle that yields tau tokens of each sequence processes tau times as many.
+            curves: measured curves of kernels for packed weights; None uses those of `kernel_curves` for the engine, or
+                none if `costs` are given, because their shares were calibrated without a curve.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
                 draft cannot draft for the target, a number is out of range, or the models and the cache do not fit into
                 the memory of the GPUs.
         """
+        first = model(target)
+        second = draft_of(first, draft)
+        given = costs is not None
+        known = kernel_curves(engine) if curves is None and not given else curves or ()
         place = Roofline(
             gpu_of(gpu),
             gpus,
@@ -218,26 +187,20 @@ class Latency(Record):
             draft_gpus,
             prefill_tokens,
             last_context,
+            tuple(known),
         )
-        first = model(target)
-        second = draft_of(first, draft)
-        grid = TOKENS if tokens is None else tuple(tokens)
-        longest = ceil(context if last_context is None else last_context)
-        require_pair(first, first if second is None else second, longest)
-        place.require_memory(first, second)
+        inputs = RooflineInputs.checked(place, first, second, engine, given)
         if drafting is None:
             drafting = "at once" if second is not None and second.drafts_at_once else "levels"
-        inputs = RooflineInputs.of(place, first, second, engine, given=costs is not None)
-        stamp = place.provenance(first, second, engine, given=inputs.given)
-        if second is None and isinstance(draft, str):
-            stamp = stamp.replace(draft=lookup_named(draft))
+        grid = TOKENS if tokens is None else tuple(tokens)
+        stamp = inputs.provenance.assuming(_said_of_drafting(None if second is None else drafting, place.costs))
         return cls(
             np.array(grid),
             np.array([place.mean_context]),
             **inputs.seconds(grid),
             drafting=drafting,
             computed=True,
-            provenance=stamp.assuming(_said_of_drafting(None if second is None else drafting, place.costs)),
+            provenance=stamp.replace(draft=lookup_named(draft)) if second is None and isinstance(draft, str) else stamp,
             inputs=inputs,
         )
 
@@ -263,7 +226,7 @@ class Latency(Record):
             raise InputError(
                 f"{where} holds computed times, not measured ones: {MEASURE}, or remove the file to use roofline times"
             )
-        _require_place(record.provenance, where, gpu=device_key(gpu), target=target, draft=draft, batch=batch)
+        require_place(record.provenance, where, gpu=gpu, target=target, draft=draft, batch=batch)
         return record
 
     @property
@@ -281,10 +244,6 @@ class Latency(Record):
         """The number of sequences that run together in a forward, by the provenance; 1 if the provenance has none."""
         return self.provenance.batch or 1
 
-    def covers(self, context: int) -> bool:
-        """Whether `context` is within the measured contexts."""
-        return bool(self.contexts[0] <= context <= self.contexts[-1])
-
     def smoothed(self) -> Self:
         """The nearest latency, by least squares for each context, whose seconds never fall as tokens are added."""
         from scipy.optimize import isotonic_regression
@@ -300,43 +259,6 @@ class Latency(Record):
                 "forward times are smoothed, so that none falls as tokens are added"
             ),
         )
-
-    def target(self, tokens: int, context: int) -> float:
-        """Seconds of one target forward of `tokens` tokens after `context` cached tokens."""
-        return float(self._at(self.target_seconds, np.array(tokens), context))
-
-    def draft(self, tokens: int, context: int) -> float:
-        """Seconds of one draft forward of `tokens` tokens after `context` cached tokens."""
-        return float(self._at(self.draft_seconds, np.array(tokens), context))
-
-    def curves(self, most: int, context: int) -> tuple[np.ndarray, np.ndarray]:
-        """Seconds of draft forwards and of target forwards of 1, 2, ..., `most` tokens after `context` cached tokens.
-
-        Returns:
-            draft (most,) float64 and target (most,) float64.
-        """
-        tokens = np.arange(1, most + 1)
-        return self._at(self.draft_seconds, tokens, context), self._at(self.target_seconds, tokens, context)
-
-    def context_of(self, context: int | None) -> int:
-        """The context for a plan: `context` after a check, or the middle one of the measured contexts for None.
-
-        Outside the measured contexts, `target` and `draft` use the nearest context. That is meant for single cycles
-        that run past the last context. A plan for a context that was not measured is refused here.
-
-        Raises:
-            InputError: the context is not a whole number of at least 0, or it is outside the measured contexts.
-        """
-        if context is None:
-            return int(self.contexts[len(self.contexts) // 2])
-        check_whole("context", context, 0)
-        nearest = int(np.clip(context, self.contexts[0], self.contexts[-1]))
-        if nearest != context:
-            raise InputError(
-                f"context must be within the measured {self.contexts[0]:,} to {self.contexts[-1]:,} cached tokens, got "
-                f"{context:,}: measure there, or plan for the nearest, context={nearest}"
-            )
-        return int(context)
 
     @property
     def drafts_at_once(self) -> bool:
@@ -398,12 +320,6 @@ class Latency(Record):
         """Seconds per token of plain autoregressive decoding, with the prompts of new requests."""
         return self.cycle(Tree.chain(0), context) + self.prompt_seconds
 
-    def _at(self, seconds: np.ndarray, tokens: np.ndarray, context: int) -> np.ndarray:
-        row = np.array([np.interp(context, self.contexts, column) for column in seconds.T])
-        slope = (row[-1] - row[-2]) / (self.tokens[-1] - self.tokens[-2]) if len(row) > 1 else 0.0
-        beyond = (tokens - self.tokens[-1]).clip(0)
-        return np.interp(tokens, self.tokens, row) + max(0.0, slope) * beyond
-
 
 def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
     """A sentence on the time of drafting outside the draft's forwards; `drafting` is None if drafts are looked up."""
@@ -411,38 +327,3 @@ def _said_of_drafting(drafting: Drafting | None, costs: EngineCosts) -> str:
         return "drafts are looked up without a model, which takes no time; how many are accepted depends on the text"
     level = f"costs {1e3 * costs.level_seconds:.2f} ms outside the draft's forward"
     return f"drafting all levels at once {level}" if drafting == "at once" else f"a drafted level {level}"
-
-
-def _check_second(name: str, value: Any) -> float:
-    """A time that may be 0, after a check."""
-    if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
-        raise InputError(f"{name} must be a number of seconds, got {value!r:.60}")
-    return float(check_seconds(name, value, least=0))
-
-
-def _checked_overheads(verifier: Any, seconds: Any) -> tuple[str, tuple[float, ...]]:
-    """An item of `verifier_seconds`, after a check."""
-    name = f"verifier_seconds[{verifier!r:.60}]"
-    if not isinstance(verifier, str) or not verifier:
-        raise InputError(f"{name} must have the name of a verifier as its key, such as 'Traversal'")
-    if not isinstance(seconds, tuple | list) or len(seconds) != 3 or any(map(np.iterable, seconds)):
-        raise InputError(
-            f"{name} must be three times in seconds: per cycle, per drafted level and per drafted node, got "
-            f"{seconds!r:.80}"
-        )
-    return verifier, tuple(_check_second(f"{name}[{place}]", value) for place, value in enumerate(seconds))
-
-
-def _require_place(stamp: Provenance, where: str, **asked: str | int) -> None:
-    """Check that a record was measured for the GPU, the models and the batch size in `asked`.
-
-    What the provenance of the record does not name is not checked.
-    """
-    on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
-    found = {"gpu": on_gpu and device_key(on_gpu), "target": stamp.target, "draft": stamp.draft, "batch": stamp.batch}
-    for name, there in found.items():
-        if there is not None and there != asked[name]:
-            raise InputError(
-                f"{where} was measured for {name} {there}, not {asked[name]}: move the file to "
-                "<gpu>/<target>/<draft>/batch-<n>.json"
-            )

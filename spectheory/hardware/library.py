@@ -11,6 +11,7 @@ from importlib.resources.abc import Traversable
 from pathlib import Path
 
 from spectheory.core.errors import InputError
+from spectheory.core.provenance import Provenance
 from spectheory.hardware.gpus import gpu as gpu_of
 
 MEASURE = "measure with python -m benchmarks.gpu"
@@ -64,6 +65,25 @@ def known_in(folder: Path | None) -> str:
                 batches = ", ".join(map(str, sorted(int(size) for size in sizes if size.isdecimal())))
                 known.append(f"{gpu.name}, {target.name} with {draft.name} at batch {batches}")
     return "; ".join(known) or "none"
+
+
+def require_place(stamp: Provenance, where: str, *, gpu: str, target: str, draft: str, batch: int) -> None:
+    """Check that a record was measured for a GPU, two models and a batch size.
+
+    What the provenance of the record does not name is not checked.
+
+    Raises:
+        InputError: it was measured for others.
+    """
+    asked = {"gpu": device_key(gpu), "target": target, "draft": draft, "batch": batch}
+    on_gpu = stamp.gpu or (stamp.device if stamp.device and not stamp.device.startswith(("cuda", "cpu")) else None)
+    found = {"gpu": on_gpu and device_key(on_gpu), "target": stamp.target, "draft": stamp.draft, "batch": stamp.batch}
+    for name, there in found.items():
+        if there is not None and there != asked[name]:
+            raise InputError(
+                f"{where} was measured for {name} {there}, not {asked[name]}: move the file to "
+                "<gpu>/<target>/<draft>/batch-<n>.json"
+            )
 
 
 def _root(folder: Path | None) -> Traversable:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 from spectheory.hardware.design import Design
@@ -70,15 +72,24 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
     name = name.lower()
     if name in _PLAIN:
         size = _PLAIN[name]
-        return Formats(size, size, size, size, kv_bytes_per_value, "fp32" if size == 4 else "bf16")
+        arithmetic, known = "fp32" if size == 4 else "bf16", name.replace("fp", "f")
+        return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
     if name in PACKINGS:
-        return formats_of(design, lambda one: PACKINGS[name] if is_linear(one) else None, 2.0, kv_bytes_per_value)
+        found = formats_of(design, lambda one: PACKINGS[name] if is_linear(one) else None, 2.0, kv_bytes_per_value)
+        return replace(found, weight_format=name)
     if name in _MLX:
         packed = ("matrix", "expert", "head", "borrowed", "lookup")
-        return formats_of(design, lambda one: _MLX[name] if one.use in packed else None, 2.0, kv_bytes_per_value)
+        found = formats_of(design, lambda one: _MLX[name] if one.use in packed else None, 2.0, kv_bytes_per_value)
+        return replace(found, weight_format=name)
     if name in _GGUF:
-        return formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
+        found = formats_of(design, _llama_cpp(design, name), 4.0, kv_bytes_per_value)
+        return replace(found, weight_format=_base(name))
     raise InputError(unknown("quantisation", name, quantisations()))
+
+
+def _base(name: str) -> str:
+    """The type of most matrices in a format of llama.cpp, such as `q4_k` for `q4_k_m`."""
+    return name.removesuffix("_m").removesuffix("_s")
 
 
 def _llama_cpp(design: Design, name: str) -> Rule:

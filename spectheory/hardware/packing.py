@@ -38,7 +38,10 @@ class Packing:
 
 @dataclass(frozen=True)
 class Formats:
-    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications."""
+    """Mean bytes per parameter by use, bytes of a number in the KV cache, and the arithmetic of the multiplications.
+
+    `weight_format` is the name of the format of most matrices, such as `q4_0`; empty if a config.json states it.
+    """
 
     linear_bytes: float
     expert_bytes: float
@@ -46,6 +49,7 @@ class Formats:
     lookup_bytes: float
     kv_bytes_per_value: float
     arithmetic: Arithmetic
+    weight_format: str = ""
 
 
 Rule = Callable[[Weights], Packing | None]

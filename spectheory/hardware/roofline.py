@@ -20,101 +20,40 @@ Source: SpecDecode-Bench/simulator, predictor.py, Llama8BH100; the fit in docs/v
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, replace
-from typing import Literal, get_args
+from dataclasses import asdict, dataclass, replace
 
 import numpy as np
 
-from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
-from spectheory.hardware.engine_costs import EngineCosts, Overheads, origin, split
-from spectheory.hardware.gpus import Gpu
-from spectheory.hardware.hf_config import LARGEST
+from spectheory.hardware.engine_costs import Overheads, origin
+from spectheory.hardware.kernel_curves import KernelCurve
 from spectheory.hardware.model_config import ModelConfig
+from spectheory.hardware.placement import Placement, expert_bytes
 
 TOKENS = (1, 2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 40, 48, 64, 80, 96, 128, 160, 192, 256)
 """The default numbers of tokens of a sequence for which forwards are computed. Between them, the seconds of a dense
 model in 16 bits are exactly linear; the seconds of a mixture of experts are above the line by up to 0.7 %."""
 UNPACKED_TOKENS = 8
 """Up to this many tokens, kernels for packed weights do not use the tensor cores (llama.cpp, mul_mat_vec_q)."""
-Parallel = Literal["tensor", "expert", "layers"]
-"""How several GPUs share a model: tensor parallelism, expert parallelism with data-parallel attention, or a split by
-layers."""
-SPLIT_BY_LAYERS = ("hf", "llama.cpp")
-"""Engines that split the layers over several GPUs unless they are told otherwise."""
-DEFAULT_ENGINE = "vllm"
 
-
-def usual_parallel(engine: str) -> Parallel:
-    """How an engine shares a model among several GPUs by default.
-
-    >>> usual_parallel("vllm@0.11"), usual_parallel("llama.cpp")
-    ('tensor', 'layers')
-    """
-    return "layers" if split(engine)[0] in SPLIT_BY_LAYERS else "tensor"
+FITTED_LINK = 450e9
+"""Bytes per second in one direction of NVLink 4, to which the communication was fitted, with some rows of NVLink 5."""
+ACTIVATION_BYTES = 2
+"""Bytes of a number that GPUs send each other."""
 
 
 @dataclass(frozen=True)
-class Roofline:
-    """The seconds of forwards of `batch` sequences, each with `context` cached tokens, together on `gpus` GPUs.
+class Roofline(Placement):
+    """The seconds of the forwards and steps of a `Placement`.
 
     Attributes:
-        gpu: the type of the GPUs.
-        gpus: the number of GPUs.
-        batch: the number of sequences that run together.
-        context: tokens of each sequence in the KV cache; the mean, if they differ.
-        costs: shares of the peak rates, and overheads.
-        parallel: how several GPUs share a model. `tensor` divides weights, operations and KV cache, the cache among at
-            most as many GPUs as it has heads, and pays two all-reduces a layer. `expert` is expert parallelism with
-            data-parallel attention: each GPU has its own sequences and all weights except the experts, which are
-            divided, and each layer with experts pays an exchange of tokens. `layers` gives each GPU some of the layers;
-            the GPUs work one after the other, so only the memory is divided, and the host's launches are waited for.
-        draft_gpus: the number of GPUs that share the draft; None for all.
-        prefill_tokens: tokens of prompts that a step processes besides decoding (chunked prefill), on average.
-        last_context: the context at the end of a request, if `context` is the one at its start. All terms are then
-            means over the contexts in between, each for the same share of the time. None if `context` is the only one.
+        curves: measured curves of kernels. A forward of a model whose weights have the format of a curve, on the GPU of
+            the curve, follows it; all others have the shares of `costs`.
     """
 
-    gpu: Gpu
-    gpus: int = 1
-    batch: int = 1
-    context: float = 1024
-    costs: EngineCosts = field(default_factory=lambda: EngineCosts.of(DEFAULT_ENGINE))
-    parallel: Parallel = "tensor"
-    draft_gpus: int | None = None
-    prefill_tokens: float = 0.0
-    last_context: float | None = None
-
-    def __post_init__(self) -> None:
-        for name, least in (("gpus", 1), ("batch", 1)):
-            check_whole(name, getattr(self, name), least, most=LARGEST)
-        if self.last_context is None:
-            if isinstance(self.context, float) and self.context.is_integer():
-                object.__setattr__(self, "context", int(self.context))
-            check_whole("context", self.context, 0, most=LARGEST)
-        elif not 0 <= self.context <= self.last_context <= LARGEST:
-            raise InputError(
-                f"context and last_context must rise, from 0 to {LARGEST:,}, got {self.context} and {self.last_context}"
-            )
-        if self.parallel not in get_args(Parallel):
-            raise InputError(f"parallel must be one of {', '.join(get_args(Parallel))}, got {self.parallel!r:.60}")
-        if self.draft_gpus is not None:
-            check_whole("draft_gpus", self.draft_gpus, 1, most=self.gpus)
-        check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
-
-    @property
-    def mean_context(self) -> int:
-        """The mean of the contexts, rounded."""
-        last = self.context if self.last_context is None else self.last_context
-        return round((self.context + last) / 2)
-
-    @property
-    def of_draft(self) -> Roofline:
-        """The same for the draft, on its GPUs."""
-        return self if self.draft_gpus in (None, self.gpus) else replace(self, gpus=self.draft_gpus, draft_gpus=None)
+    curves: tuple[KernelCurve, ...] = ()
 
     def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
         """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
@@ -162,32 +101,6 @@ class Roofline:
             overhead_seconds=found.overhead_seconds + prompts + drafted,
         )
 
-    def memory_needed(self, target: ModelConfig, draft: ModelConfig | None = None) -> float:
-        """Bytes that the weights of the models and their KV caches for the whole batch need on each GPU."""
-        drafted = 0.0 if draft is None else self.of_draft.memory_needed(draft)
-        return self._stored_weights(target) + self._stored_cache(target) + drafted
-
-    def require_memory(self, target: ModelConfig, draft: ModelConfig | None = None) -> None:
-        """Check that the models and their KV caches fit into the memory of the GPUs.
-
-        Raises:
-            InputError: they do not fit; the message says how many GB are missing and what would fit.
-        """
-        offered = self.costs.memory_share * self.gpu.memory_bytes
-        needed = self.memory_needed(target, draft)
-        missing = needed - offered
-        if missing <= 0:
-            return
-        models = (target,) if draft is None else (target, draft)
-        weights = " and ".join(f"{m.name} ({m.weight_bytes / 1e9:.1f} GB of weights)" for m in models)
-        digits = max(1, math.ceil(9 - math.log10(missing)))  # enough digits to show missing GB above 0
-        raise InputError(
-            f"{weights} with the cache of batch={self.batch} at context={self.mean_context} need "
-            f"{needed / 1e9:,.{digits}f} GB on each GPU, gpus={self.gpus} {self.gpu.name} offers "
-            f"{offered / 1e9:.{digits}f} GB ({self.costs.memory_share:.0%} of {self.gpu.memory_bytes / 1e9:.0f} GB): "
-            f"{missing / 1e9:,.{digits}f} GB are missing; {self._repair(offered, target, draft)}"
-        )
-
     def provenance(
         self, target: ModelConfig, draft: ModelConfig | None, engine: str, given: bool = False
     ) -> Provenance:
@@ -214,28 +127,28 @@ class Roofline:
             },
         )
         costs = f"the costs of the engine ({engine}) were given" if given else origin(engine)
+        kernels = [said for model in (target, draft) if model is not None and (said := self._said_of_kernels(model))]
+        links = []
+        if self.gpus > 1 and self.parallel != "layers" and self._slower_link:
+            links = [
+                f"communication over {self.gpu.link} is not measured: its bandwidth gives what NVLink would not take"
+            ]
         pair = []
         if draft is not None and not (target.tokenizer and draft.tokenizer):
             pair = [f"{target.name} and {draft.name} have one tokenizer: their configs do not say"]
-        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *pair)
+        return stamp.assuming("forwards are computed by a roofline, not measured", costs, *kernels, *links, *pair)
 
-    @property
-    def _by_layers(self) -> bool:
-        return self.gpus > 1 and self.parallel == "layers"
-
-    @property
-    def _by_experts(self) -> bool:
-        return self.gpus > 1 and self.parallel == "expert"
-
-    @property
-    def _divided(self) -> int:
-        """The number of GPUs that work on a layer at the same time."""
-        return 1 if self.parallel == "layers" else self.gpus
-
-    @property
-    def _sequences(self) -> int:
-        """The number of sequences whose caches one GPU reads."""
-        return -(-self.batch // self.gpus) if self._by_experts else self.batch
+    def _said_of_kernels(self, model: ModelConfig) -> str:
+        """A sentence on how the seconds of unpacking kernels grow with the tokens; empty for a model without them."""
+        if curve := self.curve(model):
+            return f"{model.name}: {curve.in_words}"
+        if not self._unpacks(model, model.linear_bytes):
+            return ""
+        return (
+            f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
+            f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
+            f"{self.costs.flops_share:.0%} above"
+        )
 
     def _weights(self, model: ModelConfig) -> float:
         shape, costs = model.shape, self.costs
@@ -251,17 +164,32 @@ class Roofline:
             return np.zeros(tokens.shape)
         alone = (1 + (tokens - 1) * costs.text_share) * (1 + (self.batch - 1) * costs.batch_share)
         share = costs.bandwidth_share * costs.expert_share * self._packed_share(model, model.expert_bytes)
-        each = _expert_bytes(model) / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
+        each = expert_bytes(model) / (share * self.gpu.bandwidth_bytes_per_second) + costs.expert_seconds
         return shape.moe_layers * model.expected_experts(alone) * each / self._divided
 
     def _operations(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        operations = model.flops_per_token(self.context, self.last_context) / self._divided
-        seconds = together * operations / self._flops(model)
-        if not self._unpacks(model, model.linear_bytes):
-            return seconds
-        unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second
-        unpacking = np.minimum(together, UNPACKED_TOKENS) * operations / unpacked
-        return np.where(together > 1, np.maximum(seconds, unpacking), seconds)
+        """The operations of the kernels that multiply with weights, and those of the attention."""
+        reached = self._flops(model) * self._divided
+        short = model.flops_per_token(0)
+        attention = model.flops_per_token(self.context, self.last_context) - short
+        kernels = together * short / reached
+        if curve := self.curve(model):
+            kernels = np.maximum(np.where(together > curve.last, kernels, 0), self._measured(model, curve, together))
+        elif self._unpacks(model, model.linear_bytes):
+            unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
+            unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
+            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
+        return kernels + together * attention / reached
+
+    def curve(self, model: ModelConfig) -> KernelCurve | None:
+        """The measured curve that a forward of `model` follows; None without one."""
+        return next((curve for curve in self.curves if curve.holds(model, self.gpu)), None)
+
+    def _measured(self, model: ModelConfig, curve: KernelCurve, together: np.ndarray) -> np.ndarray:
+        """Operations by a curve, so that a forward with a short context takes T(n) / T(1) times as long as with one."""
+        one = model.flops_per_token(0) / (self._flops(model) * self._divided)
+        single = self._weights(model) + self._layers(model) + one
+        return one + (curve.at(together) - 1) * single
 
     def _cache(self, model: ModelConfig) -> float:
         shards = 1 if self.parallel == "layers" else self._cache_shards(model)
@@ -273,13 +201,23 @@ class Roofline:
         return shape.layers * self.costs.layer_seconds + shape.moe_layers * self.costs.moe_layer_seconds
 
     def _communication(self, model: ModelConfig, together: np.ndarray) -> np.ndarray:
-        shape, costs = model.shape, self.costs
+        """The time of all-reduces or exchanges, which is fitted for NVLink 4, and what a slower link adds."""
+        shape, costs, states = model.shape, self.costs, ACTIVATION_BYTES * (model.hidden or 0) * together
         if self.gpus == 1 or self.parallel == "layers":
             return np.zeros(together.shape)
         if self.parallel == "expert":
-            return shape.moe_layers * (costs.exchange_seconds + together * costs.exchange_token_seconds)
+            sent = 2 * states / self.gpus * min(shape.experts_per_token, self.gpus - 1)
+            exchange = costs.exchange_seconds + together * costs.exchange_token_seconds
+            return shape.moe_layers * (exchange + sent * self._slower_link)
+        sent = 2 * (self.gpus - 1) / self.gpus * states
         reduce = costs.reduce_seconds + self.gpus * costs.reduce_gpu_seconds
-        return np.full(together.shape, 2 * shape.layers * reduce)
+        return 2 * shape.layers * (reduce + sent * self._slower_link)
+
+    @property
+    def _slower_link(self) -> float:
+        """The seconds that a byte between GPUs takes longer than over NVLink 4; 0 if the link is unknown."""
+        link = self.gpu.link_bytes_per_second or FITTED_LINK
+        return max(0.0, 1 / link - 1 / FITTED_LINK)
 
     def prefill_seconds(self, model: ModelConfig) -> float:
         """Seconds of the prompts that a step processes besides decoding."""
@@ -310,43 +248,3 @@ class Roofline:
         if not self._unpacks(model, bytes_of_one):
             return 1.0
         return self.costs.four_bit_share if bytes_of_one < 0.8 else self.costs.eight_bit_share
-
-    def _cache_shards(self, model: ModelConfig) -> int:
-        """The number of parts into which the caches of `_sequences` are divided."""
-        if self.gpus == 1 or self.parallel == "expert":
-            return 1
-        return self.gpus if self.parallel == "layers" else min(self.gpus, model.shape.kv_heads)
-
-    def _stored_weights(self, model: ModelConfig) -> float:
-        experts = model.shape.moe_layers * model.shape.experts * _expert_bytes(model) if self._by_experts else 0.0
-        alike = model.weight_bytes - experts
-        return (alike if self._by_experts else alike / self.gpus) + experts / self.gpus
-
-    def _stored_cache(self, model: ModelConfig) -> float:
-        return self._sequences * model.kv_bytes(self.context, self.last_context) / self._cache_shards(model)
-
-    def _repair(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> str:
-        """A list of changes that would make the models fit into `offered` bytes on each GPU."""
-        fits = []
-        if replace(self, batch=1, context=0, last_context=None).memory_needed(target, draft) < offered:
-            batch = self._largest_batch(offered, target, draft)
-            fits.append(f"batch up to {batch} fits" if batch else "a shorter context may fit")
-        more = [replace(self, gpus=self.gpus * 2**doubling) for doubling in range(1, 8)]
-        enough = next((wider.gpus for wider in more if wider.memory_needed(target, draft) <= offered), None)
-        if enough:
-            fits.append(f"gpus={enough} fits")
-        return ", ".join([*fits, "or a larger GPU or packed weights"])
-
-    def _largest_batch(self, offered: float, target: ModelConfig, draft: ModelConfig | None) -> int:
-        """The largest batch whose caches fit, below the batch that does not; 0 if there is none."""
-        fits, misses = 0, self.batch
-        while misses - fits > 1:
-            middle = (fits + misses) // 2
-            enough = replace(self, batch=middle).memory_needed(target, draft) <= offered
-            fits, misses = (middle, misses) if enough else (fits, middle)
-        return fits
-
-
-def _expert_bytes(model: ModelConfig) -> float:
-    shape = model.shape
-    return shape.expert_linear_parameters * model.expert_bytes + shape.expert_other_parameters * model.other_bytes

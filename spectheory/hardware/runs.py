@@ -1,4 +1,4 @@
-"""`Run`: one measured time of a deployment, from which its latency is calibrated."""
+"""`Run`: one measured time of a deployment, from which its latency is calibrated, and the `Step` that it is of."""
 
 from __future__ import annotations
 
@@ -18,6 +18,18 @@ NAMES = ("model", "draft", "gpu", "engine", "version", "quantisation", "kv_dtype
 DEPLOYMENT = (*NAMES, "gpus")
 """The fields that say which deployment was measured."""
 ROUNDING = 1e-6
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is timed: a plain decoding step, a forward or a cycle of a batch. The attributes are those of `Run`."""
+
+    kind: str
+    batch: float
+    context: float
+    tokens: int = 1
+    depth: int = 0
+    prefill_tokens: float = 0.0
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,9 @@ from spectheory.hardware.engine_costs import NAMES, EngineCosts
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
-from spectheory.hardware.roofline import Parallel, Roofline
-from spectheory.hardware.runs import Run
+from spectheory.hardware.placement import Parallel
+from spectheory.hardware.roofline import Roofline
+from spectheory.hardware.runs import Run, Step
 
 WIDEST = 10
 """Nodes of a level that a draft expands at most, in the trees of EAGLE-2 and EAGLE-3."""
@@ -78,8 +79,8 @@ class TimedSetup:
             drafting=self.drafting,
         )
 
-    def seconds(self, run: Run, costs: EngineCosts) -> float:
-        """The predicted seconds of a run. Between whole batch sizes they are interpolated linearly.
+    def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
+        """The predicted seconds of a run or a step. Between whole batch sizes they are interpolated linearly.
 
         Raises:
             InputError: a number is out of range.
@@ -95,19 +96,19 @@ class TimedSetup:
         operations = float(parts.pop("operations")[0])
         return max(operations, float(sum(seconds[0] for seconds in parts.values())))
 
-    def require_memory(self, run: Run, costs: EngineCosts) -> None:
-        """Check that the models and the caches of a run fit into the memory of the GPUs.
+    def require_memory(self, run: Run) -> None:
+        """Check that the models and the caches of a run fit into the whole memory of the GPUs.
 
         Raises:
             InputError: they do not fit; the message names the run and says what would fit.
         """
         draft = self.draft if run.kind == "speculative" else None
         try:
-            self.roofline(math.ceil(run.batch), round(run.context), costs).require_memory(self.target, draft)
+            self.roofline(math.ceil(run.batch), round(run.context), PEAK).require_memory(self.target, draft)
         except InputError as error:
             raise InputError(f"{run.where}{error}") from None
 
-    def _seconds(self, run: Run, batch: int, costs: EngineCosts) -> float:
+    def _seconds(self, run: Run | Step, batch: int, costs: EngineCosts) -> float:
         place = self.roofline(batch, round(run.context), costs, run.prefill_tokens)
         forward = float(place.forward_seconds(self.target, [run.tokens])[0])
         if run.kind == "forward":
@@ -121,7 +122,7 @@ class TimedSetup:
         drafting = self._drafting_seconds(place, run, overheads.level_overhead_seconds)
         return forward + drafting + overheads.overhead_seconds + masked
 
-    def _drafting_seconds(self, place: Roofline, run: Run, level_seconds: float) -> float:
+    def _drafting_seconds(self, place: Roofline, run: Run | Step, level_seconds: float) -> float:
         """Seconds of the draft's forwards in a cycle, with what each adds outside."""
         if self.draft is None:
             return 0.0

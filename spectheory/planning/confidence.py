@@ -49,16 +49,23 @@ class BreakEven:
         low, high: the same if all speedups are lower or higher by the 80% quantile of the errors of their class; None
             if no class was validated.
         largest: the largest batch size that was considered: the models and caches fit into memory.
+        validated: the largest batch size whose class was validated; 0 if there is none. Larger ones are taken to have
+            the errors of this one.
     """
 
     batch: int
     low: int | None
     high: int | None
     largest: int
+    validated: int
 
     def __post_init__(self) -> None:
         if (self.low is None) != (self.high is None):
             raise InputError(f"low and high must both be given or both be None, got {self.low} and {self.high}")
+        if not 0 <= self.validated <= self.largest or (self.validated == 0) != (self.low is None):
+            raise InputError(
+                f"validated must be from 1 to largest={self.largest}, or 0 without low and high, got {self.validated}"
+            )
         low, high = (self.batch if one is None else one for one in (self.low, self.high))
         if not 0 <= low <= self.batch <= high <= self.largest:
             raise InputError(
@@ -68,7 +75,10 @@ class BreakEven:
 
     @property
     def in_words(self) -> str:
-        """One sentence, such as `speculation pays up to batch 38 (12 to above 256 with errors of this size)`."""
+        """One sentence, such as `speculation pays up to batch 38 (12 to 64 with errors of this size)`.
+
+        If the interval goes on beyond the validated batch sizes, the sentence says that it is extrapolated there.
+        """
         if self.batch == 0:
             said = "speculation pays at no batch size"
         elif self.batch == self.largest:
@@ -77,9 +87,14 @@ class BreakEven:
             said = f"speculation pays up to batch {self.batch}"
         if self.low is None or self.high is None:
             return f"{said} (the error of this is unknown)"
+        assumed = ""
+        if self.high > self.validated:
+            assumed = (
+                f"; not validated above batch {self.validated}: the errors of batch {self.validated} are assumed there"
+            )
         if self.low == self.high:
-            return f"{said} (with errors of this size too)"
-        return f"{said} ({self._end(self.low)} to {self._end(self.high)} with errors of this size)"
+            return f"{said} (with errors of this size too{assumed})"
+        return f"{said} ({self._end(self.low)} to {self._end(self.high)} with errors of this size{assumed})"
 
     def _end(self, batch: int) -> str:
         """An end of the interval in words."""
@@ -114,10 +129,11 @@ class NextMeasurement:
 
     @property
     def in_words(self) -> str:
-        """One sentence."""
+        """One sentence. It has a decimal if the percentages would be the same without one."""
+        digits = int(f"{self.before:.0%}" == f"{self.after:.0%}")
         return (
             f"measuring {self.what} at batch {self.batch} would reduce the uncertainty of the speedup at batch "
-            f"{self.of_batch} from {self.before:.0%} to {self.after:.0%}: see spectheory calibrate"
+            f"{self.of_batch} from {self.before:.{digits}%} to {self.after:.{digits}%}: see spectheory calibrate"
         )
 
 
@@ -129,8 +145,8 @@ class Confidence:
         engine: the engine, without its version.
         classes: the errors of the class of the plan, or of each class among the batch sizes of a schedule.
         break_even: up to which batch speculation pays; None if nothing is drafted.
-        measurement: the measurement that would narrow the speedup most; None if nothing is drafted, or if the costs of
-            the engine were given, as after a calibration.
+        measurement: the measurement that would narrow the speedup most, by the spreads of the costs in the table or by
+            what a calibration leaves of them; None if nothing is drafted, or if costs were given without a calibration.
     """
 
     engine: str

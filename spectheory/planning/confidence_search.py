@@ -10,11 +10,11 @@ from functools import cache
 import numpy as np
 
 from spectheory.core.tree import Tree
-from spectheory.hardware.deployment_class import ClassErrors
-from spectheory.hardware.engine_costs import EngineCosts, spreads
+from spectheory.hardware.deployment_class import ClassErrors, LogErrors
+from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.latency import Latency
 from spectheory.hardware.roofline_inputs import RooflineInputs
-from spectheory.hardware.uncertainty import deviations_left, gradients
+from spectheory.hardware.uncertainty import CostUncertainty, deviations_left, gradients
 from spectheory.planning.confidence import BatchClass, BreakEven, Confidence, NextMeasurement
 from spectheory.planning.schedule_checks import speeds_of
 
@@ -68,7 +68,9 @@ def confidence_of(latencies: Sequence[Latency], drafted: Drafted) -> Confidence 
         return Confidence(inputs.engine_name, classes)
     speedups = drafted.speedups([latency for latency, _ in computed]).max(1)
     latency, at = computed[int(np.abs(np.log(speedups)).argmin())]
-    measurement = None if inputs.given else _measurement(latency, at, drafted.fastest(latency))
+    measurement = None
+    if (uncertainty := inputs.cost_uncertainty) is not None:
+        measurement = _measurement(latency, at, drafted.fastest(latency), uncertainty)
     return Confidence(inputs.engine_name, classes, _break_even(*computed[0], drafted), measurement)
 
 
@@ -86,7 +88,10 @@ def _classes(inputs: Sequence[RooflineInputs]) -> tuple[BatchClass, ...]:
 
 
 def _break_even(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> BreakEven:
-    """The largest batch size that pays, and its interval, at other batch sizes of the same deployment."""
+    """The largest batch size that pays, and its interval, at other batch sizes of the same deployment.
+
+    A batch size whose class was not validated is taken to have the errors of the largest one that was.
+    """
     largest = inputs.largest_batch(LARGEST_BATCH)
 
     @cache
@@ -94,15 +99,20 @@ def _break_even(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> B
         return math.log(drafted.speedups([_recomputed(latency, inputs.at(batch))]).max())
 
     @cache
-    def error(batch: int) -> float:
-        speedup = inputs.at(batch).class_errors.speedup
-        return math.inf if speedup is None else speedup.most
+    def judged(batch: int) -> LogErrors | None:
+        return inputs.at(batch).class_errors.speedup
 
-    batch = last_paying(logarithm, largest)
-    if all(error(size) == math.inf for size in _doublings(largest)):
-        return BreakEven(batch, None, None, largest)
-    low = last_paying(lambda size: logarithm(size) - error(size), largest)
-    return BreakEven(batch, low, last_paying(lambda size: logarithm(size) + error(size), largest), largest)
+    batch = last_positive(logarithm, largest)
+    validated = last_positive(lambda size: -1.0 if judged(size) is None else 1.0, largest)
+    nearest = judged(validated) if validated else None
+    if nearest is None:
+        return BreakEven(batch, None, None, largest, 0)
+
+    def error(size: int) -> float:
+        return (judged(size) or nearest).most
+
+    low, high = (last_positive(lambda size, by=by: logarithm(size) + by * error(size), largest) for by in (-1, 1))
+    return BreakEven(batch, low, high, largest, validated)
 
 
 def _recomputed(latency: Latency, inputs: RooflineInputs) -> Latency:
@@ -111,29 +121,27 @@ def _recomputed(latency: Latency, inputs: RooflineInputs) -> Latency:
     return replace(latency, **inputs.seconds(latency.tokens.tolist()), provenance=stamp, inputs=None)
 
 
-def last_paying(logarithm: Callable[[int], float], largest: int) -> int:
-    """The largest batch size up to `largest` at which the logarithm of the speedup is above 0; 0 if there is none.
+def last_positive(function: Callable[[int], float], largest: int) -> int:
+    """The largest batch size up to `largest` at which a function is above 0; 0 if there is none.
 
-    It is sought at 1, 2, 4, ..., `largest`, and by bisection after the last of these that pays.
+    It is sought at 1, 2, 4, ..., `largest`, and by bisection after the last of these where the function is above 0.
     """
-    sizes = _doublings(largest)
-    paying = [place for place, size in enumerate(sizes) if logarithm(size) > 0]
-    if not paying or sizes[paying[-1]] == largest:
-        return largest if paying else 0
-    low, high = sizes[paying[-1]], sizes[paying[-1] + 1]
+    sizes = [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
+    positive = [place for place, size in enumerate(sizes) if function(size) > 0]
+    if not positive or sizes[positive[-1]] == largest:
+        return largest if positive else 0
+    low, high = sizes[positive[-1]], sizes[positive[-1] + 1]
     while high - low > 1:
         middle = (low + high) // 2
-        low, high = (middle, high) if logarithm(middle) > 0 else (low, middle)
+        low, high = (middle, high) if function(middle) > 0 else (low, middle)
     return low
 
 
-def _doublings(largest: int) -> list[int]:
-    return [*(2**power for power in range(largest.bit_length()) if 2**power < largest), largest]
-
-
-def _measurement(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> NextMeasurement | None:
+def _measurement(
+    latency: Latency, inputs: RooflineInputs, drafted: Drafted, uncertainty: CostUncertainty
+) -> NextMeasurement | None:
     """The measurement that leaves the least uncertainty of the speedup of a tree."""
-    of_batch, wide = inputs.place.batch, spreads(inputs.engine)
+    of_batch = inputs.place.batch
     plain = [batch for batch in sorted({1, of_batch, MANY}) if inputs.at(batch).fits]
     speculative = sorted({1, of_batch})
 
@@ -144,10 +152,10 @@ def _measurement(latency: Latency, inputs: RooflineInputs, drafted: Drafted) -> 
         speedup = at[of_batch].plain(drafted.context) / drafted.cycle(at[of_batch])
         return np.log([speedup, *plain_seconds, *cycles])
 
-    found = gradients(logarithms, inputs.place.costs, wide)
+    found = gradients(logarithms, inputs.place.costs, uncertainty.spreads)
     if not found.size:
         return None
-    before, after = deviations_left(found[:, 0], found[:, 1:], np.array([one for one in wide.values() if one > 0]))
+    before, after = deviations_left(found[:, 0], found[:, 1:], uncertainty.covariance)
     best = int(after.argmin())
     what = "plain decoding" if best < len(plain) else "speculative decoding"
     return NextMeasurement(what, [*plain, *speculative][best], of_batch, before, float(after[best]))

@@ -10,6 +10,7 @@ from spectheory.core.acceptance import Acceptance
 from spectheory.core.checks import check_not_negative
 from spectheory.core.errors import InputError
 from spectheory.hardware.calibrated_costs import CalibratedCosts
+from spectheory.hardware.calibrated_uncertainty import uncertainty_left
 from spectheory.hardware.draft_heads import kind_named, lookup_named
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu as gpu_of
@@ -19,7 +20,7 @@ from spectheory.hardware.library import MEASURE, exists, known_in
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of, require_pair
-from spectheory.hardware.roofline import DEFAULT_ENGINE, Parallel, usual_parallel
+from spectheory.hardware.placement import DEFAULT_ENGINE, Parallel, usual_parallel
 from spectheory.hardware.shipped_models import shipped_name
 from spectheory.hardware.timed_setup import TimedSetup
 from spectheory.planning.batch_ranges import span
@@ -164,7 +165,10 @@ class Deployment:
             draft_gpus=self.draft_gpus,
             drafting=self.drafting,
         )
-        return replace(computed, provenance=computed.provenance.assuming(*said))
+        inputs = computed.inputs
+        if inputs is not None and isinstance(self.costs, CalibratedCosts):
+            inputs = replace(inputs, uncertainty=uncertainty_left(self.costs))
+        return replace(computed, provenance=computed.provenance.assuming(*said), inputs=inputs)
 
     def schedule(
         self,

@@ -29,6 +29,17 @@ def one_length(longest: int) -> LengthRule:
     return rule
 
 
+def one_length_then_off(fitting: Fitting) -> np.ndarray:
+    """The rule for an engine that runs one length up to a batch size, and does not speculate above it.
+
+    The rule takes the length and the batch size of highest mean share of the plan's speed.
+    """
+    shares = fitting.speeds.chain_speedups / fitting.schedule.chain_speedup[:, None]
+    gained = np.vstack([np.zeros(shares.shape[1]), np.cumsum(shares - shares[:, :1], axis=0)])
+    until, length = np.unravel_index(gained.argmax(), gained.shape)
+    return np.where(np.arange(len(shares)) < until, length, 0)
+
+
 def first_is_longest(fitting: Fitting) -> np.ndarray:
     """The rule for an engine that runs no chain longer than the chain at the first batch size.
 

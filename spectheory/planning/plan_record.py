@@ -56,7 +56,7 @@ class Plan(Record):
     """
 
     kind: ClassVar[str] = "plan"
-    schema: ClassVar[int] = 7
+    schema: ClassVar[int] = 8
     derived: ClassVar[tuple[str, ...]] = (
         "answer",
         "block_efficiency",

@@ -67,7 +67,7 @@ class Schedule(Record):
     """
 
     kind: ClassVar[str] = "schedule"
-    schema: ClassVar[int] = 8
+    schema: ClassVar[int] = 9
     derived: ClassVar[tuple[str, ...]] = (
         "block_efficiency",
         "block_efficiency_low",

@@ -57,7 +57,17 @@ SGLANG = {
     "mtp": f"NEXTN {STEPS}",
     "model": f"STANDALONE --speculative-draft-model-path meta-llama/Llama-3.2-1B {STEPS}",
 }
-LLAMA_CPP = {"eagle3": "draft-eagle3 -md", "mtp": "draft-mtp --spec-draft-n-max 3", "model": "draft-simple -md"}
+LLAMA_CPP = {
+    "eagle3": "draft-eagle3 -md",
+    "mtp": "draft-mtp --spec-draft-n-max 3",
+    "model": "draft-simple -md",
+    "ngram": "ngram-simple --spec-ngram-simple-size-n 3 --spec-ngram-simple-size-m 3 --spec-draft-n-max 3",
+}
+TENSORRT_LLM = {
+    "eagle3": f'decoding_type: Eagle3\n  speculative_model: "{NAMES["eagle3"]}"\n  max_draft_len: 3\n',
+    "mtp": "decoding_type: MTP\n  max_draft_len: 3\n",
+    "ngram": "decoding_type: NGram\n  max_draft_len: 3\ndisable_overlap_scheduler: true\n",
+}
 
 
 @pytest.mark.parametrize("family", NAMES)
@@ -98,15 +108,27 @@ def test_sglang(family: str) -> None:
 @pytest.mark.parametrize("family", NAMES)
 def test_llama_cpp(family: str) -> None:
     if family not in LLAMA_CPP:
-        with pytest.raises(ValueError, match="the draft must be a whole model, an EAGLE-3 head or a multi-token-pred"):
+        with pytest.raises(ValueError, match="the draft must be a whole model, an EAGLE-3 head, a multi-token-pred"):
             st.export(PLAN, "llama.cpp", draft=NAMES[family])
         return
     assert st.export(PLAN, "llama.cpp", draft=NAMES[family]).command.startswith(f"--spec-type {LLAMA_CPP[family]}")
 
 
 @pytest.mark.parametrize("family", NAMES)
-def test_transformers_mlx_and_tensorrt_llm(family: str) -> None:
-    taken = {"hf": ("model", "ngram"), "mlx-lm": ("model",), "trtllm": ("eagle3",)}
+def test_tensorrt_llm(family: str) -> None:
+    if family not in TENSORRT_LLM:
+        with pytest.raises(
+            ValueError, match="the draft must be an EAGLE-3 head, a multi-token-prediction module or n-g"
+        ):
+            st.export(PLAN, "trtllm", draft=NAMES[family])
+        return
+    text = st.export(PLAN, "trtllm", draft=NAMES[family]).files["speculative_config.yaml"]
+    assert text.startswith(f"speculative_config:\n  {TENSORRT_LLM[family]}")
+
+
+@pytest.mark.parametrize("family", NAMES)
+def test_transformers_and_mlx(family: str) -> None:
+    taken = {"hf": ("model", "ngram"), "mlx-lm": ("model",)}
     for engine, families in taken.items():
         if family in families:
             assert st.export(PLAN, engine, draft=NAMES[family]).files or engine == "mlx-lm"
@@ -124,6 +146,8 @@ def test_transformers_looks_up_drafts_without_an_assistant() -> None:
 def test_a_module_of_its_own_is_named() -> None:
     made = st.export(PLAN, "sglang", draft="lmsys/DeepSeek-V3-NextN")
     assert "NEXTN --speculative-draft-model-path lmsys/DeepSeek-V3-NextN" in made.command
+    other = st.export(PLAN, "trtllm", draft="lmsys/DeepSeek-V3-NextN")
+    assert "the module is read from the checkpoint of the target, not from lmsys/DeepSeek-V3-NextN" in other.notes
 
 
 def test_a_derived_head_is_said_to_be_no_checkpoint(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -22,11 +22,27 @@ def test_golden_llama_cpp() -> None:
     assert "since PR #18039" in head.notes[2]
 
 
+@pytest.mark.parametrize(("length", "looked_up"), [(1, 1), (5, 5), (12, 12), (40, 12)])
+def test_n_gram_lookup_looks_for_no_more_tokens_than_it_drafts(length: int, looked_up: int) -> None:
+    """If fewer tokens than it looks for follow the match, ngram-simple drafts nothing."""
+    made = llama_cpp.export(length, version="b11000", model=None, spec_type="ngram-simple")
+    assert made.command == (
+        f"--spec-type ngram-simple --spec-ngram-simple-size-n {looked_up} --spec-ngram-simple-size-m {length} "
+        f"--spec-draft-n-max {length}"
+    )
+    assert f"the last {looked_up} tokens" in made.notes[0]
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"version": "b9234"}, r"of llama.cpp .* \(9235 to 11382\), got 'b9234'"),
-        ({"spec_type": "draft"}, "spec_type must be one of draft-simple, draft-eagle3, draft-mtp, got 'draft'"),
+        (
+            {"spec_type": "draft"},
+            "spec_type must be one of draft-simple, draft-eagle3, draft-mtp, ngram-simple, got 'draft'",
+        ),
+        ({"spec_type": "ngram-simple"}, "model must be None for ngram-simple, .* got 'd.gguf'"),
+        ({"spec_type": "ngram-simple", "model": None, "length": 1025}, "length must be at most 1024 for ngram-simple"),
         ({"model": ""}, "model must name the draft's GGUF file, got ''"),
         ({"length": 0}, "length must be at least 1, got 0"),
     ],
@@ -46,6 +62,9 @@ SERVER = (
     "dur(b,g,a) = 0.005, 325.555, 0.114 ms"
 )
 OLD_SERVER = "statistics draft: #calls = 10, #gen drafts = 10, #acc drafts = 10, #gen tokens = 110, #acc tokens = 98"
+NGRAM_SERVER = (
+    "statistics ngram_simple: #calls = 15, #gen drafts = 5, #acc drafts = 5, #gen tokens = 187, #acc tokens = 73"
+)
 
 
 NEWER = SLOT.split(", mean acceptance")[0] + ", mean len =  2.92"
@@ -70,6 +89,12 @@ def test_llama_cpp_log(line: str) -> None:
 def test_llama_cpp_log_before_positions() -> None:
     found = llama_cpp.from_log_line(OLD_SERVER)
     assert (found.drafts, found.drafted, found.accepted, found.tau) == (10, 110, 98, 10.8)
+    assert not any("drafted nothing" in one for one in found.assumed)
+    lookup = llama_cpp.from_log_line(NGRAM_SERVER)
+    assert (lookup.drafts, lookup.accepted, lookup.tau) == (5, 73, 15.6)
+    assert "10 of 15 cycles drafted nothing and are not counted" in lookup.assumed
+    newer = llama_cpp.from_log_line(NGRAM_SERVER.replace("#calls = ", "#calls(b,g,a) =  2  "))
+    assert newer.assumed == lookup.assumed
     slot = llama_cpp.from_log_line("draft acceptance rate = 0.57576 (  171 accepted /   297 generated)")
     assert (slot.drafts, slot.drafted, slot.accepted, slot.tau) == (None, 297, 171, None)
     newer = llama_cpp.from_log_line(NEWER)

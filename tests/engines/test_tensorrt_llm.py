@@ -86,6 +86,52 @@ def test_tensorrt_llm_refuses_what_it_cannot_run(plan: Any, version: str, messag
         tensorrt_llm.export(plan, version=version, model="d")
 
 
+ONE_LENGTH = [ChainRange(1, 16, 3), ChainRange(17, 64, 0)]
+
+
+@pytest.mark.parametrize(
+    ("version", "named"),
+    [("1.2", "num_nextn_predict_layers"), ("1.3.0rc27", "num_nextn_predict_layers"), ("1.4.0rc1", "max_draft_len")],
+)
+def test_mtp_counts_drafted_tokens_under_the_name_of_the_version(version: str, named: str) -> None:
+    """`max_concurrency` is the last batch size with drafts; without a range that is off, it is left out."""
+    made = tensorrt_llm.export_without_model(ONE_LENGTH, version=version, decoding_type="MTP")
+    expected = {"decoding_type": "MTP", named: 3, "max_concurrency": 16}
+    assert yaml.safe_load(made.files["speculative_config.yaml"]) == {"speculative_config": expected}
+    always = tensorrt_llm.export_without_model(ONE_LENGTH[:1], version=version, decoding_type="MTP")
+    del expected["max_concurrency"]
+    assert yaml.safe_load(always.files["speculative_config.yaml"]) == {"speculative_config": expected}
+    assert made.notes == ("the checkpoint of the target must contain the module",)
+
+
+def test_n_gram_lookup_runs_without_the_overlap_scheduler() -> None:
+    made = tensorrt_llm.export_without_model(ONE_LENGTH, version="1.3", decoding_type="NGram")
+    assert yaml.safe_load(made.files["speculative_config.yaml"]) == {
+        "speculative_config": {"decoding_type": "NGram", "max_draft_len": 3, "max_concurrency": 16},
+        "disable_overlap_scheduler": True,
+    }
+
+
+@pytest.mark.parametrize(
+    ("ranges", "decoding_type", "message"),
+    [
+        (
+            RANGES,
+            "MTP",
+            "one length, and no speculation above .* got 5 up to batch 16, 3 up to batch 64, 0 up to batch 5",
+        ),
+        ([ChainRange(1, 4, 0), ChainRange(5, 8, 2)], "NGram", "one length, .* got 0 up to batch 4, 2 up to batch 8"),
+        ([ChainRange(1, 4, 0)], "NGram", "ranges must have a length above 0"),
+        (ONE_LENGTH, "Eagle3", "decoding_type must be one of MTP, NGram, got 'Eagle3'"),
+    ],
+)
+def test_without_a_model_other_schedules_are_refused(
+    ranges: list[ChainRange], decoding_type: str, message: str
+) -> None:
+    with pytest.raises(ValueError, match=message):
+        tensorrt_llm.export_without_model(ranges, version="1.3", decoding_type=decoding_type)
+
+
 ITERATION: dict[str, Any] = {
     "iter": 7,
     "iterLatencyMS": 20.0,

@@ -230,7 +230,11 @@ def test_what_cannot_be_simulated_is_refused(call: Any, message: str) -> None:
 def test_a_loop_that_reaches_no_gap_is_served() -> None:
     """A schedule for the batch sizes 1, 2 and 8 serves a closed loop of 2 requests."""
     schedule = st.schedule(RATES, steady, [1, 2, 8], context=500)
-    assert len(serve(schedule, Requests.closed(2, [5] * 9, [5] * 9))) == 9
+    requests = Requests.closed(2, [5] * 9, [5] * 9)
+    assert len(serve(schedule, requests)) == 9
+    off, gaps = compare_schedules({"off": None, "gaps": schedule}, requests).runs
+    assert off.stability_limit is not None
+    assert gaps.stability_limit is None
 
 
 def test_a_record_with_contradictions_is_refused() -> None:

@@ -101,7 +101,7 @@ def test_requests_that_differ_are_decoded_faster_than_with_any_one_length() -> N
 
 
 def test_what_is_left_over_goes_to_one_request_more() -> None:
-    """Three tokens for three requests, of which two accept everything: they verify two tokens and one, the third none."""
+    """Three tokens for three requests, two of which accept everything: they verify two and one, the third none."""
     sure = [Acceptance.by_depth_and_rank([[1.0]] * LONGEST), Acceptance.by_depth_and_rank([[0.01]] * LONGEST)]
     requests = Requests(np.zeros(3), np.full(3, 20), np.full(3, 10**6), np.array([0, 0, 1]))
     run = serve(

@@ -6,7 +6,6 @@ import csv
 import json
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,16 +13,17 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
-from benchmarks.validation.fitting import calibrate, fit
+from benchmarks.validation.fitting import concerns, fit
 from benchmarks.validation.measures import Errors, break_evens, choices, decisions, worst
 from benchmarks.validation.names import draft_of, target_of
 from benchmarks.validation.page import document, figure_svg
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
-from benchmarks.validation.predicting import Seconds, predict, prefill_tokens, shipped, widths
-from benchmarks.validation.protocol import Prediction, Runs, calibrated, class_of, left_out, predicted, shifted
+from benchmarks.validation.predicting import Seconds, cycle_of, predict, prefill_tokens, setup_of, shipped
+from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted
 from benchmarks.validation.rows import COLUMNS, Row, parse, read
 from spectheory import InputError, Latency, Tree
 from spectheory.hardware.engine_costs import NAMES, parsed
+from spectheory.hardware.runs import Step
 
 GOOD = {
     "group": "engine",
@@ -62,9 +62,10 @@ def write(path: Path, *lines: dict[str, str]) -> Path:
 
 
 def test_published_rows_are_all_read_and_predicted() -> None:
-    judged = judge(PUBLISHED)
-    assert judged.unread == []
-    assert all(len(found) == 347 for found in judged.columns.values())
+    rows, unread = read(PUBLISHED)
+    found, without = predicted(rows, shipped)
+    assert unread == without == []
+    assert len(found) == 347
 
 
 def test_seconds_of_the_library_are_those_of_its_roofline() -> None:
@@ -177,44 +178,6 @@ def test_errors_are_of_rates() -> None:
     assert worst([found], 1)[0][1] == "plain"
 
 
-def test_calibration_makes_its_own_rows_exact_and_leaves_them_out() -> None:
-    """The plain rows of batch 8 and 64 determine a constant and a time a sequence; a third batch is judged."""
-    rows, _ = parse(
-        [
-            GOOD
-            | {"shape": "none", "draft": "", "batch": str(batch), "measured_plain_tok_s": str(batch / seconds)}
-            | {"measured_spec_tok_s": ""}
-            for batch, seconds in ((8, 0.010), (32, 0.0136), (64, 0.020))
-        ]
-    )
-    found = calibrated(rows, partial(shifted, predict=lambda one: Seconds(0.005)))
-    assert [one.plain_used for one in found] == [True, False, True]
-    assert [one.plain_error for one in found[::2]] == [None, None]
-    assert found[1].plain_error == pytest.approx(0.0136 / np.interp(32, (8, 64), (0.010, 0.020)) - 1)
-
-
-def test_one_speculative_row_determines_the_seconds_of_a_level() -> None:
-    """The first row needs 1.5 ms more in 2 levels, so the second gets 3 ms more in 4."""
-    spent = 0.009
-    cells = {"measured_plain_tok_s": "", "measured_spec_tok_s": "", "acceptance_tau": "2"}
-    rows = [row(**cells, shape=f"chain {k}", measured_speedup=str(2 * 0.007 / spent)) for k in (2, 4)]
-    rows = [replace(one, number=number) for number, one in enumerate(rows, 2)]
-    first, second = calibrated(rows, partial(shifted, predict=lambda one: Seconds(0.007, 0.0075)))
-    assert first.gain_error is None
-    assert second.seconds.cycle == pytest.approx(0.0075 + 4 * (spent - 0.0075) / 2)
-
-
-def test_calibration_of_the_parameters_sees_its_runs_only() -> None:
-    """Costs that are calibrated on one speculative row predict this row to 2%; other rows keep their errors."""
-    rows = [replace(row(batch=batch), number=int(batch), plain_rate=None, spec_rate=None) for batch in ("1", "64")]
-    rows = [replace(one, speedup=1.2) for one in rows]
-    runs = Runs.of(rows, rows)
-    assert runs.spec is rows[0]
-    assert [one.speedup for one in runs.rows] == [1.2]
-    found = by(calibrate(runs.rows, PRIOR), rows[0]).gain(rows[0].tau)
-    assert found == pytest.approx(1.2, rel=0.02)
-
-
 def test_break_even_is_interpolated_and_its_factor_measured() -> None:
     """Measured speedups 2, 1.2 and 0.8 at batch 1, 10 and 40; the prediction crosses 1 at batch 20."""
     gains = {1: 2.0, 10: 1.2, 40: 0.8}
@@ -276,6 +239,21 @@ def test_fit_recovers_a_planted_overhead() -> None:
         assert by_one < before
 
 
+@pytest.mark.parametrize("name", NAMES)
+def test_numbers_that_do_not_concern_a_row_do_not_change_its_seconds(name: str) -> None:
+    rows = [
+        row(),
+        row(shape="none", draft="", batch="16", context="500", measured_spec_tok_s=""),
+        row(shape="none", draft="", target="llama-3.1-8b-fp8", gpus="2", measured_spec_tok_s=""),
+        row(shape="forward of 8 tokens", draft="", target="llama-3.1-8b q4_0", engine="llama.cpp", gpu="rtx4090"),
+        row(target="qwen3-30b-a3b", draft="none", gpus="8", note="TP 1 EP 8", measured_spec_tok_s=""),
+    ]
+    for one in rows:
+        costs = PRIOR.of_row(one)
+        if not concerns(name, one):
+            assert predict(one, replace(costs, **{name: 0.5 * getattr(costs, name)})) == predict(one, costs)
+
+
 def test_placements_and_classes() -> None:
     experts = row(target="qwen3-30b-a3b", gpus="8", note="TP 1 EP 8")
     assert experts.placement == "expert parallel"
@@ -310,8 +288,8 @@ def test_derived_heads_have_the_sizes_of_their_kind() -> None:
     assert head.shape.linear_parameters == 4 * 4096**2 + 3 * 4096 * 11008 + 2 * 4096**2
     assert head.shape.borrowed_parameters == 32_000 * 4096
     assert draft_of("none", "llama-2-7b") is None
-    assert widths(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")) == [7]
-    assert widths(row(shape="tree depth 3 nodes 12")) == [1, 4, 4]
+    assert setup_of(row(draft="dflash-llama-3.1-8b", shape="chain 7", acceptance_tau="3")).drafting == "at once"
+    assert cycle_of(row(shape="tree depth 3 nodes 12")) == Step("speculative", 1, 512, tokens=13, depth=3)
     assert target_of("llama-2-7b int4g32").linear_bytes == 0.625
 
 
