@@ -20,6 +20,7 @@ from simulate.collecting import (
 )
 from simulate.load import Requests
 from simulate.serving import Controller, Server, StepTimes, Tier, capacity, compare_schedules, self_consistent, serve
+from simulate.tuning import tune
 from simulate.walk import run
 
 __all__ = [
@@ -47,6 +48,7 @@ __all__ = [
     "self_consistent",
     "serve",
     "step_task",
+    "tune",
     "verifier_task",
     "walk_task",
 ]

@@ -42,6 +42,7 @@ from spectheory.results.comparison import Comparison, compare
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
+from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -113,6 +114,7 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
+    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",

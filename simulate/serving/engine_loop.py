@@ -20,12 +20,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from simulate.serving.rules import choose_tier, remember
+from simulate.serving.rules import ACCEPTANCE_GATE, SURVIVAL_BUDGET, choose_tier, completed, remember
 from spectheory.core.compiling import compiler
 
 FULL, DONE, TIME_OVER, NO_TIER = range(4)
 """Why the loop returned: the buffer of steps is full, all requests are complete, the time is over, or a gap."""
 ARRIVED, ADMITTED, PREFILLING, DECODING, COMPLETED, KV_USED, CONTEXT, ACCEPTED, PREFILLED, GAP_BATCH = range(10)
+CYCLES, DRAFTED = range(10, 12)
 """Places in `State.counts`. Requests from `PREFILLING` up to `ADMITTED` read their prompts, `PREFILLED` tokens of the
 first one are read. `CONTEXT` is the number of tokens in the caches of all decoding sequences."""
 NOW, AREA = range(2)
@@ -86,21 +87,29 @@ class State(NamedTuple):
 
     Attributes:
         clock: (2,) float64, see `NOW`.
-        counts: (10,) int64, see `ARRIVED`.
+        counts: (12,) int64, see `ARRIVED`.
         decoding: (max_sequences,) int64, the requests that decode; the first `counts[DECODING]` entries count.
         emitted: (N,) int64, tokens that each request has emitted.
+        began: (N,) int64, decoding steps before the first one of each request.
         arrival, first, last: (N,) float64, times of the arrival, the first token and the last token of each request.
         memory: float64 memory of the controller.
+        classes: (classes,) int64, decoding requests of each class.
+        most: (classes,) int64, drafted tokens that are verified of each request of a class, by `choose_budget`.
+        more: (classes,) int64, requests of a class of which one more is verified.
     """
 
     clock: np.ndarray
     counts: np.ndarray
     decoding: np.ndarray
     emitted: np.ndarray
+    began: np.ndarray
     arrival: np.ndarray
     first: np.ndarray
     last: np.ndarray
     memory: np.ndarray
+    classes: np.ndarray
+    most: np.ndarray
+    more: np.ndarray
 
 
 class Steps(NamedTuple):
@@ -172,6 +181,73 @@ def step_seconds(machine: Machine, tier: int, batch: int, context: float, prompt
     return upper + share * (lower - upper)
 
 
+@compiler(cache=True)
+def budget_seconds(machine: Machine, drafted: int, batch: int, context: float, prompt: int) -> float:
+    """Seconds of a step that verifies `drafted` tokens of all sequences together, linear between whole means."""
+    if batch == 0:
+        return step_seconds(machine, 0, 0, context, prompt)
+    tier, rest = drafted // batch, drafted % batch
+    seconds = step_seconds(machine, tier, batch, context, prompt)
+    if rest:
+        seconds += rest / batch * (step_seconds(machine, tier + 1, batch, context, prompt) - seconds)
+    return seconds
+
+
+@compiler(cache=True)
+def choose_budget(machine: Machine, state: State, batch: int, context: float) -> int:
+    """How many drafted tokens of all sequences to verify, so that most tokens are emitted in a second.
+
+    Each token of each sequence is worth its survival, the probability that it is accepted. The most valuable ones are
+    taken first, of equal ones those less deep. Tokens of one class and depth are a group. Between the ends of groups
+    and the multiples of the batch, emitted tokens and seconds are linear, so the best number is one of these.
+    `state.most` and `state.more` get what is verified of each class.
+    """
+    survival, classes = machine.survival[-1], len(state.classes)
+    deepest = survival.shape[1] - 1
+    taken = np.zeros(classes, np.int64)
+    count, emitted = 0, float(batch)
+    best, best_rate = 0, batch / budget_seconds(machine, 0, batch, context, 0)
+    state.most[:] = 0
+    state.more[:] = 0
+    while True:
+        group, worth = -1, -1.0
+        for one in range(classes):
+            if state.classes[one] == 0 or taken[one] == deepest:
+                continue
+            here = survival[one, taken[one] + 1]
+            if here > worth or (here == worth and taken[one] < taken[group]):
+                group, worth = one, here
+        if group < 0:
+            return best
+        end = count + state.classes[group]
+        at = min((count // batch + 1) * batch, end)
+        while True:
+            rate = (emitted + (at - count) * worth) / budget_seconds(machine, at, batch, context, 0)
+            if rate > best_rate:
+                best, best_rate = at, rate
+                state.most[:] = taken
+                state.more[:] = 0
+                if at == end:
+                    state.most[group] += 1
+                else:
+                    state.more[group] = at - count
+            if at == end:
+                break
+            at = min(at + batch, end)
+        emitted += (end - count) * worth
+        count = end
+        taken[group] += 1
+
+
+@compiler(cache=True)
+def verified(state: State, kind: int) -> int:
+    """Drafted tokens that are verified of the next request of a class; the first requests get those that are left."""
+    if state.more[kind] > 0:
+        state.more[kind] -= 1
+        return state.most[kind] + 1
+    return state.most[kind]
+
+
 @INLINED
 def arrive(work: Work, machine: Machine, state: State) -> None:
     """Let requests arrive, those of an open loop up to now."""
@@ -214,8 +290,10 @@ def complete(work: Work, machine: Machine, state: State, request: int, now: floa
 @INLINED
 def decode(work: Work, machine: Machine, state: State, tier: int, now: float) -> tuple[int, int]:
     """One cycle of every decoding sequence; returns the tokens emitted and the drafted tokens accepted."""
-    counts, survival = state.counts, machine.survival[tier]
+    counts, limited = state.counts, machine.rule == SURVIVAL_BUDGET
+    survival = machine.survival[-1 if limited else tier]
     slot, total, kept = 0, 0, 0
+    counts[CYCLES] += 1
     while slot < counts[DECODING]:
         request = state.decoding[slot]
         position = state.emitted[request]
@@ -224,6 +302,8 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
         accepted = 0
         for level in range(1, len(row)):
             accepted += drawn < row[level]
+        if limited:
+            accepted = min(accepted, verified(state, work.kinds[request]))  # pyright: ignore[reportArgumentType]
         left = work.outputs[request] - position
         emitted = min(accepted + 1, left)
         total += emitted
@@ -232,12 +312,31 @@ def decode(work: Work, machine: Machine, state: State, tier: int, now: float) ->
         if emitted == left:
             counts[CONTEXT] -= work.prompts[request] + work.outputs[request] - 1
             complete(work, machine, state, request, now)
+            state.classes[work.kinds[request]] -= 1
             counts[DECODING] -= 1
             state.decoding[slot] = state.decoding[counts[DECODING]]
+            state.decoding[counts[DECODING]] = request
         else:
             slot += 1
     counts[CONTEXT] += total
     return total, kept
+
+
+@compiler(cache=True)
+def report_completed(work: Work, machine: Machine, state: State, batch: int) -> None:
+    """Give the rule the requests that completed in `decode`, which has put them after the decoding ones."""
+    for place in range(batch - 1, state.counts[DECODING] - 1, -1):
+        request = state.decoding[place]
+        cycles = state.counts[CYCLES] - state.began[request]
+        completed(machine.rule, machine.numbers, state.memory, work.outputs[request], cycles)  # pyright: ignore[reportArgumentType]
+
+
+@compiler(cache=True)
+def report_single_tokens(work: Work, machine: Machine, state: State, first: int) -> None:
+    """Give the rule requests from `first` on whose answer of one token has come with their prompt."""
+    for request in range(first, state.counts[PREFILLING]):
+        if work.outputs[request] == 1:
+            completed(machine.rule, machine.numbers, state.memory, 1, 0)
 
 
 @INLINED
@@ -255,11 +354,13 @@ def prefill(work: Work, machine: Machine, state: State, tokens: int, now: float)
         counts[PREFILLING] += 1
         state.first[request] = now
         state.emitted[request] = 1
+        state.began[request] = counts[CYCLES]
         if work.outputs[request] == 1:
             complete(work, machine, state, request, now)
         else:
             state.decoding[counts[DECODING]] = request
             counts[DECODING] += 1
+            state.classes[work.kinds[request]] += 1
             counts[CONTEXT] += work.prompts[request]
 
 
@@ -289,17 +390,25 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
             admit(work, machine, state)
         if clock[NOW] >= machine.until:
             return step, TIME_OVER
-        batch, tier = counts[DECODING], 0
+        batch, tier, drafted = counts[DECODING], 0, 0
         left, context = machine.batched_tokens, float(counts[PREFILLED])
         if batch:
-            tier = choose_tier(machine.rule, machine.table, machine.numbers, state.memory, batch)
+            context = counts[CONTEXT] / batch
+            if machine.rule == SURVIVAL_BUDGET:
+                drafted = choose_budget(machine, state, batch, context)
+                tier = (drafted + batch - 1) // batch
+            else:
+                tier = choose_tier(machine.rule, machine.table, machine.numbers, state.memory, batch)
+                drafted = batch * machine.nodes[tier]
             if tier < 0:
                 counts[GAP_BATCH] = batch
                 return step, NO_TIER
-            left -= batch * (machine.nodes[tier] + 1)
-            context = counts[CONTEXT] / batch
+            left -= batch + drafted
         prompt = waiting_prompts(work, state, left) if left > 0 else 0
-        seconds = step_seconds(machine, tier, batch, context, prompt)
+        if machine.rule == SURVIVAL_BUDGET:
+            seconds = budget_seconds(machine, drafted, batch, context, prompt)
+        else:
+            seconds = step_seconds(machine, tier, batch, context, prompt)
         now = clock[NOW] + seconds
         clock[AREA] += seconds * (counts[ARRIVED] - counts[COMPLETED])
         clock[NOW] = now
@@ -307,8 +416,14 @@ def advance(work: Work, machine: Machine, state: State, steps: Steps) -> tuple[i
         if batch:
             emitted, kept = decode(work, machine, state, tier, now)
             counts[ACCEPTED] += kept
+            counts[DRAFTED] += drafted
             remember(machine.rule, machine.numbers, state.memory, batch, tier, kept, seconds)
+        reading = counts[PREFILLING]
+        if machine.rule == ACCEPTANCE_GATE:
+            report_completed(work, machine, state, batch)
         prefill(work, machine, state, prompt, now)
+        if machine.rule == ACCEPTANCE_GATE:
+            report_single_tokens(work, machine, state, reading)
         steps.end[step], steps.seconds[step] = now, seconds
         steps.batch[step], steps.tier[step] = batch, tier
         steps.emitted[step], steps.prompt[step] = emitted, prompt

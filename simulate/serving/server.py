@@ -238,13 +238,17 @@ def prepared(
     )
     state = loop.State(
         clock=np.array([requests.arrival_seconds[0], 0.0]),
-        counts=np.zeros(10, np.int64),
+        counts=np.zeros(12, np.int64),
         decoding=np.zeros(largest, np.int64),
         emitted=np.zeros(count, np.int64),
+        began=np.zeros(count, np.int64),
         arrival=np.full(count, -1.0),
         first=np.full(count, -1.0),
         last=np.full(count, -1.0),
         memory=controller.memory.copy(),
+        classes=np.zeros(controller.classes, np.int64),
+        most=np.zeros(controller.classes, np.int64),
+        more=np.zeros(controller.classes, np.int64),
     )
     work = loop.Work(
         arrivals=requests.arrival_seconds.copy(),
@@ -271,7 +275,6 @@ def _run_of(controller: Controller, requests: Requests, state: State, steps: Ste
 
     done, decoding = np.flatnonzero(state.last >= 0), steps.batch > 0
     seconds, batch, tier = steps.seconds[decoding], steps.batch[decoding], steps.tier[decoding]
-    drafted = np.array([tier.tree.budget for tier in controller.tiers])
     together = steps.emitted[decoding].sum() - batch.sum()
     return ServingRun(
         name=controller.name,
@@ -284,9 +287,9 @@ def _run_of(controller: Controller, requests: Requests, state: State, steps: Ste
         kinds=requests.kinds[done],
         unfinished=int(state.counts[loop.ARRIVED]) - len(done),
         trees=tuple(tier.tree for tier in controller.tiers),
-        tier_steps=np.bincount(tier, minlength=len(drafted)),
+        tier_steps=np.bincount(tier, minlength=len(controller.tiers)),
         prompt_steps=int((~decoding).sum()),
-        drafted=int(batch @ drafted[tier]),
+        drafted=int(state.counts[loop.DRAFTED]),
         accepted=int(state.counts[loop.ACCEPTED]),
         inter_token_seconds=Figures.of(np.append(seconds, 0.0), np.append(batch, together)),
         seconds=float(state.clock[loop.NOW] - requests.arrival_seconds[0]),

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from simulate.serving.tiers import Tier
-from spectheory import Deployment, Latency, Plan, Provenance, Schedule
+from spectheory import Deployment, Latency, Plan, Provenance, Schedule, Tree
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.hardware.gpus import gpu
@@ -154,19 +155,8 @@ class StepTimes:
         prompts = np.array([0, *growing(FEWEST_PROMPT_TOKENS, batched_tokens, 2.0), batched_tokens])
         prompts = np.unique(prompts[prompts <= batched_tokens])
         used = self.batches[: int(np.searchsorted(self.batches, largest)) + 1]
-        drafting = any(tier.tree.budget for tier in tiers)
-        timed = np.array(
-            [
-                [
-                    [
-                        _cycles(latency, tier, int(batch), int(context), prompts, drafting)
-                        for latency, context in zip(row, self.contexts, strict=True)
-                    ]
-                    for batch, row in zip(used, self.latencies, strict=False)
-                ]
-                for tier in tiers
-            ]
-        )
+        drafting = any(tier.drafted.budget for tier in tiers)
+        timed = np.array([self._cycles(tier, len(used), prompts, drafting) for tier in tiers])
         alone = [
             _prompts(latency, int(context), prompts, drafting)
             for latency, context in zip(self.latencies[0], self.contexts, strict=True)
@@ -181,11 +171,31 @@ class StepTimes:
         seconds[:, 1:] = timed[:, before] * (1 - weight) + timed[:, after] * weight
         return seconds, self.contexts, prompts.astype(np.float64)
 
+    def _cycles(self, tier: Tier, count: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
+        """(count, contexts, prompts) seconds of a cycle of a tier at the first `count` batch sizes, computed once."""
+        key = tier.tree, tier.drafted, tier.verifier, count, prompts.tobytes(), drafting
+        if key not in self._known:
+            self._known[key] = np.array(
+                [
+                    [
+                        _cycles(latency, tier, int(batch), int(context), prompts, drafting)
+                        for latency, context in zip(row, self.contexts, strict=True)
+                    ]
+                    for batch, row in zip(self.batches[:count], self.latencies, strict=False)
+                ]
+            )
+        return self._known[key]
+
+    @cached_property
+    def _known(self) -> dict[tuple[Tree, Tree, str | None, int, bytes, bool], np.ndarray]:
+        """The cycles that were computed."""
+        return {}
+
 
 def _cycles(latency: Latency, tier: Tier, batch: int, context: int, prompts: np.ndarray, drafting: bool) -> np.ndarray:
     """Seconds of a cycle of `batch` sequences that reads each number of prompt tokens besides."""
-    tokens = tier.tree.budget + 1
-    base = latency.cycle(tier.tree, context, tier.verifier) - latency.target(tokens, context)
+    tokens, drafted = tier.tree.budget + 1, tier.drafted.budget + 1
+    base = latency.cycle(tier.drafted, context, tier.verifier) - latency.target(drafted, context)
     more = latency._at(latency.target_seconds, tokens + prompts / batch, context)
     if drafting:
         more += latency._at(latency.draft_seconds, 1 + prompts / batch, context) - latency.draft(1, context)
@@ -234,7 +244,9 @@ def known_kv_tokens(stamp: Provenance) -> int | None:
     try:
         target = model(stamp.target)
         place = Roofline(gpu(stamp.gpu), stamp.gpus or 1)
-        return kv_tokens_of(RooflineInputs(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False))
+        return kv_tokens_of(
+            RooflineInputs.checked(place, target, draft_of(target, stamp.draft), DEFAULT_ENGINE, given=False)
+        )
     except InputError:
         return None
 

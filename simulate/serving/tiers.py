@@ -26,6 +26,7 @@ class Tier:
         survival: (classes, depth + 1) probability that a cycle accepts at least 0, 1, ... drafted tokens, for each
             class of requests. The first column is 1, and rows never rise.
         verifier: the verifier whose own overheads count; None for the usual ones.
+        drafted: the tree that is drafted if only `tree`, a part of it, is verified; None is `tree`.
 
     Raises:
         InputError: the shape is wrong, an entry is no probability (NaN too), or a row rises.
@@ -34,6 +35,7 @@ class Tier:
     tree: Tree
     survival: np.ndarray
     verifier: str | None = None
+    drafted: Tree = None  # type: ignore[assignment]
 
     def __post_init__(self) -> None:
         survival = check_array("survival", self.survival)
@@ -47,6 +49,8 @@ class Tier:
             raise InputError(f"survival must be probabilities, got {survival.tolist()!s:.80}: check the rates")
         if (survival[:, 0] < 1 - ROUNDING).any() or (np.diff(survival) > ROUNDING).any():
             raise InputError(f"survival must fall from 1, got {survival.tolist()!s:.80}: check the rates")
+        if self.drafted is None:
+            object.__setattr__(self, "drafted", self.tree)
         object.__setattr__(self, "survival", np.minimum.accumulate(survival.clip(0, 1), axis=1))
 
     @classmethod

@@ -28,6 +28,7 @@ from spectheory.cli import (
     predicted_tau,
     replaying,
     simulating,
+    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -111,6 +112,7 @@ for command in (
     planning.plan,
     planning.schedule,
     simulating.simulate,
+    tuning.tune,
     replaying.replay,
     explaining.explain,
     measuring.decode,
