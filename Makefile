@@ -21,11 +21,14 @@ lint: setup
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
+# Bytecode is kept even where the environment turns it off, so that the processes that tests start load the package fast.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
+
 test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
+	$(PYTEST)
 
 test-deep: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal -m ''
+	$(PYTEST) -m ''
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q
