@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, final
 
+import torch
 from torch import Tensor
 
 from reference.losses.needs import Loss, check_weights
@@ -18,6 +19,7 @@ from reference.losses.tensor_checks import (
     check_shape,
 )
 from reference.losses.unrolling import Pass
+from spectheory.core.arrays import SUM_TOLERANCE
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -92,7 +94,8 @@ class ChainLoss(Loss):
                 gradient. If the draft has a smaller vocabulary, the distribution given that vocabulary.
             mask: (B, L) bool, the positions from which the draft learns.
             target_features: (B, L, D) the target's features at the positions whose features the first pass predicts.
-            coverage: (B, L) the target's probability of the draft's vocabulary; None if the draft has all tokens.
+            coverage: (B, L) the target's probability of the draft's vocabulary, above 0 where the mask is true; None if
+                the draft has all tokens.
 
         Raises:
             InputError: shapes or precisions do not match, probabilities do not sum to 1, or the mask keeps nothing.
@@ -142,10 +145,21 @@ class ChainLoss(Loss):
             check_shape("the features of each pass", one.features, (*mask.shape, features.shape[-1]), "as in the first")
         check_distributions("target", target[mask])
         if coverage is not None:
-            check_shape("coverage", coverage, mask.shape, "the shape of the mask")
+            _check_coverage(coverage, mask, logits.dtype)
         if not self.needs.target_features:
             return
         if target_features is None:
             raise InputError(f"target_features must be given: the loss {self.name} compares features")
         check_shape("target_features", target_features, features.shape, "the shape of the draft's features")
         check_precision("target_features", target_features, "the draft's features", features.dtype)
+
+
+def _check_coverage(coverage: Tensor, mask: Tensor, precision: torch.dtype) -> None:
+    check_shape("coverage", coverage, mask.shape, "the shape of the mask")
+    check_precision("coverage", coverage, "the logits", precision)
+    wrong = mask & ~((coverage > 0) & (coverage <= 1 + SUM_TOLERANCE))
+    if wrong.any():
+        raise InputError(
+            f"coverage must be above 0 and at most 1, got {float(coverage[wrong][0]):g}: leave out of the mask the "
+            "positions where the target never emits a token of the draft's vocabulary"
+        )

@@ -188,7 +188,7 @@ class Gto(Loss):
         check_shape("now", now, (now.shape[0], self.group, now.shape[2]), "groups of the size that is set")
         check_shape("base", base, now.shape, "the shape of now")
         check_precision("base", base, "now", now.dtype)
-        check_mask("accepted", accepted, now.shape, "the shape of now")
+        check_mask("accepted", accepted, now.shape, "the shape of now", empty=True)
         for name, one in (("rewards", rewards), ("reference_rewards", reference_rewards)):
             check_shape(name, one, now.shape[:2], "one reward for each position of each group")
             if not one.isfinite().all():

@@ -29,7 +29,7 @@ class LkAlpha(ChainLoss):
     target's own probabilities, which sum to the coverage.
 
     What it leaves open: alpha of 0. Public implementations add or clamp at a small number; here the logarithm of the
-    sum is computed from logarithms and is always finite.
+    sum is computed from logarithms, so it is finite wherever the coverage is above 0.
 
     Source: LK Losses: Direct Acceptance Rate Optimization for Speculative Decoding (arXiv 2602.23881).
     """

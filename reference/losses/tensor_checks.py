@@ -36,12 +36,12 @@ def check_logits(logits: Tensor, dimensions: int, name: str = "logits") -> None:
         raise InputError(f"{name} must be in float32 or float64, got {logits.dtype}: convert with .float()")
 
 
-def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str) -> None:
-    """Refuse a mask that is not boolean, has another shape or keeps nothing."""
+def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty: bool = False) -> None:
+    """Refuse a mask that is not boolean, has another shape or, unless it may be empty, keeps nothing."""
     check_shape(name, mask, shape, of)
     if mask.dtype != torch.bool:
         raise InputError(f"{name} must be boolean, got {mask.dtype}: compare with 0")
-    if not mask.any():
+    if not empty and not mask.any():
         raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
 
 
