@@ -168,6 +168,16 @@ def test_padding_changes_neither_the_loss_nor_its_gradient(loss: ChainLoss, left
 
 
 @EACH
+def test_a_mask_that_keeps_all_rows_gives_what_a_mask_over_padding_gives(loss: ChainLoss) -> None:
+    """Rows are read in place if all are kept, and copied otherwise."""
+    given = batch()
+    given = given._replace(mask=given.mask | True)
+    wide = given.through(lambda one: torch.cat([one, one.new_zeros(3, 1, *one.shape[2:])], 1))
+    ours, theirs = given.by(loss), wide.by(loss)
+    torch.testing.assert_close(ours, theirs, rtol=1e-14, atol=0)
+
+
+@EACH
 def test_the_order_of_the_batch_changes_nothing(loss: ChainLoss) -> None:
     given = batch()
     turned = given.through(lambda one: one[[2, 0, 1]])

@@ -92,7 +92,7 @@ def _expanded(expand: TargetForward, paths: Tensor) -> Tensor:
     target = expand(paths)
     check_logits(target, 3, "what expand returns")
     check_shape("what expand returns", target, (*paths.shape[:2], target.shape[-1]), "one row for each path")
-    check_distributions("the rows that expand returns", target.reshape(-1, target.shape[-1]))
+    check_distributions("the rows that expand returns", target)
     return target.detach()
 
 

@@ -17,6 +17,7 @@ from reference.losses.tensor_checks import (
     check_mask,
     check_precision,
     check_shape,
+    chosen,
 )
 from reference.losses.unrolling import Pass
 from spectheory.core.arrays import SUM_TOLERANCE
@@ -25,14 +26,14 @@ from spectheory.core.errors import InputError
 
 
 class Rows(NamedTuple):
-    """The rows of one pass that a loss reads, N of them.
+    """The rows of one pass that a loss reads, N of them or, where all are read, in a B x L grid.
 
     Attributes:
-        logits: (N, V) the draft's logits.
-        target: (N, V) the target's distribution of the same token.
-        features: (N, D) the draft's features.
-        target_features: (N, D) the target's features at the same positions; None if the loss does not need them.
-        coverage: (N,) the target's probability of the draft's vocabulary; None if the draft has all tokens.
+        logits: (..., V) the draft's logits.
+        target: (..., V) the target's distribution of the same token.
+        features: (..., D) the draft's features.
+        target_features: (..., D) the target's features at the same positions; None if the loss does not need them.
+        coverage: (...) the target's probability of the draft's vocabulary; None if the draft has all tokens.
     """
 
     logits: Tensor
@@ -74,7 +75,7 @@ class ChainLoss(Loss):
 
     @abstractmethod
     def of_rows(self, rows: Rows) -> Tensor:
-        """(N,) the loss of each row of one pass."""
+        """(...) the loss of each row of one pass."""
 
     @final
     def __call__(
@@ -115,14 +116,14 @@ class ChainLoss(Loss):
         for index, one in enumerate(passes):
             kept = kept_rows(mask, index)
             rows, there = slice(None, kept.shape[1]), slice(mask.shape[1] - kept.shape[1], None)
-            chosen = Rows(
-                one.logits[:, rows][kept],
-                target[:, there][kept],
-                one.features[:, rows][kept],
-                None if target_features is None else target_features[:, there][kept],
-                None if coverage is None else coverage[:, there][kept],
+            read = Rows(
+                chosen(one.logits[:, rows], kept),
+                chosen(target[:, there], kept),
+                chosen(one.features[:, rows], kept),
+                None if target_features is None else chosen(target_features[:, there], kept),
+                None if coverage is None else chosen(coverage[:, there], kept),
             )
-            total = total + self.decay**index * self.of_rows(chosen).sum()
+            total = total + self.decay**index * self.of_rows(read).sum()
         return total / mask.sum()
 
     def _check(
@@ -143,7 +144,7 @@ class ChainLoss(Loss):
         for one in passes:
             check_shape("the logits of each pass", one.logits, logits.shape, "as in the first pass")
             check_shape("the features of each pass", one.features, (*mask.shape, features.shape[-1]), "as in the first")
-        check_distributions("target", target[mask])
+        check_distributions("target", target, mask)
         if coverage is not None:
             _check_coverage(coverage, mask, logits.dtype)
         if not self.needs.target_features:

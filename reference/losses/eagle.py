@@ -15,7 +15,7 @@ from spectheory.core.errors import InputError
 
 
 def feature_regression(features: Tensor, target_features: Tensor) -> Tensor:
-    """(N,) the mean over the width of SmoothL1(f - f'): x^2 / 2 where |x| < 1, else |x| - 1/2."""
+    """(...) the mean over the width of SmoothL1(f - f'): x^2 / 2 where |x| < 1, else |x| - 1/2."""
     return smooth_l1_loss(features, target_features, reduction="none").mean(-1)
 
 

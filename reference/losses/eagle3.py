@@ -41,7 +41,7 @@ def on_draft_vocabulary(target: Tensor, inside: Tensor) -> OnDraftVocabulary:
     check_shape("inside", inside, target.shape[-1:], "one entry for each token of the target")
     if inside.dtype != torch.bool or not inside.any():
         raise InputError(f"inside must be boolean and keep at least one token, got {inside.dtype}")
-    check_distributions("target", target.reshape(-1, target.shape[-1]))
+    check_distributions("target", target)
     part = target[..., inside]
     coverage = part.sum(-1)
     share = torch.where(coverage[..., None] > 0, part / coverage[..., None], 1 / part.shape[-1])

@@ -18,6 +18,7 @@ from reference.losses.tensor_checks import (
     check_mask,
     check_precision,
     check_shape,
+    chosen,
 )
 from spectheory.core.checks import check_whole
 
@@ -115,9 +116,9 @@ class Talf(Loss):
         check_shape("logits", logits, trees.target.shape, "the shape of the targets of the trees")
         check_precision("the targets of the trees", trees.target, "the logits", logits.dtype)
         check_mask("mask", mask, logits.shape[:1], "one entry for each root")
-        check_distributions("the targets of the trees", trees.target[trees.present & mask[:, None]])
+        check_distributions("the targets of the trees", trees.target, trees.present & mask[:, None])
         return self._call(logits, trees, mask)
 
     def _call(self, logits: Tensor, trees: BeamTrees, mask: Tensor) -> Tensor:
         kept = trees.present & mask[:, None]
-        return cross_entropy(logits[kept], trees.target[kept]).sum() / mask.sum()
+        return cross_entropy(chosen(logits, kept), chosen(trees.target, kept)).sum() / mask.sum()

@@ -45,13 +45,23 @@ def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty:
         raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
 
 
-def check_distributions(name: str, rows: Tensor) -> None:
-    """Refuse rows (N, V) that are not distributions."""
-    sums = rows.sum(-1)
-    wrong = ~((rows >= 0).all(-1) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
+def check_distributions(name: str, rows: Tensor, kept: Tensor | None = None) -> None:
+    """Refuse rows (..., V) that are not distributions; `kept` (...) bool says which of them are read, None for all."""
+    lowest, sums = rows.amin(-1), rows.sum(-1)
+    wrong = ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
+    if kept is not None:
+        wrong = wrong & kept
     if wrong.any():
-        row = int(wrong.nonzero()[0])
+        place = tuple(int(one) for one in wrong.nonzero()[0])
         raise InputError(
-            f"{name} must be distributions: entries of at least 0 that sum to 1; row {row} of those that are used has "
-            f"the sum {float(sums[row]):.6g} and the lowest entry {float(rows[row].min()):.6g}: take softmax in float32"
+            f"{name} must be distributions: entries of at least 0 that sum to 1; row {place} has the sum "
+            f"{float(sums[place]):.6g} and the lowest entry {float(lowest[place]):.6g}: take softmax in float32"
         )
+
+
+def chosen(rows: Tensor, kept: Tensor) -> Tensor:
+    """The rows (N, ...) that are kept, or, without a copy, all rows (..., ...) in their own shape if all are kept.
+
+    What is not kept is not read at all, so padding may hold anything, and no gradient flows into it.
+    """
+    return rows if kept.all() else rows[kept]

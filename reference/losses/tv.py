@@ -22,8 +22,8 @@ def acceptance(p: Tensor, q: Tensor) -> Tensor:
 
 
 def covered(rows: Rows) -> Tensor:
-    """(N, V) the target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
-    return rows.target if rows.coverage is None else rows.target * rows.coverage[:, None]
+    """(..., V) the target's probabilities of the draft's vocabulary; they sum to the coverage, not to 1."""
+    return rows.target if rows.coverage is None else rows.target * rows.coverage[..., None]
 
 
 @dataclass(frozen=True)
