@@ -28,6 +28,7 @@ from reference.losses import (
     Rows,
     Tv,
     acceptance,
+    attended,
     cross_entropy,
     kl,
     loss_of,
@@ -349,6 +350,40 @@ def test_unroll_feeds_the_drafts_features_and_later_tokens() -> None:
     assert [one[0][0, 0, 0].item() for one in fed] == [0, 1, 2, 3, 4]
     assert [one[1][0].tolist() for one in fed] == [[3, 4, 5], [4, 5, 0], [5, 0, 0], [0, 0, 0], [0, 0, 0]]
     assert [one.features[0, 0, 0].item() for one in passes] == [1, 2, 3, 4, 5]
+
+
+class Attention:
+    """A draft with one layer of attention over the rows that `attended` names, for one `unroll`."""
+
+    def __init__(self) -> None:
+        rng = torch.Generator().manual_seed(4)
+        self.token, self.keys, self.values, self.out = (
+            torch.randn(*shape, dtype=torch.float64, generator=rng) for shape in ((7, 3), (3, 3), (3, 3), (3, 7))
+        )
+        self.cache: list[Tensor] = []
+
+    def attend(self, queries: Tensor, rows: Tensor, allowed: Tensor) -> tuple[Tensor, Tensor]:
+        scores = (queries @ (rows @ self.keys).transpose(-1, -2)).masked_fill(~allowed, -torch.inf)
+        features = torch.tanh(queries + scores.softmax(-1) @ rows @ self.values)
+        return features, features @ self.out
+
+    def step(self, features: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+        self.cache.append(features + self.token[tokens])
+        return self.attend(self.cache[-1], torch.cat(self.cache, 1), attended(tokens.shape[1], len(self.cache) - 1))
+
+
+def test_unrolled_passes_are_what_decoding_computes_without_a_cache() -> None:
+    """From each root by itself: the text up to the root, then drafted rows one by one, all computed anew each time."""
+    draft, tokens = Attention(), torch.tensor([[3, 1, 6, 2, 5]])
+    features = batch().features[0][:1, :, :3]
+    passes = unroll(draft.step, features, tokens, 3)
+    for root in range(5):
+        fed = features[:, : root + 1]
+        for index in range(min(3, 5 - root)):
+            rows = fed + draft.token[tokens[:, : root + 1 + index]]
+            found, logits = draft.attend(rows, rows, attended(rows.shape[1], 0))
+            torch.testing.assert_close(passes[index].logits[:, root], logits[:, -1], rtol=1e-12, atol=1e-14)
+            fed = torch.cat([fed, found[:, -1:]], 1)
 
 
 @pytest.mark.parametrize("detached", [False, True])

@@ -11,7 +11,7 @@ from reference.losses.lk import LkAlpha, LkLambda
 from reference.losses.needs import Loss, Needs
 from reference.losses.talf import Talf, TreeStep, unroll_tree
 from reference.losses.tv import Tv, acceptance
-from reference.losses.unrolling import Pass, Step, unroll
+from reference.losses.unrolling import Pass, Step, attended, unroll
 from spectheory.core.errors import InputError
 from spectheory.core.near_names import unknown
 
@@ -38,6 +38,7 @@ __all__ = [
     "Tv",
     "acceptance",
     "adjacent_groups",
+    "attended",
     "beam_trees",
     "cross_entropy",
     "kl",

@@ -38,7 +38,7 @@ class Eagle(ChainLoss):
         feature_weight: weight of the regression.
         distribution_weight: weight of the cross-entropy.
 
-    Source: EAGLE (arXiv 2401.15077), Section 3.2.
+    Source: EAGLE (arXiv 2401.15077), training of the draft model.
     """
 
     name: ClassVar[str] = "eagle"

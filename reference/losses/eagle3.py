@@ -64,7 +64,7 @@ class Eagle3(ChainLoss):
         passes: number of passes of the draft; with 1 there is no unrolling.
         decay: weight of a pass relative to the one before.
 
-    Source: EAGLE-3 (arXiv 2503.01840), Section 3.2.
+    Source: EAGLE-3 (arXiv 2503.01840); SafeAILab/EAGLE, eagle/traineagle3.
     """
 
     name: ClassVar[str] = "eagle3"

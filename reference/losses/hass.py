@@ -40,7 +40,7 @@ class Hass(Eagle):
         top: K.
         top_weight: weight of L_top.
 
-    Source: HASS (arXiv 2408.15766), Section 3.
+    Source: HASS (arXiv 2408.15766).
     """
 
     name: ClassVar[str] = "hass"

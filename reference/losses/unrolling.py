@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
@@ -33,8 +34,26 @@ Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 
 Row r of the first call has the feature of position r and the token of position r + 1, and predicts the token of
 position r + 2. In pass i, row r has the draft's own feature and the token of position r + 1 + i: it goes on with the
-draft that starts at r. So the step must let row r of pass i attend to rows 0..r of the first pass and to row r of the
-passes between: it keeps their keys and values for the duration of one `unroll`."""
+draft that starts at r. So the step keeps the keys and values of all passes for the duration of one `unroll`, and lets a
+row attend to those that `attended` names."""
+
+
+def attended(length: int, index: int) -> Tensor:
+    """(L, (index + 1) L) bool: the rows of passes 0..index, pass after pass, to which each row of pass `index` attends.
+
+    Row r attends to rows 0..r of the first pass, which read the text, and to row r of each later pass, which reads what
+    was drafted after r; so it sees what it would see in decoding. Its position is r + index.
+
+    Raises:
+        InputError: `length` is below 1, or `index` below 0.
+
+    >>> attended(2, 1).int().tolist()
+    [[1, 0, 1, 0], [1, 1, 0, 1]]
+    """
+    check_whole("length", length, 1)
+    check_whole("index", index, 0)
+    own = torch.eye(length, dtype=torch.bool)
+    return torch.cat([own.new_ones(length, length).tril(), *[own] * index], 1)
 
 
 def shifted(rows: Tensor, by: int, filler: int = FILLER) -> Tensor:
