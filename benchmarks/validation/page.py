@@ -77,8 +77,8 @@ def _what(judged: Judged) -> str:
         "rows of these sources, only the columns with the source left out judge the model. The calibrated columns are "
         "what users get from `spectheory.calibrate` with one or two plain rows of the deployment (of the smallest "
         f"batch, and of the one nearest to {NEAR}) and one speculative row (of the batch nearest to {MIDDLE}); its "
-        "other rows are judged. Kernels follow the shipped curves of other sources, never those of the row's own, and a fit "
-        "knows the curves of the sources that it is fitted to."
+        "other rows are judged. Kernels follow the shipped curves of other sources, never those of the row's own, and "
+        "a fit knows the curves of the sources that it is fitted to."
     )
 
 
