@@ -18,7 +18,7 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.forward_times import ForwardTimes
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.kernel_curves import KernelCurve, kernel_curves
+from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.library import MEASURE, find, require_place
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
@@ -176,7 +176,7 @@ class Latency(ForwardTimes, Record):
         first = model(target)
         second = draft_of(first, draft)
         given = costs is not None
-        known = kernel_curves(engine) if curves is None and not given else curves or ()
+        known = usual_curves(engine, given=given) if curves is None else tuple(curves)
         place = Roofline(
             gpu_of(gpu),
             gpus,
@@ -187,7 +187,7 @@ class Latency(ForwardTimes, Record):
             draft_gpus,
             prefill_tokens,
             last_context,
-            tuple(known),
+            known,
         )
         inputs = RooflineInputs.checked(place, first, second, engine, given)
         if drafting is None:
