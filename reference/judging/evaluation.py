@@ -21,7 +21,7 @@ from spectheory import Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
-from spectheory.results.draft_comparison import DraftComparison, DraftRun
+from spectheory.results.draft_comparison import DraftComparison, DraftRun, check_groups
 
 PART = 16
 """Texts in a file: at most these are computed again after an interruption."""
@@ -63,6 +63,10 @@ class JudgeSettings:
         check_whole("seed", self.seed, 0)
         check_whole("samples", self.samples, 1)
 
+    def base(self, groups: Groups) -> str:
+        """The baseline among some groups."""
+        return next(iter(groups)) if self.baseline is None else self.baseline
+
 
 def judge(
     texts: HeldOutTexts,
@@ -98,12 +102,11 @@ def judge(
         if lacking:
             _write(texts, lacking, files, settings, range(first, min(first + PART, total)))
         done(min(first + PART, total), total)
-    baseline = next(iter(groups)) if settings.baseline is None else settings.baseline
     read = {weights: one.read(texts, settings.policy.deepest) for weights, one in files.items()}
     return DraftComparison(
         policy=settings.policy.name,
         verifier=settings.policy.verifying,
-        baseline=baseline,
+        baseline=settings.base(groups),
         prompts=tuple(texts.clusters),
         roots=_roots(texts, settings.policy.deepest),
         runs=tuple(
@@ -121,8 +124,7 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
         raise InputError(
             f"groups must be at least two, each with a draft, got {len(groups)}: name the drafts to compare"
         )
-    if settings.baseline is not None and settings.baseline not in groups:
-        raise InputError(f"baseline must be one of {', '.join(groups)}, got {settings.baseline!r:.60}")
+    check_groups({name: [run.weights for run in runs] for name, runs in groups.items()}, settings.base(groups))
     settings.policy.check(texts.sampling)
     longest = max(len(prompt) + len(text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))
     largest = max(max(prompt + text) for prompt, text in zip(texts.prompts, texts.texts, strict=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from reference.drafters import Drafter
+from reference.drafters import Drafter, Searched, dynamic
 from reference.judging.drafts import ForcedDraft
 from reference.replaying import require_undrawn
 from reference.sampling import Sampling
@@ -188,3 +188,17 @@ class DynamicTrees(JudgedPolicy):
                 f"limit must be at least {deepest}, the depth of a draft of {self.called}, got {self.limit}"
             )
         return followed_text(cycles, len(rows.tokens), self.limit, *rows.ranked)
+
+
+def searched(name: str) -> DynamicTrees:
+    """The dynamic trees of a search of the matrix, by its name there, such as "EAGLE-2".
+
+    Raises:
+        InputError: there is no search of this name.
+    """
+    known = {variant.name: variant.drafter for variant in dynamic.searches()}
+    if name not in known:
+        raise InputError(f"search must be one of {', '.join(known)}, got {name!r:.60}")
+    drafter = known[name]
+    assert isinstance(drafter, Searched)
+    return DynamicTrees(drafter, getattr(drafter.search, "depth", drafter.search.budget), f"{name}, {drafter.search}")

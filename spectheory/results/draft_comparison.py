@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Self
@@ -170,7 +170,7 @@ class DraftComparison(Record):
         object.__setattr__(self, "roots", roots)
         for run in self.runs:
             _check_run(run, len(self.prompts))
-        _check_groups(self.runs, self.baseline)
+        check_groups({name: _weights(runs) for name, runs in self.groups.items() if runs}, self.baseline)
 
     @property
     def summary(self) -> str:
@@ -326,11 +326,16 @@ def _check_run(run: DraftRun, prompts: int) -> None:
             )
 
 
-def _check_groups(runs: tuple[DraftRun, ...], baseline: str) -> None:
-    """Refuse groups that cannot be compared."""
-    groups: dict[str, list[str]] = {}
-    for run in runs:
-        groups.setdefault(run.group, []).append(run.weights)
+def check_groups(groups: Mapping[str, Sequence[str]], baseline: str) -> None:
+    """Check that groups can be compared, before any draft runs.
+
+    Args:
+        groups: for each group the hashes of the weights of its drafts.
+        baseline: the group that the others are compared with.
+
+    Raises:
+        InputError: see `DraftComparison`.
+    """
     if baseline not in groups:
         raise InputError(f"baseline must be one of {', '.join(groups) or 'the groups'}, got {baseline!r:.60}")
     for name, weights in groups.items():
