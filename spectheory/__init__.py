@@ -39,6 +39,7 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
+from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.tally import Tally
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
@@ -73,6 +74,7 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
+    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",

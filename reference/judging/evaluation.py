@@ -240,14 +240,14 @@ def _facts(texts: HeldOutTexts, settings: JudgeSettings, **further: str) -> dict
     """The fields of a provenance that decide the results."""
     pair, policy = texts.pair, settings.policy
     stamp = {name: value for name, value in pair.stamp.items() if name != "draft"}
-    held = {"policy": policy.name, "texts": texts.identity, "samples": settings.samples, **further}
+    held = {"policy": policy.name, "deepest": policy.deepest, "texts": texts.identity, "samples": settings.samples}
     return {
         **stamp,
         **texts.sampling.stamp,
         "seed": settings.seed,
         "tree": None if policy.tree is None else policy.tree.identity,
         "verifier": policy.verifying,
-        "settings": held,
+        "settings": held | further,
     }
 
 

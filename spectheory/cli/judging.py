@@ -52,7 +52,7 @@ def evaluate(
         Path,
         typer.Option(
             "--out",
-            help="Folder for the record, the figure, a page (index.html) and the results of each text. To continue an "
+            help="Folder for the record, a page (index.html) and the results of each text. To continue an "
             "interrupted comparison, or to add a draft, repeat the command.",
         ),
     ],
@@ -116,7 +116,7 @@ def evaluate(
     from reference.judging import HeldOutTexts, JudgeSettings, judge
     from reference.judging.folders import read_groups
     from reference.sampling import Sampling, require_drawing
-    from spectheory.report.draft_comparison import judged_figure, judged_page, judged_rows, judged_words
+    from spectheory.report.draft_comparison import judged_page, judged_rows, judged_words
 
     logging.disable_progress_bar()
     require_free([trace, tree], *(Output(*file) for file in _files(out)), force=force)
@@ -131,7 +131,7 @@ def evaluate(
     settings = JudgeSettings(policy, baseline, seed)
     with progress("texts") as tell:
         found = judge(texts, read_groups(texts.pair, group), settings, out, tell)
-    contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found), judged_figure(found)
+    contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):
         write_whole(path, content)
     if as_json:
@@ -145,9 +145,9 @@ def evaluate(
     print(f"wrote {', '.join(str(path) for path, _ in _files(out))}")
 
 
-def _files(out: Path) -> list[tuple[Path, str | None]]:
+def _files(out: Path) -> list[tuple[Path, str]]:
     """The path and the kind of each file that is written at the end."""
-    return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE), (out / "drafts.svg", None)]
+    return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE)]
 
 
 def _require_usual(pair: PairOptions, temperature: float, top_k: int | None, top_p: float) -> None:
