@@ -39,8 +39,8 @@ def simulated(
 
 @pytest.mark.parametrize(("seeds", "spread"), [(1, 0.0), (3, 0.02)])
 def test_the_paired_interval_covers_the_true_difference(seeds: int, spread: float) -> None:
-    """At least as often as its level demands, less what chance explains at error level 1e-6."""
-    rng, times = np.random.default_rng(seeds), 2000
+    """In at least 94% of samples of 40 prompts, one point below its level; error level 1e-6."""
+    rng, times = np.random.default_rng(seeds), 1000
     found = [paired_difference(*simulated(rng, 0.02, seeds, spread=spread)) for _ in range(times)]
     covered = sum(abs(one.percent - 2) <= one.half_width(LEVEL) for one in found)
     assert covered >= binom.ppf(ERROR, times, LEVEL - 0.01)
@@ -89,10 +89,9 @@ def test_a_comparison_detects_as_often_as_its_smallest_difference_says() -> None
     """The whole way from clusters: the power at the mean detectable difference is `POWER`, within 0.03 for the
     differences between samples, at error level 1e-6."""
     rng = np.random.default_rng(11)
-    detectable = np.mean(
-        [paired_difference(*simulated(rng, 0.0, 1)).minimum_detectable(LEVEL, POWER) for _ in range(200)]
-    )
-    times = 2000
+    samples = [paired_difference(*simulated(rng, 0.0, 1)) for _ in range(200)]
+    detectable = float(np.mean([one.minimum_detectable(LEVEL, POWER) for one in samples]))
+    times = 1000
     found = [paired_difference(*simulated(rng, detectable / 100, 1)) for _ in range(times)]
     detected = sum(one.percent > one.half_width(LEVEL) for one in found)
     assert binom.ppf(ERROR / 2, times, POWER - 0.03) <= detected <= binom.ppf(1 - ERROR / 2, times, POWER + 0.03)
