@@ -30,6 +30,7 @@ from reference.judging import (
 from reference.judging.policies import searched
 from reference.models import Pair, weights_hash, with_draft
 from reference.replaying import replay_drafter
+from reference.sampling import Sampling
 from reference.tracing import TraceSettings, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
@@ -314,6 +315,17 @@ def test_what_cannot_be_compared_is_refused(
     given = {"texts": texts, "groups": groups, "settings": JudgeSettings(STATIC[0.0][0])} | change(texts)
     with pytest.raises(InputError, match=message):
         judge(**given, folder=tmp_path)
+
+
+def test_a_sampled_text_that_top_k_excludes_is_refused(
+    tiny: Pair, traces: Callable[[float], Path], tmp_path: Path
+) -> None:
+    """With a static tree and with dynamic ones."""
+    texts = replace(HeldOutTexts.of_trace(traces(1.0), tiny), sampling=Sampling(1.0, top_k=1))
+    groups = {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    for policy in (STATIC[1.0][0], searched("EAGLE-2")):
+        with pytest.raises(InputError, match="the target cannot have generated this text with this sampling"):
+            judge(texts, groups, JudgeSettings(policy), tmp_path / policy.verifying)
 
 
 def test_texts_that_are_not_the_targets_are_refused(tiny: Pair, traces: Callable[[float], Path]) -> None:

@@ -17,7 +17,7 @@ from reference.judging.texts import HeldOutTexts
 from reference.part_files import claim, read_part, write_part
 from reference.sampling import Sampling
 from reference.teacher_forcing import BATCH, normalised, rounding_errors, target_rows
-from spectheory import Provenance
+from spectheory import Provenance, TargetText
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 from spectheory.replay.reliability import BINS, RANKS
@@ -209,11 +209,10 @@ def _forced_rows(batch: ForcedBatch, draft: ForcedDraft, sampling: Sampling) -> 
         wanted = batch.target_logits[place, span, :size]
         if sampling.greedy:
             p = _chosen(wanted, text, number, batch.pair.target.dtype)
-            q = torch.softmax(offered[:, place, span], -1).numpy(force=True)
         else:
             p = target_rows(wanted, text, sampling, batch.pair.target.dtype)
-            q = normalised(sampling.distribution(offered[:, place, span]))
-        yield ForcedRows(number, prompt, text, p, q)
+        q = normalised(sampling.draft_distribution(offered[:, place, span]))
+        yield ForcedRows(number, prompt, TargetText(np.array(text), p, q))
 
 
 def _chosen(logits: torch.Tensor, text: list[int], number: int, dtype: torch.dtype) -> np.ndarray:

@@ -15,7 +15,8 @@ from spectheory import DrawRule, GreedyText, TargetText, Tree
 from spectheory.core.errors import InputError
 from spectheory.replay.drafted_text import DraftedText, drafted_text, followed_text
 from spectheory.replay.explained_record import drafted
-from spectheory.replay.kernels import Cycle, OneText, require_kind
+from spectheory.replay.kernels import Cycle, OneText
+from spectheory.replay.misses import ranks_of
 from spectheory.replay.reliability import ranked
 from spectheory.verify import Greedy, Verifier, name_of
 
@@ -27,29 +28,19 @@ class ForcedRows:
     Attributes:
         number: number of the text, which seeds the draws of siblings.
         prompt: the tokens before it.
-        tokens: the text.
-        p: (n, V) float64, the target's distributions; at temperature 0 all on the token of the text.
-        q: (D, n, V) the draft's, by depth.
+        text: the text with p and q. At temperature 0 all of p is on the token of the text, and q is that of
+            temperature 1.
     """
 
     number: int
     prompt: list[int]
-    tokens: list[int]
-    p: np.ndarray
-    q: np.ndarray
+    text: TargetText
 
     @property
     def ranked(self) -> tuple[np.ndarray, np.ndarray]:
         """(D, n, ranks) the draft's largest probabilities and the target's of the same tokens; see `ranked`."""
-        rows = [ranked(self.p, q) for q in self.q]
+        rows = [ranked(self.text.p, q) for q in self.text.q]
         return np.stack([one for one, _ in rows]), np.stack([one for _, one in rows])
-
-    @property
-    def ranks(self) -> np.ndarray:
-        """(D, n) the rank of each token of the text in the draft; equal probabilities rank the lower token first."""
-        own = np.take_along_axis(self.q, np.array(self.tokens)[None, :, None], 2)
-        below = np.arange(self.q.shape[2]) < np.array(self.tokens)[:, None]
-        return ((self.q > own) | ((self.q == own) & below)).sum(2)
 
 
 class JudgedPolicy(ABC):
@@ -138,11 +129,7 @@ class StaticTree(JudgedPolicy):
 
     def drafted(self, draft: ForcedDraft, rows: ForcedRows, sampling: Sampling, seed: int, samples: int) -> DraftedText:
         """See JudgedPolicy.drafted."""
-        if sampling.greedy:
-            text: GreedyText | TargetText = GreedyText(rows.ranks)
-        else:
-            text = TargetText(np.array(rows.tokens), rows.p, rows.q)
-        require_kind(text, self.verifier)
+        text = GreedyText(ranks_of(rows.text)) if sampling.greedy else rows.text
         return drafted_text(OneText(text, [seed, rows.number], samples), self._cycle(), *rows.ranked)
 
 
@@ -181,13 +168,13 @@ class DynamicTrees(JudgedPolicy):
 
     def drafted(self, draft: ForcedDraft, rows: ForcedRows, sampling: Sampling, seed: int, samples: int) -> DraftedText:
         """See JudgedPolicy.drafted."""
-        cycles = draft.follow(self.drafter, rows.prompt, rows.tokens, sampling)
+        cycles = draft.follow(self.drafter, rows.prompt, rows.text.tokens.tolist(), sampling)
         deepest = max((depth for _, _, depth in cycles), default=0)
         if deepest > self.limit:
             raise InputError(
                 f"limit must be at least {deepest}, the depth of a draft of {self.called}, got {self.limit}"
             )
-        return followed_text(cycles, len(rows.tokens), self.limit, *rows.ranked)
+        return followed_text(cycles, len(rows.text), self.limit, *rows.ranked)
 
 
 def searched(name: str) -> DynamicTrees:

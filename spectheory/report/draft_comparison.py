@@ -138,11 +138,11 @@ def judged_figure(comparison: DraftComparison) -> str:
         seen = visits > visits.sum() / 1000
         trust.plot(promised[seen] / visits[seen], hits[seen] / visits[seen], **look)
     for axes in (acceptance, trust):
-        axes.yaxis.set_major_formatter(PercentFormatter(1.0))
+        axes.yaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
     acceptance.xaxis.set_major_locator(MaxNLocator(integer=True))
     acceptance.set(xlabel="depth", ylabel="cycles that keep a token there", title="Acceptance by depth")
-    trust.xaxis.set_major_formatter(PercentFormatter(1.0))
-    trust.set(xlabel="probability of the draft's first token", ylabel="it is the target's", title="Reliability")
+    trust.xaxis.set_major_formatter(PercentFormatter(1.0, decimals=0))
+    trust.set(xlabel="probability of its first token", ylabel="this is the target's token", title="Reliability")
     figure.legend(loc="outside lower center", ncols=3)
     return to_svg(figure, "Acceptance by depth, and how often the draft's first token is the target's token")
 
