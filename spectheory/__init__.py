@@ -39,6 +39,7 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
+from spectheory.results.draft_comparison import DraftComparison
 from spectheory.results.serving_comparison import ServingComparison
 from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
@@ -76,6 +77,7 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
+    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",

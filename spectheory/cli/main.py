@@ -23,6 +23,7 @@ from spectheory.cli import (
     explaining,
     exploring,
     importing,
+    judging,
     measuring,
     planning,
     predicted_tau,
@@ -128,3 +129,7 @@ for command in (
     measuring.train,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
+
+head = typer.Typer(help="Draft heads: compare them with drafts and with each other.", no_args_is_help=True)
+head.command("evaluate")(in_one_line(with_groups(judging.evaluate)))
+app.add_typer(head, name="head")
