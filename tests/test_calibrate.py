@@ -126,7 +126,7 @@ WIDE = [Run("forward", 1, 256, seconds, tokens=tokens) for seconds, tokens in ((
 def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times_and_plans() -> None:
     found = st.calibrate(WIDE[:1], **Q4)
     assert found.setup.curves == kernel_curves("llama.cpp")
-    place = st.Deployment(**Q4 | {"draft": "ngram"}, context=256, costs=found)
+    place = st.Deployment(**dict[str, Any](Q4 | {"draft": "ngram"}), context=256, costs=found)
     for latency in (found.latency(1, 256), place.latency(1)):
         assert latency.target(8, 256) == pytest.approx(found.setup.seconds(WIDE[1], found.costs), rel=1e-12)
         assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
