@@ -165,8 +165,9 @@ class Latency(ForwardTimes, Record):
                 draft, see `ModelConfig.drafts_at_once`.
             prefill_tokens: tokens of prompts that a plain step processes besides decoding (chunked prefill), on
                 average; a cycle that yields tau tokens of each sequence processes tau times as many.
-            curves: measured curves of kernels for packed weights; None uses those of `kernel_curves` for the engine, or
-                none if `costs` are given, because their shares were calibrated without a curve.
+            curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
+                shipped costs were fitted, or none if `costs` are given. `CalibratedCosts.setup` has those of a
+                calibration.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
