@@ -22,6 +22,13 @@ COUNT = 10_000
 FORMS = """poisson:RATE, bursts:RATE,cv=CV, modulated:RATE/RATE,seconds=S/S, profile:RATE/RATE,seconds=S/S, \
 closed:CONCURRENCY, or the file of a trace"""
 """What `parse` reads."""
+OPTIONS_OF = {
+    "count": "; --requests and count are for loads with a number of requests: a profile ends after its seconds, and of a "
+    "trace, first=N takes the first N",
+    "prompt": "; a trace has prompts and answers of its own: leave --prompt-tokens and prompt out",
+    "output": "; a trace has prompts and answers of its own: leave --output-tokens and output out",
+}
+"""What is added to the message that refuses an option."""
 CONTENTS = ("prompt", "output", "like", "shares")
 """Options of every synthetic load, beside `count`."""
 
@@ -66,6 +73,8 @@ def parse(text: str) -> Load:
     Raises:
         InputError: the text is none of these, an option is unknown or out of range, or the trace cannot be read.
     """
+    if not text:
+        raise InputError(f"load must not be empty: give {FORMS}")
     if Path(text).is_file():
         return _trace(text, {})
     head, *rest = text.split(",")
@@ -94,7 +103,7 @@ def _options(text: str, given: list[str]) -> dict[str, str]:
 def _require(text: str, options: Mapping[str, str], known: tuple[str, ...], needed: tuple[str, ...] = ()) -> None:
     for name in options:
         if name not in known:
-            raise InputError(f"load {text!r:.80}: {unknown('option', name, known)}")
+            raise InputError(f"load {text!r:.80}: {unknown('option', name, known)}{OPTIONS_OF.get(name, '')}")
     for name in needed:
         if name not in options:
             raise InputError(f"load {text!r:.80} needs {name}, as in {FORMS}")
