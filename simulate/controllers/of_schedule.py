@@ -38,9 +38,7 @@ def engine_controller(name: str, schedule: Schedule, most_sequences: int) -> Con
         raise InputError(f"controller: {unknown('controller', name, ENGINE_RULES)}")
     longest = max(tree.budget for _, _, tree in schedule.chain_ranges())
     if not longest:
-        raise InputError(
-            f"controller {name} needs a schedule with a chain, but this one never speculates: leave it out"
-        )
+        raise InputError(f"controller {name} needs a schedule with a chain, but this one has none: leave it out")
     return ENGINE_RULES[name](schedule, longest, chain_rates(schedule, max(longest, LONGEST_SGLANG)), most_sequences)
 
 

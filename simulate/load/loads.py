@@ -23,8 +23,8 @@ FORMS = """poisson:RATE, bursts:RATE,cv=CV, modulated:RATE/RATE,seconds=S/S, pro
 closed:CONCURRENCY, or the file of a trace"""
 """What `parse` reads."""
 OPTIONS_OF = {
-    "count": "; --requests and count are for loads with a number of requests: a profile ends after its seconds, and of a "
-    "trace, first=N takes the first N",
+    "count": "; --requests and count are for loads with a number of requests: a profile ends after its seconds, and "
+    "first=N takes the first N of a trace",
     "prompt": "; a trace has prompts and answers of its own: leave --prompt-tokens and prompt out",
     "output": "; a trace has prompts and answers of its own: leave --output-tokens and output out",
 }

@@ -87,11 +87,8 @@ class Tuned(Record):
             if getattr(self, name) is not None:
                 check_seconds(name, getattr(self, name), least=0)
         seeds = check_array("seeds", self.seeds)
-        if (
-            len(set(self.names)) < len(self.names)
-            or seeds.dtype.kind not in "iu"
-            or len(set(seeds.tolist())) < len(seeds)
-        ):
+        twice = any(len(set(values)) < len(values) for values in (self.names, seeds.tolist()))
+        if twice or seeds.dtype.kind not in "iu":
             raise InputError(f"names and seeds must differ, got {', '.join(self.names)} and {seeds.tolist()!s:.80}")
 
     @property
