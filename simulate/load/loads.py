@@ -41,11 +41,13 @@ class Load:
         text: the load in words, as `parse` reads it.
         digest: of the contents of the files that the load is read from; empty if there are none.
         draw: makes the requests of a seed.
+        has_end: whether the load ends by itself: a trace, a profile, or a number of requests that was given.
     """
 
     text: str
     digest: str = ""
     draw: Callable[..., Requests] = field(compare=False, repr=False, kw_only=True)
+    has_end: bool = field(default=True, compare=False, kw_only=True)
 
     def requests(self, seed: int = 0) -> Requests:
         """The requests of a seed. All seeds have the same ones if nothing of the load is random."""
@@ -129,7 +131,7 @@ def _synthetic(text: str, options: Mapping[str, str], draw: Callable[..., Reques
     if "like" in options:
         contents["like"] = read_trace(options["like"]).requests
         digest = _digest(contents["like"])
-    load = Load(text, digest, draw=partial(draw, **contents))
+    load = Load(text, digest, draw=partial(draw, **contents), has_end="count" in options or text.startswith("profile:"))
     load.requests()
     return load
 

@@ -335,6 +335,9 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
         },
     )
     said = [sentence for one in (times[0], times[-1]) for sentence in one.assumptions]
-    if len(server.times.contexts) == 1:
-        said.append(f"steps take the same time at every context, that of {server.times.contexts[0]:g} tokens")
+    contexts = [f"{context:,.0f}" for context in server.times.contexts]
+    if len(contexts) == 1:
+        said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
+    else:
+        said.append(f"steps are timed at contexts of {' and '.join(contexts)} tokens, and linear between them")
     return stamp.assuming(*LEFT_OUT, *said)

@@ -117,12 +117,13 @@ def simulate(
 
     contents = {"prompt": prompt_tokens, "output": output_tokens, "count": requests}
     options = [f"{name}={value}" for name, value in contents.items() if value is not None]
-    arriving = parse(",".join([load, *options])).requests(seed)
+    described = parse(",".join([load, *options]))
+    arriving = described.requests(seed)
     limits = {"max_sequences": max_sequences, "batched_tokens": batched_tokens, "kv_tokens": kv_tokens}
     server, schedules = Server.of(planned, **limits), schedules_in(planned)
     if isinstance(planned, Schedule):
         schedules |= {name: engine_controller(name, planned, server.sequences) for name in names_of(controller)}
-    if seconds is None and "count=" not in ",".join([load, *options]) and not trace.exists():
+    if seconds is None and not described.has_end:
         require_sustained(schedules, arriving, server=server)
     comparison = compare_schedules(
         schedules,

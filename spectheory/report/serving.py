@@ -13,6 +13,8 @@ from spectheory.report.tables import MISSING, TextTable
 from spectheory.results.serving_comparison import Difference, ServingComparison
 from spectheory.results.serving_run import Figures, ServingRun
 
+ROUNDING = 1e-6
+"""Milliseconds below which a difference is rounding."""
 COMPARED = {"ttft_seconds": "TTFT", "tpot_seconds": "TPOT", "end_to_end_seconds": "end to end"}
 
 
@@ -132,11 +134,12 @@ def limits_in_words(ttft: float | None, tpot: float | None) -> str:
 
 
 def _note(comparison: ServingComparison) -> str:
-    """What the rows are."""
+    """What the server is, and what the rows are."""
     run = comparison.runs[0]
     notes = [
+        _server(run),
         "TTFT: time to the first token. TPOT: time per output token after the first, of each request. Token gap: time "
-        "between tokens; those of a cycle arrive together, so all but the first of them have 0."
+        "between tokens; those of a cycle arrive together, so all but the first of them have 0.",
     ]
     if _limited(run):
         limits = limits_in_words(run.slo_ttft_seconds, run.slo_tpot_seconds)
@@ -149,7 +152,20 @@ def _note(comparison: ServingComparison) -> str:
         notes.append("Drafted in vain: the share of the drafted tokens that no answer contains.")
     if len(comparison.runs) > 1:
         notes.append("Differences are of the same requests; ± is half the 95% interval, by batch means of 20 groups.")
-    return " ".join(notes)
+    return " ".join(note for note in notes if note)
+
+
+def _server(run: ServingRun) -> str:
+    """The limits of the server, such as the tokens that its KV memory holds."""
+    settings = run.provenance.settings
+    if "max_sequences" not in settings:
+        return ""
+    kv = settings.get("kv_tokens")
+    memory = "no limit on the KV memory" if kv is None else f"KV memory for {kv:,} tokens"
+    return (
+        f"Server: at most {settings['max_sequences']:,} sequences, {settings['batched_tokens']:,} tokens in a step, "
+        f"{memory}."
+    )
 
 
 def _ms(figures: Figures | None, label: str) -> str:
@@ -186,6 +202,9 @@ def _difference(comparison: ServingComparison, name: str, figure: str) -> str:
 
 
 def _half(width: float) -> str:
+    """Half the width of an interval; widths of rounding errors are 0."""
+    if width < ROUNDING:
+        return "0"
     return f"{width:.2g}" if width < 99.5 else f"{width:,.0f}"
 
 

@@ -34,7 +34,8 @@ def tuned_rows(tuned: Tuned) -> TextTable:
         verdict = "has no request within the limits, nor has any other: the limits are too strict for this server"
     note = (
         f"{tuned.tried:,} schedules were tried on {tuned.searched} replications of {tuned.load_text}; these are judged "
-        f"on {len(tuned.seeds)} others, on which the tuned one {verdict}."
+        f"on {len(tuned.seeds)} others, on which the tuned one {verdict}. TTFT, the time to the first token, and TPOT, "
+        "the time per output token, are means. Runners-up: the next best schedules of the search."
     )
     return TextTable(title, header, tuple(rows), note=note)
 
