@@ -42,7 +42,7 @@ def engine_controller(name: str, schedule: Schedule, most_sequences: int) -> Con
     return ENGINE_RULES[name](schedule, longest, chain_rates(schedule, max(longest, LONGEST_SGLANG)), most_sequences)
 
 
-def chain_rates(schedule: Schedule, longest: int) -> Rates:
+def chain_rates(schedule: Schedule, longest: int) -> list[np.ndarray]:
     """The probabilities that 0, 1, ... tokens of a chain of `longest` are accepted, as the schedule predicts them.
 
     If the schedule was replayed, they are those of its longest chain, and those of deeper tokens follow the rates.

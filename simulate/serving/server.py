@@ -339,5 +339,7 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
     if len(contexts) == 1:
         said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
     else:
-        said.append(f"steps are timed at contexts of {' and '.join(contexts)} tokens, and linear between them")
+        said.append(
+            f"steps are timed at contexts of {', '.join(contexts[:-1])} and {contexts[-1]} tokens, linear between"
+        )
     return stamp.assuming(*LEFT_OUT, *said)

@@ -102,8 +102,8 @@ def _require_sustained(schedule: Schedule, options: Options, requests: Requests)
     if requests.rate is not None and requests.rate > limit:
         raise InputError(
             f"load must be at most {limit:.3g} requests a second, the most that the planned schedule or no speculation "
-            f"sustains, got {requests.rate:.3g}: the queue would grow for as long as requests arrive. Lower the rate, or "
-            "give the number of requests, such as count=2000"
+            f"sustains, got {requests.rate:.3g}: the queue would grow for as long as requests arrive. Lower the rate, "
+            "or give the number of requests, such as count=2000"
         )
 
 

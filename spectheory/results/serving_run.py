@@ -150,8 +150,8 @@ class ServingRun(Record):
             raise InputError(f"stability_limit must be at least 0 and finite, got {self.stability_limit}")
         if self.settled_batches is not None:
             batches = check_array("settled_batches", self.settled_batches)
-            if batches.ndim != 1 or (batches.size and (batches.dtype.kind not in "iuf" or not (batches > 0).all())):
-                raise InputError(f"settled_batches must be numbers above 0, got {batches.tolist()!s:.80}")
+            if batches.ndim != 1 or (batches.size and (batches.dtype.kind not in "iuf" or not (batches >= 0).all())):
+                raise InputError(f"settled_batches must be numbers of at least 0, got {batches.tolist()!s:.80}")
             object.__setattr__(self, "settled_batches", batches.astype(np.float64))
         self._check_steps()
         if self.accepted > self.drafted:

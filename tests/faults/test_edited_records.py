@@ -67,7 +67,7 @@ SERVED = [
 ]
 SCHEDULE = st.schedule(RATES, lambda batch: LATENCY, [1, 4], context=64, max_budget=6)
 TUNED = st.Tuned(
-    SCHEDULE,
+    st.schedule(RATES, lambda batch: LATENCY, [1], context=64, max_budget=1),
     ("tuned", "planned", "off"),
     goodput=np.array([[3.0, 3.5], [3.0, 3.25], [1.0, 1.5]]),
     ttft_seconds=0.25 * np.ones((3, 2)),

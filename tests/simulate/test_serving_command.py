@@ -57,6 +57,20 @@ def test_a_load_is_served_with_each_tree(run: Run, schedule: str) -> None:  # no
     assert runs[1]["completion_seconds"] == record.runs[1].completion_seconds.tolist()
 
 
+def test_answers_of_one_token_and_a_time_of_no_seconds_are_printed_as_json(run: Run, schedule: str) -> None:  # noqa: F811
+    def refuse(constant: str) -> None:
+        raise AssertionError(f"{constant} is no JSON")
+
+    arguments = ("simulate", "--schedule", schedule, "--load", "poisson:5", "--requests", 20, "--json")
+    for more in (("--output-tokens", 1, "--slo-tpot", 1, "--controller", "vllm,sglang"), ("--seconds", 0)):
+        result = run(*arguments, *more)
+        assert result.exit_code == 0, result.stderr
+        runs = json.loads(result.stdout, parse_constant=refuse)["runs"]
+        assert {one["inter_token_seconds"] for one in runs} == {None}
+    shown = run(*arguments[:-1], "--seconds", 0)
+    assert "No request was completed both with and without speculation" in " ".join(shown.stdout.split())
+
+
 def test_a_closed_loop_is_served_for_a_time(run: Run, schedule: str) -> None:  # noqa: F811
     result = run(
         "simulate", "--schedule", schedule, "--load", "closed:8", *LENGTHS, "--seconds", 2, "--out", "run.json"
@@ -109,7 +123,9 @@ def test_the_answer_names_what_pays_where_it_speculates_and_what_it_does_not_sus
     record, planned = st.load("run.json"), st.load(schedule)
     assert isinstance(record, st.ServingComparison)
     assert isinstance(planned, st.Schedule)
-    assert record.difference("schedule", "tpot_seconds").high < 0
+    high = record.difference("schedule", "tpot_seconds").high
+    assert high is not None
+    assert high < 0
     assert "Speculation pays at this load: with schedule, a token takes" in words
     last = max(last for _, last, tree in planned.ranges() if tree.budget)
     assert 1 <= last < 64
@@ -129,8 +145,9 @@ def test_a_schedule_that_locks_itself_out_of_speculation_is_named() -> None:
     locking = Controller.up_to(chain, 8, 64)
     requests = poisson(6, 200, prompt=10, output=40)
     found = compare_schedules({"off": None, locking.name: locking}, requests, server=server)
-    assert [len(one.settled_batches) for one in found.runs if one.settled_batches is not None] == [1, 2]
-    small, large = found.runs[1].settled_batches.tolist()
+    settled = [one.settled_batches.tolist() for one in found.runs if one.settled_batches is not None]
+    assert len(settled[0]) == 1
+    small, large = settled[1]
     said = serving_answer(found)
     assert f"{locking.name} can settle at a batch of {small:.1f} or {large:.1f}: after a burst" in said
     assert "off can settle" not in said
