@@ -339,7 +339,6 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
     if len(contexts) == 1:
         said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
     else:
-        said.append(
-            f"steps are timed at contexts of {', '.join(contexts[:-1])} and {contexts[-1]} tokens, linear between"
-        )
+        listed = f"{', '.join(contexts[:-1])} and {contexts[-1]}"
+        said.append(f"steps are timed at contexts of {listed} tokens, and interpolated linearly between them")
     return stamp.assuming(*LEFT_OUT, *said)

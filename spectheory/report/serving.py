@@ -52,7 +52,8 @@ def serving_rows(comparison: ServingComparison) -> TextTable:
     sections.add(len(rows))
     for figure, name in COMPARED.items():
         add(f"{name} - {runs[0].name}, ms", lambda run, figure=figure: _difference(comparison, run.name, figure))
-    title = f"{len(runs[0]) + runs[0].unfinished:,} requests at {_load(runs[0])}, simulated"
+    count = len(runs[0]) + runs[0].unfinished
+    title = f"{count:,} request{'s' * (count != 1)} at {_load(runs[0])}, simulated"
     lines = frozenset(sections - {0, len(rows)})
     return TextTable(title, ("", *(run.name for run in runs)), tuple(rows), lines, _note(comparison))
 
