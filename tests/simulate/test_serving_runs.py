@@ -276,3 +276,12 @@ def test_times_that_no_named_deployment_gives_stay_at_their_context(name: str) -
     other = replace(made.latencies[1], **{name: 1.01 * getattr(made.latencies[1], name)})
     changed = replace(made, latencies=(made.latencies[0], other))
     assert StepTimes.of(changed).contexts.tolist() == [1024]
+
+
+def test_a_run_of_more_steps_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulate.serving.server.BUFFER", 64)
+    monkeypatch.setattr("simulate.serving.server.MOST_STEPS", 200)
+    server = Server(StepTimes.of(st.Latency.constant(draft_seconds=0.1)))
+    assert len(serve(None, Requests.closed(1, [1], [150]), server=server)) == 1
+    with pytest.raises(InputError, match="requests must be complete after 200 steps, but 1 of 2 are: give fewer"):
+        serve(None, Requests.closed(1, [1, 1], [150, 150]), server=server)
