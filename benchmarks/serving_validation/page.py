@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from benchmarks.serving_validation.check import LEVEL, Check
 from benchmarks.serving_validation.curves import FAMILIES, LEAST, JudgedCurve, median_error
-from benchmarks.validation.page import reason
+from benchmarks.validation.error_tables import reason
 from spectheory.report.markdown import markdown_table
 from spectheory.report.tables import MISSING, TextTable
 

@@ -11,13 +11,17 @@ from typing import TypedDict, Unpack
 
 import numpy as np
 
-from simulate.load.lengths import Lengths, check_positive, lengths_of
+from simulate.load.lengths import Lengths, check_cv, check_positive, lengths_of
 from simulate.load.requests import Requests
 from spectheory.core.checks import check_array, check_whole
 from spectheory.core.errors import InputError
 
 PROMPT, OUTPUT = 1024, 256
 """Tokens of each prompt and of each answer, if nothing else is given."""
+MOST_REQUESTS = 10_000_000
+"""Most requests of a synthetic load: a simulation of them takes gigabytes of memory."""
+MOST_RATE = 1e12
+"""Most requests a second."""
 ARRIVALS, PROMPTS, OUTPUTS, PAIRS, KINDS, STATES = range(6)
 """The numbers of the random streams."""
 
@@ -50,7 +54,7 @@ def poisson(rate: float, count: int, *, seed: int = 0, **contents: Unpack[Conten
     Raises:
         InputError: an argument is out of range.
     """
-    check_positive("rate", rate)
+    _check_rate(rate)
     _check(count, seed)
     gaps = _rng(seed, ARRIVALS).standard_exponential(count)
     return _requests(np.cumsum(gaps) / rate, contents, seed)
@@ -72,8 +76,8 @@ def bursts(rate: float, count: int, *, cv: float, seed: int = 0, **contents: Unp
     Raises:
         InputError: an argument is out of range.
     """
-    check_positive("rate", rate)
-    check_positive("cv", cv)
+    _check_rate(rate)
+    check_cv(cv)
     _check(count, seed)
     gaps = _rng(seed, ARRIVALS).standard_gamma(cv**-2, count) * cv**2
     return _requests(np.cumsum(gaps) / rate, contents, seed)
@@ -99,6 +103,11 @@ def modulated(
     """
     rate, mean = _rates(rates, seconds)
     _check(count, seed)
+    if (changes := count * len(mean) / (rate @ mean)) > MOST_REQUESTS:
+        raise InputError(
+            f"seconds must let the rate change at most {MOST_REQUESTS:,} times, got {changes:.3g} expected changes: "
+            "raise the rates or the seconds, or give fewer requests"
+        )
     rng = _rng(seed, STATES)
     first = int(rng.choice(len(mean), p=mean / mean.sum()))
     work = np.cumsum(_rng(seed, ARRIVALS).standard_exponential(count))
@@ -130,6 +139,11 @@ def profile(
     """
     rate, stays = _rates(rates, seconds)
     _check(1, seed)
+    if (expected := float(rate @ stays)) > MOST_REQUESTS:
+        raise InputError(
+            f"rates and seconds must let at most {MOST_REQUESTS:,} requests arrive, got {expected:.3g} expected: lower "
+            "them"
+        )
     rng, reached = _rng(seed, ARRIVALS), np.append(0, np.cumsum(rate * stays))
     work = np.cumsum(rng.standard_exponential(64))
     while work[-1] < reached[-1]:
@@ -162,8 +176,14 @@ def closed(concurrency: int, count: int, *, seed: int = 0, **contents: Unpack[Co
 
 
 def _check(count: int, seed: int) -> None:
-    check_whole("count", count, 1, most=2**31)
+    check_whole("count", count, 1, ": simulate a part of the load", most=MOST_REQUESTS)
     check_whole("seed", seed, 0)
+
+
+def _check_rate(rate: float) -> None:
+    check_positive("rate", rate)
+    if rate > MOST_RATE:
+        raise InputError(f"rate must be at most {MOST_RATE:g} requests a second, got {rate:g}: lower it")
 
 
 def _rng(seed: int, stream: int) -> np.random.Generator:
@@ -178,8 +198,8 @@ def _rates(rates: Sequence[float], seconds: Sequence[float]) -> tuple[np.ndarray
             f"rates and seconds must be equally many numbers, at least one each, got {rates!r:.60} and {seconds!r:.60}"
         )
     rate, stays = rate.astype(np.float64), stays.astype(np.float64)
-    if not (np.isfinite(rate) & (rate >= 0)).all() or not rate.any():
-        raise InputError(f"rates must be finite, at least 0 and not all 0, got {rate.tolist()}")
+    if not ((rate <= MOST_RATE) & (rate >= 0)).all() or not rate.any():
+        raise InputError(f"rates must be from 0 to {MOST_RATE:g} a second and not all 0, got {rate.tolist()}")
     if not (np.isfinite(stays) & (stays > 0)).all():
         raise InputError(f"seconds must be finite and above 0, got {stays.tolist()}")
     return rate, stays

@@ -16,6 +16,9 @@ FORMS = "a whole number, lognormal:MEAN:CV, lognormal:MEAN:CV:MOST, geometric:ME
 LONGEST = 2**31 - 1
 """Longer draws are cut to this number of tokens."""
 
+SMALLEST_CV, LARGEST_CV = 1e-6, 100.0
+"""Beyond these, numbers of tokens and times between arrivals are all equal, or nearly all 0."""
+
 
 class Lengths(Protocol):
     """A distribution of numbers of tokens, each at least 1."""
@@ -55,7 +58,7 @@ class Lognormal:
 
     def __post_init__(self) -> None:
         check_mean(self.mean, self.most)
-        check_positive("cv", self.cv, ": give a whole number for lengths that are all equal")
+        check_cv(self.cv, ": give a whole number for lengths that are all equal")
 
     def draw(self, rng: np.random.Generator, count: int) -> np.ndarray:
         """(count,) int64 independent lengths."""
@@ -93,6 +96,13 @@ def check_positive(name: str, value: object, repair: str = "") -> None:
         or not isfinite(value)
     ):
         raise InputError(f"{name} must be a finite number above 0, got {value!r:.80}{repair}")
+
+
+def check_cv(cv: object, repair: str = "") -> None:
+    """Refuse a coefficient of variation that is not above 0 and at most `LARGEST_CV`."""
+    check_positive("cv", cv, repair)
+    if not SMALLEST_CV <= cv <= LARGEST_CV:  # pyright: ignore[reportOperatorIssue]
+        raise InputError(f"cv must be from {SMALLEST_CV:g} to {LARGEST_CV:g}, got {cv:g}")
 
 
 def check_mean(mean: float, most: int | None) -> None:

@@ -22,6 +22,13 @@ COUNT = 10_000
 FORMS = """poisson:RATE, bursts:RATE,cv=CV, modulated:RATE/RATE,seconds=S/S, profile:RATE/RATE,seconds=S/S, \
 closed:CONCURRENCY, or the file of a trace"""
 """What `parse` reads."""
+OPTIONS_OF = {
+    "count": "; --requests and count are for loads with a number of requests: a profile ends after its seconds, and "
+    "first=N takes the first N of a trace",
+    "prompt": "; a trace has prompts and answers of its own: leave --prompt-tokens and prompt out",
+    "output": "; a trace has prompts and answers of its own: leave --output-tokens and output out",
+}
+"""What is added to the message that refuses an option."""
 CONTENTS = ("prompt", "output", "like", "shares")
 """Options of every synthetic load, beside `count`."""
 
@@ -34,11 +41,13 @@ class Load:
         text: the load in words, as `parse` reads it.
         digest: of the contents of the files that the load is read from; empty if there are none.
         draw: makes the requests of a seed.
+        has_end: whether the load ends by itself: a trace, a profile, or a number of requests that was given.
     """
 
     text: str
     digest: str = ""
     draw: Callable[..., Requests] = field(compare=False, repr=False, kw_only=True)
+    has_end: bool = field(default=True, compare=False, kw_only=True)
 
     def requests(self, seed: int = 0) -> Requests:
         """The requests of a seed. All seeds have the same ones if nothing of the load is random."""
@@ -66,6 +75,8 @@ def parse(text: str) -> Load:
     Raises:
         InputError: the text is none of these, an option is unknown or out of range, or the trace cannot be read.
     """
+    if not text:
+        raise InputError(f"load must not be empty: give {FORMS}")
     if Path(text).is_file():
         return _trace(text, {})
     head, *rest = text.split(",")
@@ -94,7 +105,7 @@ def _options(text: str, given: list[str]) -> dict[str, str]:
 def _require(text: str, options: Mapping[str, str], known: tuple[str, ...], needed: tuple[str, ...] = ()) -> None:
     for name in options:
         if name not in known:
-            raise InputError(f"load {text!r:.80}: {unknown('option', name, known)}")
+            raise InputError(f"load {text!r:.80}: {unknown('option', name, known)}{OPTIONS_OF.get(name, '')}")
     for name in needed:
         if name not in options:
             raise InputError(f"load {text!r:.80} needs {name}, as in {FORMS}")
@@ -120,7 +131,7 @@ def _synthetic(text: str, options: Mapping[str, str], draw: Callable[..., Reques
     if "like" in options:
         contents["like"] = read_trace(options["like"]).requests
         digest = _digest(contents["like"])
-    load = Load(text, digest, draw=partial(draw, **contents))
+    load = Load(text, digest, draw=partial(draw, **contents), has_end="count" in options or text.startswith("profile:"))
     load.requests()
     return load
 

@@ -7,11 +7,13 @@ from typing import Any, Self
 
 import numpy as np
 
-from spectheory.core.checks import check_array, check_whole
+from spectheory.core.checks import SHORTEST, check_array, check_whole
 from spectheory.core.errors import InputError
 
 MOST_TOKENS = 2**31 - 1
 """Maximum number of tokens of a prompt or of an answer."""
+LATEST = 1e9
+"""The latest arrival in seconds, 32 years: the clock of a simulation then still counts tenths of a microsecond."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,7 +21,8 @@ class Requests:
     """Requests in the order in which they arrive.
 
     Attributes:
-        arrival_seconds: (N,) float64, non-decreasing times from 0 on. All are 0 in a closed loop.
+        arrival_seconds: (N,) float64, non-decreasing times from 0 to `LATEST`. All are 0 in a closed loop. Times
+            below 1e-30 s count as 0.
         prompt_tokens: (N,) int64, tokens of each prompt, at least 1.
         output_tokens: (N,) int64, tokens of each answer, at least 1.
         kinds: (N,) int64, index of the class of acceptance of each request; None is class 0 for all.
@@ -27,7 +30,7 @@ class Requests:
             one completes. None: requests arrive at `arrival_seconds`.
 
     Raises:
-        InputError: there is no request, the arrays differ in length, a time is not finite, below 0 or out of order, a
+        InputError: there is no request, the arrays differ in length, a time is out of range or out of order, a
             number of tokens is out of range, or a closed loop has arrival times.
     """
 
@@ -80,17 +83,20 @@ def _set(requests: Requests, name: str, value: np.ndarray) -> None:
 
 def _ordered(arrivals: np.ndarray) -> np.ndarray:
     """The arrival times after a check."""
-    wrong = ~(np.isfinite(arrivals) & (arrivals >= 0))
+    wrong = ~((arrivals >= 0) & (arrivals <= LATEST))
     if wrong.any():
         row = int(wrong.argmax())
-        raise InputError(f"arrival_seconds[{row}] must be a finite time of at least 0, got {arrivals[row]}")
+        raise InputError(
+            f"arrival_seconds[{row}] must be from 0 to {LATEST:g} seconds, got {arrivals[row]:g}: raise the rate, or "
+            "leave out later requests"
+        )
     if (falls := np.diff(arrivals) < 0).any():
         row = int(falls.argmax()) + 1
         raise InputError(
             f"arrival_seconds must be in order, got {arrivals[row]:g} at {row} after {arrivals[row - 1]:g}: sort the "
             "requests by arrival"
         )
-    return arrivals
+    return np.where(arrivals < SHORTEST, 0.0, arrivals)
 
 
 def _whole(name: str, given: Any, least: int, count: int) -> np.ndarray:

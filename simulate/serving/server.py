@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 BUFFER = 1 << 17
 """Steps that the compiled loop runs at a time."""
+MOST_STEPS = 50_000_000
+"""Most steps of a run, which are kept until it ends: 48 bytes each."""
 UNLIMITED = 2**62
 WRAPPING = np.errstate(over="ignore")
 """The hashes of the loop wrap around, of which NumPy warns where Numba does not compile them."""
@@ -123,6 +125,8 @@ def serve(
     for label, limit in limits.items():
         if limit is not None:
             check_not_negative(label, limit, ": give seconds")
+            if limit == np.inf:
+                raise InputError(f"{label} must be finite, got inf: leave it out for no limit")
     until = np.inf if until_seconds is None else float(until_seconds)
     run = _run_of(controller, requests, *_simulated(controller, requests, server, seed, until), keep_steps=keep_steps)
     stamp = _provenance(controller, requests, server, seed)
@@ -198,6 +202,12 @@ def _simulated(
         buffer = loop.Steps(*(np.empty(BUFFER), np.empty(BUFFER), *(np.empty(BUFFER, np.int64) for _ in range(4))))
         count, ended = loop.advance(work, machine, state, buffer)
         parts.append([column[:count] for column in buffer])
+        if len(parts) * BUFFER > MOST_STEPS:
+            done = int(state.counts[loop.COMPLETED])
+            raise InputError(
+                f"requests must be complete after {MOST_STEPS:,} steps, but {done:,} of {len(requests):,} are: give "
+                "fewer requests, shorter answers, or the seconds after which to stop"
+            )
         if ended == loop.NO_TIER:
             _refuse_gap(controller, int(state.counts[loop.GAP_BATCH]))
         if ended != loop.FULL:
@@ -325,6 +335,10 @@ def _provenance(controller: Controller, requests: Requests, server: Server, seed
         },
     )
     said = [sentence for one in (times[0], times[-1]) for sentence in one.assumptions]
-    if len(server.times.contexts) == 1:
-        said.append(f"steps take the same time at every context, that of {server.times.contexts[0]:g} tokens")
+    contexts = [f"{context:,.0f}" for context in server.times.contexts]
+    if len(contexts) == 1:
+        said.append(f"steps take the same time at every context, that of {contexts[0]} tokens")
+    else:
+        listed = f"{', '.join(contexts[:-1])} and {contexts[-1]}"
+        said.append(f"steps are timed at contexts of {listed} tokens, and interpolated linearly between them")
     return stamp.assuming(*LEFT_OUT, *said)

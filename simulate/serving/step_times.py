@@ -25,6 +25,8 @@ GROWTH = 1.1
 """Ratio of neighbouring batch sizes at which steps are computed, beyond the first `DENSE` ones."""
 DENSE = 16
 FEW_CONTEXTS = (0, 1024, 8192)
+SAME = 1e-6
+"""Relative difference of two times that are the same."""
 FEWEST_PROMPT_TOKENS = 32
 """The least number of prompt tokens above 0 for which steps are timed; the other ones double up to the budget."""
 
@@ -77,10 +79,15 @@ class StepTimes:
     def of(cls, source: Schedule | Plan | Latency) -> StepTimes:
         """The times in a schedule, a plan or a latency.
 
-        A latency of one context has the same times at every context. A plan or a latency knows one batch size, which
+        A schedule has times at one context. If a roofline computes the same times from the GPU, the models and the
+        engine that the schedule names, it computes those at other contexts too. Otherwise, as with measured times or
+        calibrated costs, steps take the same time at every context. A plan or a latency knows one batch size, which
         must be 1, and then serves one sequence at a time.
         """
         if isinstance(source, Schedule):
+            place = _place_of(source)
+            if place is not None:
+                return cls.computed(place, most_sequences=int(source.batches[-1]))
             return cls.by_batch(source.batches, source.latencies)
         latency = source.latency if isinstance(source, Plan) else source
         return cls.by_batch([latency.batch], [latency])
@@ -249,6 +256,42 @@ def known_kv_tokens(stamp: Provenance) -> int | None:
         )
     except InputError:
         return None
+
+
+def _place_of(source: Schedule) -> Deployment | None:
+    """The deployment that gives the times of a schedule; None if none is known that does.
+
+    It is made from the names in the provenance, and used only if it gives every time that the schedule has.
+    """
+    stamp = source.latencies[0].provenance
+    engine = stamp.settings.get("engine")
+    if stamp.gpu is None or stamp.target is None or stamp.draft is None or not isinstance(engine, str):
+        return None
+    if source.batches[0] != 1 or not source.computed.all():
+        return None
+    try:
+        place = Deployment(
+            stamp.gpu, stamp.target, stamp.draft, gpus=stamp.gpus or 1, context=source.context, engine=engine
+        )
+        again = place.latency(1)
+    except InputError:
+        return None
+    if again.inputs is None or any(latency.drafting != again.drafting for latency in source.latencies):
+        return None
+    batches = source.batches.tolist()
+    same = (_gives(again.inputs.at(batch), latency) for batch, latency in zip(batches, source.latencies, strict=True))
+    return place if all(same) else None
+
+
+def _gives(inputs: RooflineInputs, latency: Latency) -> bool:
+    """Whether a roofline computes these seconds of a latency, those of prompts aside."""
+    found = inputs.seconds(latency.tokens.tolist())
+    names = [name for name in found if name not in ("prompt_seconds", "draft_prompt_seconds")]
+    return not latency.verifier_seconds and all(
+        np.shape(found[name]) == np.shape(getattr(latency, name))
+        and np.allclose(found[name], getattr(latency, name), rtol=SAME, atol=0)
+        for name in names
+    )
 
 
 def _inputs(latency: Latency) -> RooflineInputs:

@@ -9,6 +9,7 @@ import numpy as np
 
 from simulate.load import Load, Requests, parse
 from simulate.serving import Server, serve
+from simulate.serving.stability import Work
 from simulate.serving.tiers import Rates
 from simulate.tuning.moves import Choice, changed, neighbours, segments
 from simulate.tuning.options import Options
@@ -69,6 +70,8 @@ def tune(
     load = parse(load) if isinstance(load, str) else load
     options = Options.of(schedule, Server.of(schedule) if server is None else server, rates)
     limits = {"slo_ttft_seconds": slo_ttft_seconds, "slo_tpot_seconds": slo_tpot_seconds}
+    if not load.has_end:
+        _require_sustained(schedule, options, load.requests(seed))
     seeds = list(range(seed, seed + replications))
     half = replications // 2
     trials = Trials(options, _drawn(load, seeds[:half]), limits, tries, progress)
@@ -89,6 +92,19 @@ def tune(
         provenance=_provenance(schedule, options.server, load, seed),
         **limits,
     )
+
+
+def _require_sustained(schedule: Schedule, options: Options, requests: Requests) -> None:
+    """Check that the planned schedule or no speculation sustains the rate of a load that has no end."""
+    choices = options.nothing, tuple(schedule.choice.tolist())
+    controllers = [options.controller(choice, "tuned") for choice in choices]
+    limit = max(float(Work.of(one, requests, options.server, None).rates().max()) for one in controllers)
+    if requests.rate is not None and requests.rate > limit:
+        raise InputError(
+            f"load must be at most {limit:.3g} requests a second, the most that the planned schedule or no speculation "
+            f"sustains, got {requests.rate:.3g}: the queue would grow for as long as requests arrive. Lower the rate, "
+            "or give the number of requests, such as count=2000"
+        )
 
 
 def _drawn(load: Load, seeds: Sequence[int]) -> list[tuple[int, Requests]]:

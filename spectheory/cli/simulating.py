@@ -10,6 +10,7 @@ from rich.text import Text
 
 from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import Output, require_free, show
+from spectheory.cli.planning import names_of
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
 from spectheory.planning.plan_record import Plan
@@ -64,6 +65,15 @@ def simulate(
             show_default="what the weights leave, if GPU and models are known",
         ),
     ] = None,
+    controller: Annotated[
+        str | None,
+        typer.Option(
+            "--controller",
+            help="Engines' own controllers to compare too, comma-separated, with the chains of the schedule: vllm (its "
+            "table of batch sizes), vllm-adaptive (adaptive verification), sglang (its adaptive steps), trtllm (its "
+            "draft_len_schedule).",
+        ),
+    ] = None,
     slo_ttft: Annotated[
         float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")
     ] = None,
@@ -85,7 +95,7 @@ def simulate(
     if load is None:
         given = {"--schedule": schedule, "--requests": requests, "--seconds": seconds, "--slo-ttft": slo_ttft}
         given |= {"--slo-tpot": slo_tpot, "--prompt-tokens": prompt_tokens, "--output-tokens": output_tokens}
-        given |= {"--max-sequences": max_sequences, "--kv-tokens": kv_tokens}
+        given |= {"--max-sequences": max_sequences, "--kv-tokens": kv_tokens, "--controller": controller}
         _cycles(plan, CYCLES if cycles is None else cycles, seed, out, given, force=force, as_json=as_json)
         return
     if cycles is not None:
@@ -98,16 +108,22 @@ def simulate(
             f"{source} must hold a plan or a schedule, got a record of kind {planned.kind!r}: make a schedule with "
             "`spectheory schedule`"
         )
+    if controller is not None and not isinstance(planned, Schedule):
+        raise InputError("--controller needs --schedule: engines choose chains by batch size")
+    from simulate.controllers import engine_controller
     from simulate.load import parse
     from simulate.serving import Server, compare_schedules, require_sustained, schedules_in
-    from spectheory.report.serving import serving_rows
+    from spectheory.report.serving import serving_answer, serving_rows
 
     contents = {"prompt": prompt_tokens, "output": output_tokens, "count": requests}
     options = [f"{name}={value}" for name, value in contents.items() if value is not None]
-    arriving = parse(",".join([load, *options])).requests(seed)
+    described = parse(",".join([load, *options]))
+    arriving = described.requests(seed)
     limits = {"max_sequences": max_sequences, "batched_tokens": batched_tokens, "kv_tokens": kv_tokens}
     server, schedules = Server.of(planned, **limits), schedules_in(planned)
-    if seconds is None and "count=" not in ",".join([load, *options]) and not trace.exists():
+    if isinstance(planned, Schedule):
+        schedules |= {name: engine_controller(name, planned, server.sequences) for name in names_of(controller)}
+    if seconds is None and not described.has_end:
         require_sustained(schedules, arriving, server=server)
     comparison = compare_schedules(
         schedules,
@@ -119,7 +135,8 @@ def simulate(
         slo_tpot_seconds=slo_tpot,
     )
     notes = [Text(f"assumed: {sentence}") for sentence in comparison.provenance.assumptions]
-    show(comparison, serving_rows(comparison), *notes, as_json=as_json, out=out, force=force)
+    answer = Text(serving_answer(comparison, planned if isinstance(planned, Schedule) else None))
+    show(comparison, serving_rows(comparison), answer, *notes, as_json=as_json, out=out, force=force)
 
 
 def _cycles(

@@ -211,7 +211,7 @@ def _same(saved: Any, computed: Any) -> bool:
         return (
             isinstance(saved, dict)
             and saved.keys() == computed.keys()
-            and all(_same(saved[k], computed[k]) for k in computed)
+            and all(_same(saved[name], value) for name, value in computed.items())
         )
     if isinstance(computed, float):
         is_number = isinstance(saved, int | float) and not isinstance(saved, bool)

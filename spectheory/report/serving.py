@@ -7,10 +7,14 @@ from collections.abc import Callable
 import numpy as np
 
 from spectheory.core.tree import Tree
+from spectheory.planning.batch_ranges import spans
+from spectheory.planning.schedule_record import Schedule
 from spectheory.report.tables import MISSING, TextTable
-from spectheory.results.serving_comparison import ServingComparison
+from spectheory.results.serving_comparison import Difference, ServingComparison
 from spectheory.results.serving_run import Figures, ServingRun
 
+ROUNDING = 1e-6
+"""Milliseconds below which a difference is rounding."""
 COMPARED = {"ttft_seconds": "TTFT", "tpot_seconds": "TPOT", "end_to_end_seconds": "end to end"}
 
 
@@ -41,22 +45,137 @@ def serving_rows(comparison: ServingComparison) -> TextTable:
     add("mean batch", lambda run: f"{run.mean_batch:.1f}")
     add("settles at batch", _settled)
     sections.add(len(rows))
-    for tree in dict.fromkeys(tree for run in runs for tree in run.trees if tree.budget):
+    for tree in sorted({tree for run in runs for tree in run.trees if tree.budget}, key=lambda tree: tree.budget):
         kind = "chain" if tree.is_chain else "tree"
         add(f"steps with {kind} {tree.budget}", lambda run, tree=tree: _share(run, tree))
     add("drafted in vain", lambda run: f"{run.wasted / run.drafted:.0%}" if run.drafted else MISSING)
     sections.add(len(rows))
     for figure, name in COMPARED.items():
         add(f"{name} - {runs[0].name}, ms", lambda run, figure=figure: _difference(comparison, run.name, figure))
-    title = f"{len(runs[0]):,} requests at {_load(runs[0])}, simulated"
-    note = "Token gap: the tokens of a cycle arrive together, so all but the first of them have 0."
-    if len(runs) > 1:
-        note += " Differences are of the same requests; ± is half the 95% interval, by batch means of 20 groups."
-    return TextTable(title, ("", *(run.name for run in runs)), tuple(rows), frozenset(sections - {0, len(rows)}), note)
+    count = len(runs[0]) + runs[0].unfinished
+    title = f"{count:,} request{'s' * (count != 1)} at {_load(runs[0])}, simulated"
+    lines = frozenset(sections - {0, len(rows)})
+    return TextTable(title, ("", *(run.name for run in runs)), tuple(rows), lines, _note(comparison))
+
+
+def serving_answer(comparison: ServingComparison, schedule: Schedule | None = None) -> str:
+    """Whether the first schedule after `off` is better than no speculation under this load, and what to watch.
+
+    Args:
+        comparison: the runs.
+        schedule: the planned schedule, to name the batch sizes at which it speculates; None if there is none.
+    """
+    off, *others = comparison.runs
+    lines = [_verdict(comparison, others[0])] if others and off.name == "off" else []
+    if schedule is not None:
+        speculates = np.array([schedule.trees[number].budget > 0 for number in schedule.choice])
+        planned = spans(schedule.batches, np.ones(len(speculates)))
+        lines.append(
+            f"The schedule speculates at batch sizes {spans(schedule.batches, speculates) or 'none'} of the planned "
+            f"{planned}."
+        )
+    for run in comparison.runs:
+        if run.settled_batches is not None and len(run.settled_batches) > 1:
+            lines.append(
+                f"{run.name} can settle at a batch of {_settled(run)}: after a burst it can stay at the larger one, "
+                "although the load fits the smaller one. `spectheory tune` looks for a schedule without this."
+            )
+    if growing := [run.name for run in comparison.runs if run.settled_batches is not None and not _settles(run)]:
+        lines.append(
+            f"This load is more than is sustained by: {', '.join(growing)}. Their queues grow for as long as requests "
+            "arrive, so their times and goodput depend on how many requests there are."
+        )
+    return "\n".join(lines)
+
+
+def _settles(run: ServingRun) -> bool:
+    return run.settled_batches is not None and len(run.settled_batches) > 0
+
+
+def _verdict(comparison: ServingComparison, run: ServingRun) -> str:
+    """Whether `run` is better than the first one: by the share of requests within the limits, else by the times."""
+    off = comparison.runs[0]
+    found = {one.figure: one for one in comparison.differences if one.name == run.name}
+    within = found.get("slo_share") if _limited(run) else None
+    if within is not None and within.mean and _sign(within):
+        said = f"{_percent(run)} of its requests are within the limits, and {_percent(off)} without speculation"
+        return f"Speculation {'pays' if within.mean > 0 else 'does not pay'} at this load: with {run.name}, {said}."
+    timed = next((found[figure] for figure in ("tpot_seconds", "end_to_end_seconds") if figure in found), None)
+    if timed is None:
+        return "No request was completed both with and without speculation: simulate for longer."
+    what = "token" if timed.figure == "tpot_seconds" else "request"
+    figures = [one.tpot if what == "token" else one.end_to_end for one in (off, run)]
+    before, after = (0.0 if one is None else 1e3 * one.mean for one in figures)
+    said = (
+        f"with {run.name}, a {what} takes {_number(after)} ms instead of {_number(before)} ms, at a mean batch of "
+        f"{run.mean_batch:.1f} instead of {off.mean_batch:.1f}"
+    )
+    if timed.mean and not _sign(timed):
+        return f"Whether speculation pays at this load is not clear: {said}. Simulate more requests."
+    if not timed.mean:
+        return "Speculation changes nothing at this load."
+    return f"Speculation {'pays' if timed.mean < 0 else 'does not pay'} at this load: {said}."
+
+
+def _sign(one: Difference) -> int:
+    """1 or -1 if the whole interval of a difference is above or below 0, otherwise 0."""
+    if one.low is None or one.high is None:
+        return 0
+    return int(one.low > 0) - int(one.high < 0)
+
+
+def _percent(run: ServingRun) -> str:
+    return f"{run.meets_slo.mean():.1%}" if len(run) else "0%"
+
+
+def limits_in_words(ttft: float | None, tpot: float | None) -> str:
+    """The limits on latency, such as `TTFT at most 500 ms and TPOT at most 20 ms`; `none` without any."""
+    limits = (("TTFT", ttft), ("TPOT", tpot))
+    return " and ".join(f"{name} at most {1e3 * limit:g} ms" for name, limit in limits if limit is not None) or "none"
+
+
+def _note(comparison: ServingComparison) -> str:
+    """What the server is, and what the rows are."""
+    run = comparison.runs[0]
+    notes = [
+        _server(run),
+        "TTFT: time to the first token. TPOT: time per output token after the first, of each request. Token gap: time "
+        "between tokens; those of a cycle arrive together, so all but the first of them have 0.",
+    ]
+    if _limited(run):
+        limits = limits_in_words(run.slo_ttft_seconds, run.slo_tpot_seconds)
+        notes.append(f"Goodput counts the requests within the limits: {limits}.")
+    if any(one.stability_limit for one in comparison.runs):
+        notes.append("Sustained: the highest rate of such requests at which the queue does not grow.")
+    if any(one.settled_batches is not None for one in comparison.runs):
+        notes.append("Settles at: the batch size that gives itself back at this rate.")
+    if any(one.drafted for one in comparison.runs):
+        notes.append("Drafted in vain: the share of the drafted tokens that no answer contains.")
+    if len(comparison.runs) > 1:
+        notes.append("Differences are of the same requests; ± is half the 95% interval, by batch means of 20 groups.")
+    return " ".join(note for note in notes if note)
+
+
+def _server(run: ServingRun) -> str:
+    """The limits of the server, such as the tokens that its KV memory holds."""
+    settings = run.provenance.settings
+    if "max_sequences" not in settings:
+        return ""
+    kv = settings.get("kv_tokens")
+    memory = "no limit on the KV memory" if kv is None else f"KV memory for {kv:,} tokens"
+    return (
+        f"Server: at most {settings['max_sequences']:,} sequences, {settings['batched_tokens']:,} tokens in a step, "
+        f"{memory}."
+    )
 
 
 def _ms(figures: Figures | None, label: str) -> str:
-    return MISSING if figures is None else f"{1e3 * getattr(figures, label):.4g}"
+    return MISSING if figures is None else _number(1e3 * getattr(figures, label))
+
+
+def _number(value: float) -> str:
+    """Four digits, and all digits of larger numbers."""
+    return f"{value:.4g}" if abs(value) < 9999.5 else f"{value:,.0f}"
 
 
 def _limited(run: ServingRun) -> bool:
@@ -79,8 +198,15 @@ def _difference(comparison: ServingComparison, name: str, figure: str) -> str:
     if not found:
         return MISSING
     one = found[0]
-    half = "" if one.low is None else f"\n±{1e3 * (one.mean - one.low):,.2g}"
-    return f"{1e3 * one.mean:+,.4g}{half}"
+    half = "" if one.low is None else f"\n±{_half(1e3 * (one.mean - one.low))}"
+    return f"{'+' if one.mean > 0 else ''}{_number(1e3 * one.mean)}{half}"
+
+
+def _half(width: float) -> str:
+    """Half the width of an interval; widths of rounding errors are 0."""
+    if width < ROUNDING:
+        return "0"
+    return f"{width:.2g}" if width < 99.5 else f"{width:,.0f}"
 
 
 def _load(run: ServingRun) -> str:
@@ -88,4 +214,4 @@ def _load(run: ServingRun) -> str:
     if settings.get("concurrency"):
         return f"a concurrency of {settings['concurrency']}"
     rate = settings.get("rate")
-    return f"{rate:.3g} a second" if isinstance(rate, float) else "once"
+    return f"{rate:.3g} requests a second" if isinstance(rate, float) else "one time"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from spectheory.planning.batch_ranges import span
 from spectheory.report.schedules import tree_in_words
+from spectheory.report.serving import limits_in_words
 from spectheory.report.tables import TextTable
 from spectheory.results.tuned import TUNED, Tuned
 
@@ -22,20 +23,19 @@ def tuned_rows(tuned: Tuned) -> TextTable:
                 f"{1e3 * tuned.tpot_seconds[row].mean():.3g}",
             )
         )
-    limits = [
-        f"{name} at most {1e3 * limit:g} ms"
-        for name, limit in (("TTFT", tuned.slo_ttft_seconds), ("TPOT", tuned.slo_tpot_seconds))
-        if limit is not None
-    ]
-    title = f"Requests per second within the limits ({' and '.join(limits) or 'none'}), simulated"
+    limits = limits_in_words(tuned.slo_ttft_seconds, tuned.slo_tpot_seconds)
+    title = f"Requests per second within the limits ({limits}), simulated"
     header = ("schedule", "requests/s", "minus tuned (95% interval)", "TTFT ms", "TPOT ms")
     ends = f"{tuned.distance:.2%} ({tuned.distance_low:.2%} to {tuned.distance_high:.2%})"
     verdict = f"is {ends} below the best found, {tuned.best_found}"
     if tuned.best_found == TUNED:
         verdict = "is the best found"
+    if not tuned.goodput.any():
+        verdict = "has no request within the limits, nor has any other: the limits are too strict for this server"
     note = (
         f"{tuned.tried:,} schedules were tried on {tuned.searched} replications of {tuned.load_text}; these are judged "
-        f"on {len(tuned.seeds)} others, on which the tuned one {verdict}."
+        f"on {len(tuned.seeds)} others, on which the tuned one {verdict}. TTFT, the time to the first token, and TPOT, "
+        "the time per output token, are means. Runners-up: the next best schedules of the search."
     )
     return TextTable(title, header, tuple(rows), note=note)
 

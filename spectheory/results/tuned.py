@@ -8,7 +8,7 @@ from typing import ClassVar, NamedTuple
 
 import numpy as np
 
-from spectheory.core.checks import check_array, check_whole
+from spectheory.core.checks import check_array, check_seconds, check_whole
 from spectheory.core.errors import InputError
 from spectheory.core.html import table_html
 from spectheory.core.provenance import UNKNOWN, Provenance
@@ -83,6 +83,13 @@ class Tuned(Record):
             )
         for name in ("searched", "tried"):
             check_whole(name, getattr(self, name), 1)
+        for name in ("slo_ttft_seconds", "slo_tpot_seconds"):
+            if getattr(self, name) is not None:
+                check_seconds(name, getattr(self, name), least=0)
+        seeds = check_array("seeds", self.seeds)
+        twice = any(len(set(values)) < len(values) for values in (self.names, seeds.tolist()))
+        if twice or seeds.dtype.kind not in "iu":
+            raise InputError(f"names and seeds must differ, got {', '.join(self.names)} and {seeds.tolist()!s:.80}")
 
     @property
     def summary(self) -> str:

@@ -15,6 +15,7 @@ import pytest
 import spectheory as st
 from spectheory.core.record import Record
 from spectheory.results.calibration import Calibrated
+from spectheory.results.serving_run import Figures
 from tests.test_records import LATENCY as PLAIN_LATENCY
 from tests.test_records import RATES
 
@@ -31,11 +32,58 @@ CALIBRATED = Calibrated(
     3,
     None,
 )
+SERVED = [
+    st.ServingRun(
+        name=name,
+        request=np.array([0, 2]),
+        arrival_seconds=np.array([0.0, 0.5]),
+        first_token_seconds=np.array([0.1, 0.6]),
+        completion_seconds=np.array([0.2, 0.6]),
+        prompt_tokens=np.array([5, 6]),
+        output_tokens=np.array([3, 1]),
+        kinds=np.array([0, 0]),
+        unfinished=1,
+        trees=(st.Tree.chain(0), st.Tree.chain(2)),
+        tier_steps=np.array([0, 1]),
+        prompt_steps=2,
+        drafted=2,
+        accepted=1,
+        seconds=0.7,
+        busy_seconds=0.3,
+        decode_seconds=0.1,
+        batch_seconds=0.1,
+        request_seconds=0.4,
+        inter_token_seconds=Figures(0.05, 0.0, 0.1, 0.1),
+        slo_ttft_seconds=0.2,
+        slo_tpot_seconds=None,
+        step_seconds=np.array([0.1, 0.2, 0.6]),
+        step_batch=np.array([0, 1, 0]),
+        step_tier=np.array([0, 1, 0]),
+        stability_limit=9.0,
+        settled_batches=np.array([0.5]),
+        provenance=STAMP,
+    )
+    for name in ("off", "schedule")
+]
+SCHEDULE = st.schedule(RATES, lambda batch: LATENCY, [1, 4], context=64, max_budget=6)
+TUNED = st.Tuned(
+    st.schedule(RATES, lambda batch: LATENCY, [1], context=64, max_budget=1),
+    ("tuned", "planned", "off"),
+    goodput=np.array([[3.0, 3.5], [3.0, 3.25], [1.0, 1.5]]),
+    ttft_seconds=0.25 * np.ones((3, 2)),
+    tpot_seconds=0.125 * np.ones((3, 2)),
+    seeds=np.array([2, 3]),
+    searched=2,
+    tried=9,
+    load_text="poisson:4",
+    slo_ttft_seconds=0.5,
+    provenance=STAMP,
+)
 RECORDS: list[Record] = [
     RATES,
     LATENCY,
     PLAN,
-    st.schedule(RATES, lambda batch: LATENCY, [1, 4], context=64, max_budget=6),
+    SCHEDULE,
     st.Tally(
         np.array([5, 4]), np.array([2, 2]), np.array([1, 1, 2]), 7, 2.0, 1.0, 0.5, 7, 3.0, 10, 2, 2, 1, PLAN.provenance
     ),
@@ -62,6 +110,9 @@ RECORDS: list[Record] = [
     st.calibrate(
         [st.engines.Run.from_throughput(141.0, context=512, source="by hand")], gpu="h100_sxm", target="llama-3.1-8b"
     ),
+    SERVED[0],
+    st.ServingComparison(tuple(SERVED), STAMP),
+    TUNED,
 ]
 VALUES = [None, True, False, "x", "", -1, 0, 1, 9.9, -0.5, 1e300, 2**70, 10**400]
 VALUES += [[], [1], [-1, 0, 0], [[0.5]], {}, {"a": 1}]
@@ -146,7 +197,7 @@ def test_fields_that_are_missing_or_twice_or_unknown_are_refused(record: Record)
     data = json.loads(json.dumps(record.to_dict()))
     for name in data:
         without = {key: value for key, value in data.items() if key != name}
-        if name not in record.derived:
+        if name not in record.derived and name not in record._optional():
             with pytest.raises(st.RecordError):
                 type(record).from_dict(without)
         twice = json.dumps(data)[:-1] + f', "{name}": {json.dumps(data[name])}}}'

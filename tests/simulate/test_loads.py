@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import re
 from pathlib import Path
 
 import numpy as np
@@ -228,3 +229,38 @@ def test_a_file_is_changed_as_its_options_say(tmp_path: Path) -> None:
     for text, message in (("rate=4,concurrency=2", "no rate"), ("failed=keep", "refuse or skip"), ("cv=1", "unknown")):
         with pytest.raises(InputError, match=message):
             parse(f"{plain},{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("poisson:3,count=1000000000", "count must be between 1 and 10,000,000"),
+        ("profile:8/1e12,seconds=60/60", "must let at most 10,000,000 requests arrive, got 6e+13"),
+        ("modulated:1/0,seconds=1e-9/1e-9", "must let the rate change at most 10,000,000 times, got 2e+13"),
+        ("bursts:3,cv=1e200", "cv must be from 1e-06 to 100, got 1e+200"),
+        ("poisson:3,prompt=lognormal:512:1e200", "cv must be from 1e-06 to 100, got 1e+200"),
+        ("poisson:1e300", "rate must be at most 1e+12 requests a second, got 1e+300"),
+        ("modulated:1e300/1,seconds=1/1", "rates must be from 0 to 1e+12 a second"),
+        ("poisson:1e-15", r"arrival_seconds\[0\] must be from 0 to 1e\+09 seconds, got"),
+        ("profile:8,seconds=60,count=5", "--requests and count are for loads with a number of requests"),
+        ("", "load must not be empty: give poisson:RATE"),
+    ],
+)
+def test_numbers_that_no_simulation_can_hold_are_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError, match=message if "\\" in message else re.escape(message)):
+        parse(text)
+
+
+def test_only_a_load_without_a_number_of_requests_has_no_end(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("TIMESTAMP,ContextTokens,GeneratedTokens\n2023-11-16 18:17:03.97,374,44\n")
+    assert not parse("poisson:3").has_end
+    assert not parse("modulated:3/4,seconds=1/1").has_end
+    for text in ("poisson:3,count=9", "profile:3,seconds=60", str(tmp_path / "t.csv")):
+        assert parse(text).has_end
+
+
+def test_the_burstiest_arrivals_have_times_that_a_run_can_hold() -> None:
+    """Gamma times between arrivals of so small a shape are often below the smallest time of a record."""
+    times = bursts(3, 2000, cv=50).arrival_seconds
+    assert ((times == 0) | (times >= 1e-30)).all()
+    assert (times == 0).any()

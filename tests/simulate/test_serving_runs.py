@@ -253,3 +253,35 @@ def test_a_record_with_contradictions_is_refused() -> None:
         st.ServingComparison((run, other))
     with pytest.raises(InputError, match="of different names"):
         st.ServingComparison((run, run))
+
+
+def test_computed_times_of_a_schedule_are_computed_at_other_contexts_too() -> None:
+    place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3", context=3000)
+    made = place.schedule(st.Acceptance.by_rank([0.7]), range(1, 5), max_budget=4)
+    times, fixed = StepTimes.of(made), StepTimes.by_batch(made.batches, made.latencies)
+    assert len(times.contexts) > 1
+    assert len(fixed.contexts) == 1
+    tiers = [Tier.off()]
+    several, contexts, _ = times.table(tiers, 4, 64)
+    one, _, _ = fixed.table(tiers, 4, 64)
+    assert (np.diff(several[0, 1:, :, 0], axis=1) > 0).all()
+    at_context = [np.interp(3000, contexts, row) for row in several[0, 1:, :, 0]]
+    assert at_context == pytest.approx(one[0, 1:, 0, 0].tolist(), rel=1e-9)
+
+
+@pytest.mark.parametrize("name", ["plain_overhead_seconds", "target_seconds"])
+def test_times_that_no_named_deployment_gives_stay_at_their_context(name: str) -> None:
+    place = st.Deployment("h100_sxm", "llama-3.1-8b", "eagle3")
+    made = place.schedule(st.Acceptance.by_rank([0.7]), [1, 2], max_budget=2)
+    other = replace(made.latencies[1], **{name: 1.01 * getattr(made.latencies[1], name)})
+    changed = replace(made, latencies=(made.latencies[0], other))
+    assert StepTimes.of(changed).contexts.tolist() == [1024]
+
+
+def test_a_run_of_more_steps_than_memory_holds_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("simulate.serving.server.BUFFER", 64)
+    monkeypatch.setattr("simulate.serving.server.MOST_STEPS", 200)
+    server = Server(StepTimes.of(st.Latency.constant(draft_seconds=0.1)))
+    assert len(serve(None, Requests.closed(1, [1], [150]), server=server)) == 1
+    with pytest.raises(InputError, match="requests must be complete after 200 steps, but 1 of 2 are: give fewer"):
+        serve(None, Requests.closed(1, [1, 1], [150, 150]), server=server)

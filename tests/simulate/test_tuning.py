@@ -155,6 +155,7 @@ def test_engines_take_the_tuned_chains() -> None:
         ({"tries": 0}, "tries must be at least 1"),
         ({"load": "poisson:0"}, "rate must be a finite number above 0"),
         ({"slo_ttft_seconds": float("nan")}, "slo_ttft_seconds"),
+        ({"load": "poisson:3000"}, "load must be at most .* or give the number of requests"),
     ],
 )
 def test_wrong_arguments_are_refused(changes: dict[str, Any], message: str) -> None:
@@ -177,4 +178,6 @@ def test_the_command_writes_the_tuned_schedule_and_the_settings_of_engines(run: 
     assert record["load_text"] == options[3]
     refused(run("tune", *options, "--load", "poison:3"), "unknown load 'poison'")
     refused(run("tune", *options, "--max-sequences", 99), "max_sequences must be at most 12")
+    strict = " ".join(run("tune", *options, "--slo-ttft", 1e-6).stdout.split())
+    assert "has no request within the limits, nor has any other: the limits are too strict" in strict
     refused(run("tune", *options, "--out", "schedule.json"), "is an input of this command")
