@@ -34,6 +34,19 @@ signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 simulate.collect(TASKS, stop=simulate.Stop(blocks=8), folder=sys.argv[1])
 """
+WITHOUT = """
+import sys
+for name in ("dask", "distributed", "ray"):
+    sys.modules[name] = None
+import simulate, spectheory
+from tests.simulate.counted import TASKS
+for backend in ("dask", "ray"):
+    try:
+        simulate.collect(TASKS, stop=simulate.Stop(blocks=2), backend=backend)
+    except spectheory.InputError as error:
+        print(error)
+assert len(simulate.collect(TASKS, stop=simulate.Stop(blocks=2), workers=2, backend="threading").results) == 3
+"""
 
 
 def python(code: str, *arguments: object) -> subprocess.Popen[str]:
@@ -193,6 +206,16 @@ def test_a_folder_that_cannot_be_written_is_refused(folder: str, tmp_path: Path)
 def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
     with pytest.raises(st.InputError, match=r"blocks.jsonl cannot be read: No such file"):
         simulate.combine(tmp_path)
+
+
+def test_a_cluster_that_is_not_installed_is_refused_with_the_line_that_installs_it() -> None:
+    """The imports are blocked. Other backends work as before."""
+    run = python(WITHOUT)
+    said, errors = run.communicate()
+    assert run.returncode == 0, errors
+    for line, backend, package in zip(said.splitlines(), ("dask", "ray"), ("distributed", "ray"), strict=True):
+        assert line.startswith(f"the backend {backend!r} needs the package {package}, which cannot be imported")
+        assert line.endswith(": pip install 'spectheory[cluster]'")
 
 
 def test_processes_and_threads_give_the_result_of_one_process(tmp_path: Path) -> None:
