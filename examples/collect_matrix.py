@@ -86,4 +86,5 @@ def main(
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:2], *map(int, sys.argv[2:4]))
+    given = dict(enumerate(sys.argv))
+    main(given.get(1, "build/matrix"), int(given.get(2, 8)), int(given.get(3, 64)))

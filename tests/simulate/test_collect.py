@@ -336,7 +336,7 @@ def test_the_example_runs_and_agrees_with_the_exact_values(tmp_path: Path, capsy
 def test_the_example_of_a_matrix_decodes_the_prompts_of_the_blocks(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Every combination that is lossless is there. Its block is the text of its prompt, decoded with its seeds again."""
+    """Every lossless combination is there. A block depends on its prompt and its seeds alone."""
     example = runpy.run_path(str(ROOT / "examples" / "collect_matrix.py"), run_name="collect_matrix")
     found = example["main"](tmp_path, prompts=2, new_tokens=4)
     said = capsys.readouterr().out
@@ -347,7 +347,7 @@ def test_the_example_of_a_matrix_decodes_the_prompts_of_the_blocks(
     }
     assert not [row for row in rows if "tree of 12, Block" in row["task"]]
     task = example["tasks"](4)[-1]
-    again = task.run(1)
-    assert found[task].blocks[1] == again
-    assert 4 <= again.totals["emitted"] <= 3 + 1 + task.settings["tree"].max_depth
+    block = task.run(1)
+    assert found[task].blocks[1] == block
+    assert 4 <= block.totals["emitted"] <= 3 + 1 + task.settings["tree"].max_depth
     assert simulate.combine(tmp_path) == found

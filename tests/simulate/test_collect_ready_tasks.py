@@ -24,7 +24,7 @@ from tests.simulate.counted import TASKS, noisy
 RATES = st.Acceptance.by_rank([0.7, 0.1])
 TIMES = Server(StepTimes.by_batch([1, 16], [st.Latency.constant(target_seconds=0.01, draft_seconds=5e-4)] * 2))
 LOAD = "poisson:6,count=120,prompt=geometric:40,output=geometric:30"
-LIMITS = {"slo_ttft_seconds": 0.2, "slo_tpot_seconds": 0.008}
+LIMITS: dict[str, Any] = {"slo_ttft_seconds": 0.2, "slo_tpot_seconds": 0.008}
 MARKOV = MarkovWorld(p=np.array([[0.9, 0.1], [0.4, 0.6]]), q=np.array([[0.7, 0.3], [0.4, 0.6]]))
 
 
