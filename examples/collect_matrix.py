@@ -70,9 +70,7 @@ def tasks(new_tokens: int) -> list[Task]:
     ]
 
 
-def main(
-    folder: str | Path = "build/matrix", prompts: int = 8, new_tokens: int = 64, workers: int | None = None
-) -> Collected:
+def main(folder: str | Path = "build/matrix", prompts: int = 8, new_tokens: int = 64, workers: int = 2) -> Collected:
     """Print the table, and what each combination gains on the first one of its temperature."""
     found = simulate.collect(tasks(new_tokens), stop=Stop(blocks=prompts), folder=folder, workers=workers)
     show(found)
@@ -86,5 +84,7 @@ def main(
 
 
 if __name__ == "__main__":
+    import collect_matrix  # workers import it too, and keep the pair loaded; they cannot import the script itself
+
     given = dict(enumerate(sys.argv))
-    main(given.get(1, "build/matrix"), int(given.get(2, 8)), int(given.get(3, 64)))
+    collect_matrix.main(given.get(1, "build/matrix"), int(given.get(2, 8)), int(given.get(3, 64)))

@@ -142,9 +142,11 @@ class Workers:
             try:
                 yield from self._streamed(calls) if self._can_stream() else self._in_slices(calls)
             except Exception as error:
-                if "pickle" in f"{type(error).__name__} {error}".lower():
+                if "pickl" in f"{type(error).__name__} {error}".lower():
+                    reason = str(error.__cause__ or error).strip().strip('"').strip().splitlines()[-1]
                     raise InputError(
-                        f"a task cannot be sent to another process: {error}; give it functions and settings of modules"
+                        f"a task cannot be sent to another process: {reason}; define its function, and what this uses, "
+                        "in a module that workers import, not in a script, and give it settings of modules"
                     ) from error
                 raise
 

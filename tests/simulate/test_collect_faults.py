@@ -18,7 +18,7 @@ import simulate
 import spectheory as st
 from simulate import CollectWarning, Stop, Task
 from simulate.collecting.block_file import BlockFile
-from tests.simulate.counted import TASKS, dies, dies_once, noisy
+from tests.simulate.counted import TASKS, Unreadable, dies, dies_once, noisy
 
 ROOT = Path(__file__).parent.parent.parent
 SLOW = [Task(noisy, {"scale": 1.0, "seconds": 0.01}), Task(noisy, {"scale": 2.0, "seconds": 0.01})]
@@ -227,6 +227,11 @@ def test_processes_and_threads_give_the_result_of_one_process(tmp_path: Path) ->
     assert found == simulate.collect(tasks, stop=Stop(blocks=6))
     assert found == simulate.collect(tasks, stop=Stop(blocks=6), workers=3, backend="threading")
     assert len(lines(tmp_path)) == 1 + 4 + 24
+
+
+def test_a_task_that_workers_cannot_read_is_not_taken_for_a_crash() -> None:
+    with pytest.raises(st.InputError, match="cannot be sent to another process: AttributeError: no such function here"):
+        simulate.collect(Task(Unreadable()), stop=Stop(blocks=3), workers=2, backend="loky")
 
 
 def test_a_block_that_kills_its_workers_is_named(tmp_path: Path) -> None:
