@@ -14,9 +14,11 @@ from simulate.collecting import (
     collect,
     combine,
     plot,
+    serving_task,
     step_task,
     verifier_task,
     walk_task,
+    world_task,
 )
 from simulate.load import Requests
 from simulate.serving import Controller, Server, StepTimes, Tier, capacity, compare_schedules, self_consistent, serve
@@ -47,8 +49,10 @@ __all__ = [
     "run",
     "self_consistent",
     "serve",
+    "serving_task",
     "step_task",
     "tune",
     "verifier_task",
     "walk_task",
+    "world_task",
 ]

@@ -2,7 +2,7 @@
 
 from simulate.collecting.block_file import CollectWarning
 from simulate.collecting.collector import TaskError, collect, combine
-from simulate.collecting.ready_tasks import step_task, verifier_task, walk_task
+from simulate.collecting.ready_tasks import serving_task, step_task, verifier_task, walk_task, world_task
 from simulate.collecting.results import Collected, Estimate, TaskResult
 from simulate.collecting.statistics import Statistics
 from simulate.collecting.stopping import Stop
@@ -22,9 +22,11 @@ __all__ = [
     "collect",
     "combine",
     "plot",
+    "serving_task",
     "step_task",
     "verifier_task",
     "walk_task",
+    "world_task",
 ]
 
 

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from simulate.load import Load
 from spectheory import Provenance, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.record import Record
@@ -25,7 +26,7 @@ def canonical(value: Any, where: str) -> Any:
     """`value` as plain JSON values that are equal for equal values, in this process and in every other.
 
     A record is described by its kind, its schema version and its fields. Of a provenance only its `identity` counts,
-    so neither the date nor the machine makes two records different.
+    so neither the date nor the machine makes two records different. Of a load its `identity` counts.
 
     Raises:
         InputError: a part of the value has no such description. The message calls the value `where`.
@@ -44,6 +45,8 @@ def canonical(value: Any, where: str) -> Any:
         return {"tree": value.parent.tolist()}
     if isinstance(value, np.ndarray):
         return {"array": [canonical(item, where) for item in value.ravel().tolist()], "shape": list(value.shape)}
+    if isinstance(value, Load):
+        return {"load": value.identity}
     if isinstance(value, Provenance):
         return canonical(value.identity, where)
     if isinstance(value, list | tuple):

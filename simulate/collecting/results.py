@@ -89,6 +89,11 @@ class TaskResult:
         return next(iter(self.blocks), 0)
 
     @property
+    def counted_numbers(self) -> range:
+        """The numbers of the blocks that count."""
+        return range(self.first, self.first + len(self.run))
+
+    @property
     def counted(self) -> int:
         """Number of blocks that count."""
         return len(self.run)
@@ -132,6 +137,16 @@ class TaskResult:
             return Estimate(wanted, value, None, None)
         half = ratio_half_width(np.array(above), np.array(below), LEVEL)
         return Estimate(wanted, value, value - half, value + half)
+
+    def influences(self, figure: Figure) -> tuple[float, np.ndarray]:
+        """The value of a figure, and by how much each block moves it (linearised); these sum to 0.
+
+        The value is NaN if the denominator is 0.
+        """
+        above, below = np.array(self._column(figure.numerator)), np.array(self._column(figure.denominator))
+        total = math.fsum(below) or math.nan
+        value = math.fsum(above) / total
+        return value, (above - value * below) / total
 
     def estimates(self) -> tuple[Estimate, ...]:
         """All figures of the task."""
@@ -200,6 +215,36 @@ class Collected:
         for result in other.results:
             found[result.identity] = found[result.identity] + result if result.identity in found else result
         return replace(self, results=tuple(found.values()))
+
+    def difference(self, first: Task | str, second: Task | str, figure: str = "") -> Estimate:
+        """A figure of the second task minus that of the first, over the blocks that both have, with its 95% interval.
+
+        Blocks of the same number are pairs. Where both tasks have the same stream and seed, a pair has met the same
+        random numbers, and what both share cancels: the interval is narrower than the figures' own. Otherwise it is as
+        wide as that of independent tasks.
+
+        Args:
+            first: a task, given as such or by its name.
+            second: the other one.
+            figure: name of a figure that both have; default: the first one of `first`.
+
+        Raises:
+            InputError: there is no such task or figure, or the tasks have no block in common.
+        """
+        pair = (self[first], self[second])
+        wanted = pair[0].figure(figure)
+        shared = sorted(set(pair[0].counted_numbers) & set(pair[1].counted_numbers))
+        if not shared:
+            raise InputError(
+                f"tasks {pair[0].name!r} and {pair[1].name!r} have no block in common: collect both with the same "
+                "first_block"
+            )
+        parts = [replace(result, blocks={number: result.blocks[number] for number in shared}) for result in pair]
+        (low, low_influence), (high, high_influence) = (part.influences(part.figure(wanted.name)) for part in parts)
+        if len(shared) < 2:
+            return Estimate(wanted, high - low, None, None)
+        half = ratio_half_width(len(shared) * (high_influence - low_influence), np.ones(len(shared)), LEVEL)
+        return Estimate(wanted, high - low, high - low - half, high - low + half)
 
     def to_rows(self) -> list[dict[str, Any]]:
         """One dict a task: name, single settings, blocks, totals, and figures with their intervals."""

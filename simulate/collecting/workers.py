@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass
+from importlib import import_module
 from typing import Any
 
 from joblib import Parallel, delayed, effective_n_jobs, parallel_config
@@ -25,6 +26,8 @@ DEATHS = {"BrokenExecutor", "RayActorError", "WorkerCrashedError", "OutOfMemoryE
 """The exceptions by which loky and Ray report that a worker died."""
 GIVEN_UP = "KilledWorker"
 """The exception by which Dask gives up a block. It has then run the block on several workers, and all of them died."""
+CLUSTERS = {"dask": "distributed", "ray": "ray"}
+"""The package that each backend of a cluster needs."""
 SLICE = 4
 """Blocks of a worker that are handed out together, on a backend that returns no results before all are finished."""
 
@@ -124,8 +127,7 @@ class Workers:
     def _configured(self) -> ExitStack:
         """Context in which joblib uses the backend."""
         stack = ExitStack()
-        if self.backend == "ray":
-            _register_ray()
+        _require_installed(self.backend)
         if self.backend:
             try:
                 stack.enter_context(parallel_config(backend=self.backend, n_jobs=self._n_jobs))
@@ -140,9 +142,11 @@ class Workers:
             try:
                 yield from self._streamed(calls) if self._can_stream() else self._in_slices(calls)
             except Exception as error:
-                if "pickle" in f"{type(error).__name__} {error}".lower():
+                if "pickl" in f"{type(error).__name__} {error}".lower():
+                    reason = str(error.__cause__ or error).strip().strip('"').strip().splitlines()[-1]
                     raise InputError(
-                        f"a task cannot be sent to another process: {error}; give it functions and settings of modules"
+                        f"a task cannot be sent to another process: {reason}; define its function, and what this uses, "
+                        "in a module that workers import, not in a script, and give it settings of modules"
                     ) from error
                 raise
 
@@ -190,9 +194,16 @@ def _warn(text: str) -> None:
     warnings.warn(text, CollectWarning, stacklevel=2)
 
 
-def _register_ray() -> None:
+def _require_installed(backend: str | None) -> None:
+    """Check that the package of a cluster's backend is installed, and make Ray's backend known to joblib."""
+    if backend not in CLUSTERS:
+        return
     try:
-        from ray.util.joblib import register_ray
+        import_module(CLUSTERS[backend])
     except ImportError as error:
-        raise InputError("the backend 'ray' needs Ray: pip install 'spectheory[cluster]'") from error
-    register_ray()
+        raise InputError(
+            f"the backend {backend!r} needs the package {CLUSTERS[backend]}, which cannot be imported ({error}): "
+            "pip install 'spectheory[cluster]'"
+        ) from error
+    if backend == "ray":
+        import_module("ray.util.joblib").register_ray()

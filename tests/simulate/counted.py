@@ -59,6 +59,21 @@ class Shifted:
         return simulate.Statistics({"value": block.rng().normal(self.by)})
 
 
+def unreadable() -> None:
+    raise AttributeError("no such function here")
+
+
+@dataclass(frozen=True)
+class Unreadable:
+    """A task that can be sent, but not read by the process that receives it."""
+
+    def __call__(self, block: simulate.Block) -> simulate.Statistics:
+        return noisy(block)
+
+    def __reduce__(self) -> tuple:
+        return unreadable, ()
+
+
 TASKS = (
     simulate.Task(noisy, {"scale": 1.0}, figures=(simulate.Figure("hit rate", "hits", "trials", share=True),)),
     simulate.Task(noisy, {"scale": 3.0}, figures=(simulate.Figure("mean", "sum", "trials"),)),

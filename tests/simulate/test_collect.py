@@ -331,3 +331,23 @@ def test_the_example_runs_and_agrees_with_the_exact_values(tmp_path: Path, capsy
         tree = st.plan(rates, st.Latency.constant(draft_seconds=0.1), max_budget=8).tree
         exact = st.block_efficiency(tree, st.Acceptance.by_rank([row["true"], 0.1]))
         assert abs(row["tau"] - exact) < 3.5 * (row["tau_high"] - row["tau_low"]) / 2
+
+
+def test_the_example_of_a_matrix_decodes_the_prompts_of_the_blocks(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Every lossless combination is there. A block depends on its prompt and its seeds alone."""
+    example = runpy.run_path(str(ROOT / "examples" / "collect_matrix.py"), run_name="collect_matrix")
+    found = example["main"](tmp_path, prompts=2, new_tokens=4, workers=1)
+    said = capsys.readouterr().out
+    assert said.count("tokens per target call against chain of 4, NSS") == 2 * (len(found.results) // 2 - 1)
+    rows = found.to_rows()
+    assert {(row["verifier"], row["temperature"]) for row in rows} == {
+        (verifier, temperature) for verifier in ("NSS", "RRS", "Block", "Traversal") for temperature in (0.6, 1.0)
+    }
+    assert not [row for row in rows if "tree of 12, Block" in row["task"]]
+    task = example["tasks"](4)[-1]
+    block = task.run(1)
+    assert found[task].blocks[1] == block
+    assert 4 <= block.totals["emitted"] <= 3 + 1 + task.settings["tree"].max_depth
+    assert simulate.combine(tmp_path) == found

@@ -18,7 +18,7 @@ import simulate
 import spectheory as st
 from simulate import CollectWarning, Stop, Task
 from simulate.collecting.block_file import BlockFile
-from tests.simulate.counted import TASKS, dies, dies_once, noisy
+from tests.simulate.counted import TASKS, Unreadable, dies, dies_once, noisy
 
 ROOT = Path(__file__).parent.parent.parent
 SLOW = [Task(noisy, {"scale": 1.0, "seconds": 0.01}), Task(noisy, {"scale": 2.0, "seconds": 0.01})]
@@ -33,6 +33,19 @@ from tests.simulate.counted import TASKS
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[2]), int(sys.argv[2])))
 simulate.collect(TASKS, stop=simulate.Stop(blocks=8), folder=sys.argv[1])
+"""
+WITHOUT = """
+import sys
+for name in ("dask", "distributed", "ray"):
+    sys.modules[name] = None
+import simulate, spectheory
+from tests.simulate.counted import TASKS
+for backend in ("dask", "ray"):
+    try:
+        simulate.collect(TASKS, stop=simulate.Stop(blocks=2), backend=backend)
+    except spectheory.InputError as error:
+        print(error)
+assert len(simulate.collect(TASKS, stop=simulate.Stop(blocks=2), workers=2, backend="threading").results) == 3
 """
 
 
@@ -195,6 +208,16 @@ def test_a_folder_without_results_is_refused(tmp_path: Path) -> None:
         simulate.combine(tmp_path)
 
 
+def test_a_cluster_that_is_not_installed_is_refused_with_the_line_that_installs_it() -> None:
+    """The imports are blocked. Other backends work as before."""
+    run = python(WITHOUT)
+    said, errors = run.communicate()
+    assert run.returncode == 0, errors
+    for line, backend, package in zip(said.splitlines(), ("dask", "ray"), ("distributed", "ray"), strict=True):
+        assert line.startswith(f"the backend {backend!r} needs the package {package}, which cannot be imported")
+        assert line.endswith(": pip install 'spectheory[cluster]'")
+
+
 def test_processes_and_threads_give_the_result_of_one_process(tmp_path: Path) -> None:
     """A worker is killed in the middle, which is reported, and its blocks are counted again."""
     tasks = [*TASKS, Task(dies_once, {"at": 3, "marker": str(tmp_path / "died")})]
@@ -204,6 +227,11 @@ def test_processes_and_threads_give_the_result_of_one_process(tmp_path: Path) ->
     assert found == simulate.collect(tasks, stop=Stop(blocks=6))
     assert found == simulate.collect(tasks, stop=Stop(blocks=6), workers=3, backend="threading")
     assert len(lines(tmp_path)) == 1 + 4 + 24
+
+
+def test_a_task_that_workers_cannot_read_is_not_taken_for_a_crash() -> None:
+    with pytest.raises(st.InputError, match="cannot be sent to another process: AttributeError: no such function here"):
+        simulate.collect(Task(Unreadable()), stop=Stop(blocks=3), workers=2, backend="loky")
 
 
 def test_a_block_that_kills_its_workers_is_named(tmp_path: Path) -> None:
