@@ -1,0 +1,32 @@
+"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3 and EAGLE-3.1, and the files of their checkpoints."""
+
+from reference.heads.config import HeadConfig, Kind
+from reference.heads.files import (
+    HeadFile,
+    convert_head,
+    expected_shapes,
+    holds_head,
+    inspect_head,
+    read_head,
+    write_head,
+)
+from reference.heads.layouts import LAYOUTS, Layout
+from reference.heads.modules import Eagle1Head, Eagle3Head, Head, new_head
+
+__all__ = [
+    "LAYOUTS",
+    "Eagle1Head",
+    "Eagle3Head",
+    "Head",
+    "HeadConfig",
+    "HeadFile",
+    "Kind",
+    "Layout",
+    "convert_head",
+    "expected_shapes",
+    "holds_head",
+    "inspect_head",
+    "new_head",
+    "read_head",
+    "write_head",
+]
