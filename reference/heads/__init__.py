@@ -2,6 +2,7 @@
 
 from reference.heads.config import HeadConfig, Kind
 from reference.heads.files import (
+    FILES,
     HeadFile,
     convert_head,
     expected_shapes,
@@ -14,6 +15,7 @@ from reference.heads.layouts import LAYOUTS, Layout
 from reference.heads.modules import Eagle1Head, Eagle3Head, Head, new_head
 
 __all__ = [
+    "FILES",
     "LAYOUTS",
     "Eagle1Head",
     "Eagle3Head",

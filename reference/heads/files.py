@@ -23,6 +23,8 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import read_text, write_whole
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
+FILES = (CONFIG, WEIGHTS, INDEX)
+"""The files of a head; the last one replaces the second where the weights are in several files."""
 EMBEDDINGS = "embed_tokens.weight"
 MAPS = {"d2t": ("I64", "I32"), "t2d": ("BOOL",)}
 """Names of the tensors of a draft vocabulary, and the types that they may have."""

@@ -21,6 +21,7 @@ from spectheory.cli import (
     comparing_policies,
     demo,
     explaining,
+    heads,
     importing,
     measuring,
     planning,
@@ -123,3 +124,8 @@ for command in (
     measuring.train,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
+
+head = typer.Typer(help="Inspect and convert draft heads, such as EAGLE-3's.", no_args_is_help=True)
+for command in (heads.inspect, heads.convert):
+    head.command(command.__name__)(in_one_line(with_groups(command)))
+app.add_typer(head, name="head")
