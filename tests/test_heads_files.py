@@ -230,10 +230,10 @@ def test_eagle1_heads_have_the_published_size(target: str) -> None:
 
 
 def test_layer_numbers_mean_what_each_library_means(written: Callable[..., Path]) -> None:
-    """A head that reads the inputs of layers 1, 3 and 6: speculators numbers these layers, SGLang the ones before."""
-    assert json.loads((written(EAGLE31) / "config.json").read_text())["eagle_aux_hidden_state_layer_ids"] == [1, 3, 6]
+    """A head that reads the inputs of layers 1, 2 and 3: speculators numbers these layers, SGLang the ones before."""
+    assert json.loads((written(EAGLE31) / "config.json").read_text())["eagle_aux_hidden_state_layer_ids"] == [1, 2, 3]
     config = json.loads((written(EAGLE31, "sglang") / "config.json").read_text())
-    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [0, 2, 5]
+    assert config["eagle_config"]["eagle_aux_hidden_state_layer_ids"] == [0, 1, 2]
 
 
 def test_public_config_files_are_read(written: Callable[..., Path]) -> None:

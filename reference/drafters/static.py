@@ -132,6 +132,11 @@ class StaticDrafting(ModelDrafting):
         self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
 
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """See Drafting.taps; a tree that is the root alone needs no hidden states."""
+        return super().taps if self.levels else ()
+
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read; a tree that is the root alone needs no draft model."""
         if self.levels:

@@ -25,12 +25,13 @@ class Head(nn.Module, ABC):
     Attributes:
         config: sizes and options.
         taps: numbers of the target's hidden states to read, see `HeadConfig.taps`; empty before `attach`.
+        generation_config: none, as transformers does not generate with a head.
     """
 
     fc: nn.Linear
     layer: LlamaDecoderLayer
     embed_tokens: nn.Embedding | None
-    generation_config: None = None
+    generation_config: Any = None
 
     def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
         super().__init__()
