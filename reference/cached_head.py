@@ -1,4 +1,4 @@
-"""A draft head with its KV cache: it reads the target's hidden states at the text, and its own outputs at drafts."""
+"""Draft heads with their KV cache: they read the target's hidden states at a text, and their own outputs at drafts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reference.cached_model import CachedModel
-from reference.heads import Head
+from reference.heads import Head, ParallelHead
 from reference.tree_rows import TreeRows
 
 
@@ -85,3 +85,37 @@ class CachedHead(CachedModel):
     def keep(self, committed: int, offsets: list[int]) -> int:
         """Keep the rows of the text, the first `committed`, and drop those of all drafted tokens."""
         return super().keep(committed, [])
+
+
+class CachedParallelHead(CachedHead):
+    """One parallel head and the cache of one text: the forward at the root answers for all nodes of a draft.
+
+    Attributes:
+        marginals: (depths, V) logits of the tokens at each depth. At depths beyond, the last row is repeated.
+        plain: number of drafted tokens that were read by `forward` since.
+    """
+
+    def __init__(self, head: ParallelHead, vocab_size: int, name: str = "the head") -> None:
+        super().__init__(head, vocab_size, name)
+        self.parallel = head
+        self.marginals = torch.empty(0, vocab_size)
+        self.plain = 0
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits (1, V) after the last of `tokens` (1, n); see CachedHead.forward."""
+        if not len(self.features):
+            self.plain += 1
+            return self._at([self.plain])
+        outputs, self.plain = self._run_text(tokens)[-1], 0
+        self.marginals = self.parallel.marginals(outputs)[:, : self.vocab_size].float()
+        read = self.cache.rows + 1
+        self.peaks.see(self.marginals, lambda row: f"{row} tokens after token {read}")
+        return self._at([0])
+
+    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
+        """See CachedModel.forward_tree."""
+        return self._at((rows.depth[0, first : first + tokens.shape[1]] + 1).tolist())
+
+    def _at(self, depths: list[int]) -> Tensor:
+        """Logits (n, V) of the children of nodes at these depths; the root has depth 0."""
+        return self.marginals[[min(depth, len(self.marginals) - 1) for depth in depths]]

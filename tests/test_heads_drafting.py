@@ -15,18 +15,19 @@ from torch import Tensor
 from reference.candidates import largest
 from reference.decode import Cycle, Decoder
 from reference.drafters import Checked, Drafter, Drawn, PlannedTree, Searched
-from reference.heads import Head, HeadConfig
+from reference.heads import Head, HeadConfig, ParallelHead
 from reference.host_arrays import to_host
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec, Tree
+from spectheory import Acceptance, Draft, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
 from spectheory.core.errors import InputError
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown
+from spectheory.yields import block_efficiency
 from tests.conftest import generated
-from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, LAYERS, VOCABULARY, random_head, random_target
+from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, LAYERS, PARALLEL, VOCABULARY, random_head, random_target
 
 PROMPTS = ([7], [3, 3, 20, 31], list(range(5, 25)))
 BRANCHING = Tree([-1, 0, 0, 1, 1, 2, 5, 5, 3])
@@ -88,10 +89,13 @@ class SlowHead:
     def logits(self, path: Sequence[int]) -> Tensor:
         """Logits (V,) of the token after the text and `path`."""
         tokens, features = self.text[1:], self.features[:, :-1]
+        if isinstance(self.head, ParallelHead):
+            return self.head.marginals(self.head(torch.tensor([tokens]), features)[0, -1])[min(len(path), 3)]
         for token in path:
             outputs = self.head(torch.tensor([tokens]), features)
             tokens, features = [*tokens, token], torch.cat([features, outputs[:, -1:]], 1)
-        drafted = self.head.logits(self.head(torch.tensor([tokens]), features)[0, -1])
+        outputs = self.head(torch.tensor([tokens]), features)[0, -1]
+        drafted = self.head.logits(outputs)
         if self.head.token_ids is None:
             return drafted
         logits = torch.full((self.pair.vocab_size,), -torch.inf, dtype=drafted.dtype)
@@ -147,7 +151,7 @@ def accepting(pair: Pair, drafter: Drafter, prompt: list[int], count: int) -> It
         text.append(int(rng.integers(VOCABULARY)))
         drafting.commit([], text[-1:])
         for _ in range(count):
-            draft = drafting.grow(100, None)
+            draft = drafting.grow(min(100, drafting.deepest), None)
             yield text, draft
             path: list[int] = []
             while rng.random() < 0.8 and (children := draft.draws[path[-1] if path else 0]):
@@ -185,7 +189,7 @@ def test_every_search_drafts_as_with_the_slow_rendering(search: Any) -> None:
         assert_searched(search, SlowHead(pair, text), draft)
 
 
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1"])
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "parallel"])
 def test_drawn_drafts_have_the_distributions_of_the_slow_rendering(kind: str) -> None:
     pair, compared, kept = headed(CONFIGS[kind]), 0, 0
     for drafter in SAMPLED:
@@ -228,6 +232,25 @@ def test_a_head_that_is_the_target_is_always_accepted() -> None:
     found = Decoder(pair, PlannedTree(Tree.chain(3))).generate([5, 6], 20)
     assert found.accepted == [3] * len(found.accepted)
     assert found.tokens == generated(pair, [5, 6], 20)
+
+
+def test_the_tree_of_a_parallel_head_is_the_best_under_products_of_marginals() -> None:
+    pair = headed(PARALLEL)
+    for text, draft in accepting(pair, Searched(SpecExec(10, 4)), PROMPTS[0], 4):
+        slow = SlowHead(pair, text)
+        with torch.inference_mode():
+            rates = torch.stack([slow.logits([0] * depth).softmax(-1) for depth in range(4)])
+        best = Acceptance.by_depth_and_rank(rates.sort(descending=True).values.numpy())
+        worth = sum(
+            np.prod([rates[depth, token].item() for depth, token in enumerate(path)]) for path in paths_of(draft)
+        )
+        assert draft.tree.budget == 10
+        assert worth == pytest.approx(block_efficiency(best_tree(best, 10, max_depth=4), best), rel=1e-6)
+
+
+def test_a_tree_deeper_than_a_parallel_head_is_refused() -> None:
+    with pytest.raises(InputError, match="tree is 5 deep, the parallel head the head drafts 4 tokens"):
+        Decoder(headed(PARALLEL), PlannedTree(Tree.chain(5))).generate([1], 4)
 
 
 def test_plain_decoding_reads_no_hidden_states() -> None:

@@ -26,6 +26,7 @@ from spectheory.core.errors import InputError
 from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, EAGLE31, NORMED, WHOLE, random_head
 
 WITHOUT = {
+    **{(layout.name, kind): f"a head of kind {kind}" for layout in LAYOUTS for kind in ("mtp", "parallel")},
     ("speculators", "eagle1"): "a head of kind eagle1",
     ("speculators", "eagle1 without bias"): "a head of kind eagle1",
     ("sglang", "eagle1 without bias"): "an EAGLE-1 head whose fc has no bias",
@@ -391,15 +392,17 @@ def test_nothing_is_replaced_unasked(written: Callable[..., Path]) -> None:
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, got 'medusa'"),
+        ({"kind": "medusa"}, "kind must be one of eagle1, eagle3, mtp, parallel, got 'medusa'"),
         ({"hidden_size": 0}, "hidden_size must be at least 1, got 0"),
         ({"num_key_value_heads": 3}, "num_attention_heads must be a multiple of num_key_value_heads, got 4 and 3"),
         ({"head_dim": 7}, "head_dim must be even for the rotary embedding, got 7"),
         ({"draft_vocab_size": 41}, "draft_vocab_size must be between 1 and 40, got 41"),
         ({"layers": (1, 1, 2)}, r"layers must be different layers of the target, at least one, got \(1, 1, 2\)"),
+        ({"depths": 3}, "depths must be given for parallel heads and for no others, got 3"),
+        ({"kind": "parallel", "draft_vocab_size": None}, "depths must be given for parallel heads .* got None"),
         ({"layers": ()}, "layers must be different layers"),
         ({"layers": (-1,)}, "a number in layers must be at least 0, got -1"),
-        ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, an eagle1 head has none, got 24"),
+        ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, a head of kind eagle1 has none, got 24"),
     ],
 )
 def test_sizes_that_contradict_each_other_are_refused(change: dict[str, Any], message: str) -> None:

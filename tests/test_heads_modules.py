@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
-from reference.heads import Eagle3Head, Head, HeadConfig, write_head
+from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, write_head
 from reference.hugging_face import generate
 from reference.models import Pair, load_pair
 from reference.profiling import profile
@@ -60,14 +60,19 @@ def mlp(inputs: Tensor, part: dict[str, Tensor]) -> Tensor:
 
 def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """Features, outputs and logits of a head at `tokens` (n,), for hidden states (n, states x hidden) before them."""
-    config, weights = head.config, head.state_dict()
+    config, weights, borrowed = head.config, head.state_dict(), target.lm_head.weight.T
 
     def part(prefix: str) -> dict[str, Tensor]:
         return {name.removeprefix(prefix): value for name, value in weights.items() if name.startswith(prefix)}
 
     embeddings = weights.get("embed_tokens.weight", target.model.embed_tokens.weight)
     embedded, bias = embeddings[tokens], weights.get("fc.bias", 0)
-    if config.kind == "eagle1":
+    if config.kind in ("mtp", "parallel"):
+        features = states
+        mixed = [normed(embedded, weights["embedding_norm.weight"]), normed(states, weights["feature_norm.weight"])]
+        residual = torch.cat(mixed, -1) @ weights["fc.weight"].T
+        inputs = normed(residual, weights["layer.input_layernorm.weight"])
+    elif config.kind == "eagle1":
         features = states
         inputs = torch.cat([embedded, features], -1) @ weights["fc.weight"].T + bias
         residual = inputs
@@ -84,8 +89,13 @@ def written_out(head: Head, target: Any, tokens: Tensor, states: Tensor) -> tupl
     middle = residual + attended(inputs, part("layer.self_attn."), config)
     outputs = middle + mlp(normed(middle, weights["layer.post_attention_layernorm.weight"]), part("layer.mlp."))
     if config.kind == "eagle1":
-        return features, outputs, outputs @ target.lm_head.weight.T
+        return features, outputs, outputs @ borrowed
+    if config.kind == "parallel":
+        inner = outputs @ weights["blocks.0.weight"].T + weights["blocks.0.bias"]
+        return features, outputs, normed(outputs + inner * inner.sigmoid(), weights["norm.weight"]) @ borrowed
     last = normed(outputs, weights["norm.weight"])
+    if config.kind == "mtp":
+        return features, outputs, last @ borrowed
     return features, last if config.norm_output else outputs, last @ weights["lm_head.weight"].T
 
 
@@ -102,6 +112,36 @@ def test_a_head_computes_the_equations_of_its_paper(kind: str) -> None:
     found = head(tokens[None], head.fuse(states)[None])[0]
     torch.testing.assert_close(found, outputs, rtol=1e-5, atol=1e-5)
     torch.testing.assert_close(head.logits(found), logits, rtol=1e-5, atol=1e-5)
+
+
+def attended_passes(length: int, index: int) -> Tensor:
+    """Rows 0..r of the first pass, and row r of each later one."""
+    own = torch.eye(length, dtype=torch.bool)
+    return torch.cat([torch.ones(length, length, dtype=torch.bool).tril(), *[own] * index], 1)
+
+
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp"])
+def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
+    """Row r of pass i equals depth i of a draft after r, computed anew, and the gradient reaches the first pass."""
+    head = random_head(CONFIGS[kind], dtype=torch.float64).attach(random_target(layers=8))
+    torch.manual_seed(4)
+    tokens = torch.randint(0, 40, (2, LENGTH + 3))
+    features = torch.randn(2, LENGTH, 32, dtype=torch.float64, requires_grad=True)
+    step, given, passes = HeadStep(head, attended_passes), features, []
+    for index in range(3):
+        given, logits = step(given, tokens[:, index : index + LENGTH])
+        passes.append((given, logits))
+    for row in range(LENGTH):
+        read, known = tokens[:, : row + 1], features[:, : row + 1]
+        for index, (outputs, logits) in enumerate(passes):
+            alone = head(read, known)[:, -1:]
+            torch.testing.assert_close(outputs[:, row : row + 1], alone, rtol=1e-9, atol=1e-9)
+            torch.testing.assert_close(logits[:, row : row + 1], head.logits(alone), rtol=1e-9, atol=1e-9)
+            read = torch.cat([read, tokens[:, row + index + 1, None]], 1)
+            known = torch.cat([known, alone], 1)
+    passes[2][1][:, -1].sum().backward()
+    assert features.grad is not None
+    assert (features.grad.abs().sum(-1) > 0).all(), "the last row attends to all rows of the first pass"
 
 
 def test_the_states_are_those_that_enter_the_layers() -> None:

@@ -63,6 +63,11 @@ class _CheckedDrafting(Drafting):
         """See Drafting.taps."""
         return self.drafting.taps
 
+    @property
+    def deepest(self) -> int:
+        """See Drafting.deepest."""
+        return self.drafting.deepest
+
     def observe(self, states: Tensor) -> None:
         """See Drafting.observe."""
         self.drafting.observe(states)

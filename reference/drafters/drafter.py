@@ -13,6 +13,7 @@ from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.tree import LARGEST_TREE
 
 
 class Drafting(ABC):
@@ -25,6 +26,11 @@ class Drafting(ABC):
         State i enters layer i of the target; the last state, whose number is that of layers, has passed the final norm.
         """
         return ()
+
+    @property
+    def deepest(self) -> int:
+        """Maximum depth of its drafts; by default that of the largest Tree. The decoder never gives more room."""
+        return LARGEST_TREE
 
     def observe(self, states: Tensor) -> None:
         """Receive the target's hidden states (n, taps x hidden) at n more tokens of the text, concatenated.

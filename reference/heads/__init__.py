@@ -1,4 +1,4 @@
-"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3 and EAGLE-3.1, and the files of their checkpoints."""
+"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3, EAGLE-3.1, an MTP-like and a parallel head; the files of checkpoints."""
 
 from reference.heads.config import HeadConfig, Kind
 from reference.heads.files import (
@@ -12,7 +12,8 @@ from reference.heads.files import (
     write_head,
 )
 from reference.heads.layouts import LAYOUTS, Layout
-from reference.heads.modules import Eagle1Head, Eagle3Head, Head, new_head
+from reference.heads.modules import Eagle1Head, Eagle3Head, Head, MtpHead, ParallelHead, new_head
+from reference.heads.unrolling import HeadStep
 
 __all__ = [
     "FILES",
@@ -22,8 +23,11 @@ __all__ = [
     "Head",
     "HeadConfig",
     "HeadFile",
+    "HeadStep",
     "Kind",
     "Layout",
+    "MtpHead",
+    "ParallelHead",
     "convert_head",
     "expected_shapes",
     "holds_head",

@@ -12,8 +12,14 @@ from transformers import LlamaConfig, PreTrainedModel
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
-Kind = Literal["eagle1", "eagle3"]
-"""`eagle1` is the head of EAGLE-1 and EAGLE-2, which differ in their trees only; `eagle3` includes EAGLE-3.1."""
+Kind = Literal["eagle1", "eagle3", "mtp", "parallel"]
+"""The kinds of heads.
+
+- `eagle1`: EAGLE-1 and EAGLE-2, which differ in their trees only.
+- `eagle3`: EAGLE-3 and EAGLE-3.1.
+- `mtp`: like the multi-token-prediction module of DeepSeek-V3, with a dense layer.
+- `parallel`: one forward gives the distributions at all depths.
+"""
 
 
 @dataclass(frozen=True)
@@ -21,7 +27,7 @@ class HeadConfig:
     """The sizes and options of a draft head of one Llama layer, which reads hidden states of its target.
 
     Attributes:
-        kind: `eagle1` or `eagle3`.
+        kind: one of `Kind`.
         hidden_size: width of the head.
         intermediate_size: width of its MLP.
         vocab_size: number of tokens of the target, padding of its output layer included.
@@ -38,6 +44,7 @@ class HeadConfig:
         own_embedding: whether the head has token embeddings of its own; else it reads those of its target.
         target_hidden_size: width of the target; None if it equals `hidden_size`.
         draft_vocab_size: number of tokens that an EAGLE-3 head drafts; None for all tokens of the target.
+        depths: number of tokens that one forward of a parallel head drafts; None for the other kinds.
         layers: numbers of the target's layers whose inputs an EAGLE-3 head reads; None for 2, n // 2 and n - 3 of n.
         norm_before_fc: whether one norm is applied to the concatenated states before `fc`.
         fc_norm: whether each state has a norm of its own before `fc` (EAGLE-3.1).
@@ -70,6 +77,7 @@ class HeadConfig:
     own_embedding: bool = True
     target_hidden_size: int | None = None
     draft_vocab_size: int | None = None
+    depths: int | None = None
     layers: tuple[int, ...] | None = None
     norm_before_fc: bool = False
     fc_norm: bool = False
@@ -105,8 +113,12 @@ class HeadConfig:
     def _check_features(self) -> None:
         if self.target_hidden_size is not None:
             check_whole("target_hidden_size", self.target_hidden_size, 1)
-        if self.kind == "eagle1":
+        if self.kind != "eagle3":
             self._refuse_options_of_eagle3()
+        if (self.depths is None) == (self.kind == "parallel"):
+            raise InputError(f"depths must be given for parallel heads and for no others, got {self.depths}")
+        if self.depths is not None:
+            check_whole("depths", self.depths, 1)
         if self.draft_vocab_size is not None:
             check_whole("draft_vocab_size", self.draft_vocab_size, 1, most=self.vocab_size)
         for layer in self.layers or ():
@@ -128,7 +140,9 @@ class HeadConfig:
         )
         for name in names:
             if value := getattr(self, name):
-                raise InputError(f"{name} is an option of eagle3 heads, an eagle1 head has none, got {value}")
+                raise InputError(
+                    f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
+                )
 
     @property
     def feature_size(self) -> int:
@@ -143,7 +157,7 @@ class HeadConfig:
     @property
     def states(self) -> int:
         """Number of hidden states of the target that the head reads at each token."""
-        return 1 if self.kind == "eagle1" else len(self.layers or (0, 0, 0))
+        return len(self.layers or (0, 0, 0)) if self.kind == "eagle3" else 1
 
     def llama(self, attention: str = "sdpa") -> LlamaConfig:
         """The configuration of the head's layer; `attention` is the attention implementation of transformers."""
@@ -168,12 +182,12 @@ class HeadConfig:
     def taps(self, layers: int) -> tuple[int, ...]:
         """Numbers of the hidden states that the head reads, of a target with `layers` layers.
 
-        State i enters layer i. State `layers` is the last one, after the final norm; EAGLE-1 reads that.
+        State i enters layer i. State `layers` is the last one, after the final norm; all kinds but eagle3 read that.
 
         Raises:
             InputError: the target has too few layers.
         """
-        if self.kind == "eagle1":
+        if self.kind != "eagle3":
             return (layers,)
         taps = self.layers or (2, layers // 2, layers - 3)
         if len(set(taps)) < len(taps) or not 0 <= min(taps) <= max(taps) < layers:

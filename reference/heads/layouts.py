@@ -232,6 +232,8 @@ class SGLang(_LlamaLayout):
 
     def refusal(self, config: HeadConfig) -> str | None:
         """See Layout.refusal."""
+        if config.kind not in self.architectures:
+            return f"a head of kind {config.kind}"
         if config.kind == "eagle1" and not config.fc_bias:
             return "an EAGLE-1 head whose fc has no bias: SGLang's module always has one"
         if name := next((name for name in ("norm_before_fc", "norm_before_residual") if getattr(config, name)), None):
@@ -273,6 +275,8 @@ class EagleRepository(_LlamaLayout):
 
     def refusal(self, config: HeadConfig) -> str | None:
         """See Layout.refusal."""
+        if config.kind not in self.architectures:
+            return f"a head of kind {config.kind}"
         if config.kind == "eagle3" and config.fc_bias:
             return "a bias of fc (fc_bias)"
         options = (*EAGLE3_OPTIONS, "layers", "attention_bias", "mlp_bias")

@@ -265,7 +265,69 @@ class Eagle3Head(Head):
         return self
 
 
+class MtpHead(Head):
+    """A head like the multi-token-prediction module of DeepSeek-V3, with a dense Llama layer.
+
+    Embedding and feature pass a norm each and are mixed by `fc`; the layer is a whole one. The output head is the
+    target's, after a norm of the head's own. The feature that goes on is the output before that norm.
+
+    What the source leaves open: whether the feature of the text is the target's state before or after its final norm.
+    Here it is the state after it, as in vLLM.
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), Section 2.2.
+    """
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        width, eps = config.hidden_size, config.rms_norm_eps
+        self.embedding_norm, self.feature_norm = LlamaRMSNorm(width, eps=eps), LlamaRMSNorm(width, eps=eps)
+        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
+        self.layer = LlamaDecoderLayer(self.llama, 0)
+        self.norm = LlamaRMSNorm(width, eps=eps)
+
+    def fuse(self, states: Tensor) -> Tensor:
+        """See Head.fuse: the state itself."""
+        return states
+
+    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
+        """See Head.mix."""
+        mixed = torch.cat([self.embedding_norm(embedded), self.feature_norm(features)], -1)
+        return self.layer(self.fc(mixed), **attention)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits."""
+        return self._target_part("output head")(self.norm(outputs))
+
+
+class ParallelHead(MtpHead):
+    """A head whose one forward gives the distributions of the tokens at all depths.
+
+    The body is that of `MtpHead`, so it has read the root's token. Depth d has a residual block of its own, as in
+    Medusa; norm and output head are shared. The distribution at a depth does not depend on the drafted tokens before
+    it: it is a marginal, and a tree is built from products of marginals. `spectheory.search.SpecExec` finds the best
+    tree under these products.
+
+    Source: Medusa (Cai et al., 2024), Section 2.1, whose heads read the target's state alone.
+    """
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        width = config.hidden_size
+        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(config.depths or 0))
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits: of the tokens at depth 1."""
+        return self.marginals(outputs)[..., 0, :]
+
+    def marginals(self, outputs: Tensor) -> Tensor:
+        """Logits (..., depths, V) of the tokens at each depth, from outputs (..., hidden) at a root."""
+        deep = torch.stack([outputs + nn.functional.silu(block(outputs)) for block in self.blocks], -2)
+        return super().logits(deep)
+
+
+KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp": MtpHead, "parallel": ParallelHead}
+
+
 def new_head(config: HeadConfig, attention: str = "sdpa") -> Head:
     """A head with random weights and, if it has a draft vocabulary, the first tokens of its target."""
-    kind = Eagle1Head if config.kind == "eagle1" else Eagle3Head
-    return kind(config, attention)
+    return KINDS[config.kind](config, attention)
