@@ -214,6 +214,16 @@ def test_the_greedy_text_is_that_of_plain_decoding(kind: str) -> None:
             assert Decoder(pair, drafter).generate(prompt, 12).tokens == wanted
 
 
+@pytest.mark.parametrize("kind", ["eagle3", "parallel"])
+def test_the_text_is_the_same_as_on_a_device(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With the code for tensors on a device, on what is at hand."""
+    pair = headed(CONFIGS[kind])
+    wanted = generated(pair, PROMPTS[1], 8)
+    monkeypatch.setattr(torch.Tensor, "is_cpu", False)
+    for drafter in DRAFTERS[:3]:
+        assert Decoder(pair, drafter).generate(PROMPTS[1], 8).tokens == wanted
+
+
 def test_a_head_that_is_the_target_is_always_accepted() -> None:
     """An EAGLE-1 head on a target of one layer that ignores its input: the head's logits are then the target's."""
     one = random_target(layers=1, vocab_size=40)

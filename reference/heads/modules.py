@@ -260,7 +260,7 @@ class Eagle3Head(Head):
                 f"tokens must be {count} rising token ids below {size}, the draft vocabulary, got shape "
                 f"{tuple(tokens.shape)}"
             )
-        self.d2t.copy_(tokens - torch.arange(count))
+        self.d2t.copy_(tokens - torch.arange(count, device=tokens.device))
         self.t2d.zero_()[tokens] = True
         return self
 
