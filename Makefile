@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: setup demo test test-deep lint bench pair claims clean
+.PHONY: setup demo test test-deep suite suite-deep lint style types bench pair claims notebooks clean
 
 setup: $(READY)
 
@@ -16,16 +16,30 @@ $(READY): pyproject.toml constraints.txt
 demo: setup
 	$(BIN)/spectheory demo
 
-lint: setup
+lint: style types
+
+style: setup
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+
+types: setup
 	$(BIN)/pyright
 
-test: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
+# Bytecode is kept even where the environment turns it off, so that the processes that tests start load the package fast.
+PYTEST := PYTHONDONTWRITEBYTECODE= OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal
 
-test-deep: lint
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -q --numprocesses auto --dist worksteal -m ''
+# Pyright has one thread, so it runs beside the tests.
+test: style
+	$(MAKE) --jobs 2 types suite
+
+test-deep: style
+	$(MAKE) --jobs 2 types suite-deep
+
+suite: setup
+	$(PYTEST)
+
+suite-deep: setup
+	$(PYTEST) -m ''
 
 bench: setup
 	$(BIN)/python -m pytest benchmarks -q
@@ -35,6 +49,9 @@ pair: setup
 
 claims: setup
 	$(BIN)/python docs/generate_claims.py
+
+notebooks: setup
+	$(BIN)/python docs/export_apps.py build/apps
 
 clean:
 	rm -rf .venv build dist

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import sysconfig
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -33,7 +34,14 @@ def standard_library() -> list[SourceFile]:
     a target that has learned to copy.
     """
     root = Path(sysconfig.get_paths()["stdlib"])
-    return list(source_files(root, sorted(root.rglob("*.py"))))
+    return list(source_files(root, sorted(_python_files(root))))
+
+
+def _python_files(root: Path) -> Iterator[Path]:
+    """The .py files in `root`; folders of `LEFT_OUT`, installed packages among them, are not entered."""
+    for folder, below, files in os.walk(root):
+        below[:] = [name for name in below if name not in LEFT_OUT]
+        yield from (Path(folder, name) for name in files if name.endswith(".py"))
 
 
 def source_files(root: Path, paths: Iterable[Path]) -> Iterator[SourceFile]:

@@ -62,14 +62,8 @@ class Pair:
 
     @property
     def fingerprint(self) -> str:
-        """A short hash of names, shapes and a sample of the values of all weights of both models."""
-        digest = hashlib.sha256()
-        for model in (self.target, self.draft):
-            for name, weight in model.state_dict().items():
-                values = weight.flatten()
-                sample = values[:: max(1, len(values) // 1024)].cpu().double().numpy()
-                digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.tobytes())
-        return digest.hexdigest()[:16]
+        """A short hash of the weights of both models, see `weights_hash`."""
+        return weights_hash(self.target, self.draft)
 
     @property
     def device(self) -> torch.device:
@@ -83,6 +77,17 @@ class Pair:
         target, draft = self.names
         placement = {"device": str(self.device), "dtype": str(self.target.dtype), "attention": attention}
         return {"target": target, "draft": draft, **placement}
+
+
+def weights_hash(*models: torch.nn.Module) -> str:
+    """A short hash of names, shapes and a sample of the values of all weights of some models."""
+    digest = hashlib.sha256()
+    for model in models:
+        for name, weight in model.state_dict().items():
+            values = weight.flatten()
+            sample = values[:: max(1, len(values) // 1024)].cpu().double().numpy()
+            digest.update(f"{name} {tuple(weight.shape)}".encode() + sample.tobytes())
+    return digest.hexdigest()[:16]
 
 
 def load_pair(
@@ -111,31 +116,57 @@ def load_pair(
         raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
     _require_device(device)
     if holds_head(draft):
-        return _with_head(Path(target), Path(draft), device, dtype, attention)
+        loaded = load_folder("target", Path(target), device, dtype, attention)
+        return _with_head(*loaded, Path(draft), (str(target), str(draft)))
     folders = {"target": Path(target), "draft": Path(draft)}
-    models, tokenizers = {}, {}
-    for role, folder in folders.items():
-        models[role], tokenizers[role] = load_folder(role, folder, device, dtype, attention)
-    vocabularies = {role: tokenizer.get_vocab() for role, tokenizer in tokenizers.items()}
-    if vocabularies["target"] != vocabularies["draft"]:
+    loaded = {role: load_folder(role, folder, device, dtype, attention) for role, folder in folders.items()}
+    return _paired(*loaded["target"], *loaded["draft"], (str(folders["target"]), str(folders["draft"])))
+
+
+def with_draft(pair: Pair, draft: str | Path) -> Pair:
+    """The target of `pair` with the draft of another folder, on the same device and in the same number type.
+
+    Raises:
+        PairError: as `load_pair`.
+        InputError: the folder holds a draft head that does not belong to the target.
+    """
+    attention = pair.target.config._attn_implementation
+    if holds_head(draft):
+        return _with_head(pair.target, pair.tokenizer, Path(draft), (pair.names[0], str(draft)))
+    loaded = load_folder("draft", Path(draft), pair.device, pair.target.dtype, str(attention))
+    return _paired(pair.target, pair.tokenizer, *loaded, (pair.names[0], str(draft)))
+
+
+def _paired(
+    target: PreTrainedModel,
+    target_tokenizer: PreTrainedTokenizerBase,
+    draft: PreTrainedModel,
+    draft_tokenizer: PreTrainedTokenizerBase,
+    names: tuple[str, str],
+) -> Pair:
+    """The pair of two loaded models. Raises PairError if their vocabularies differ or exceed their outputs."""
+    vocabularies = target_tokenizer.get_vocab(), draft_tokenizer.get_vocab()
+    if vocabularies[0] != vocabularies[1]:
         raise PairError(
-            f"vocabularies differ: {folders['target']} and {folders['draft']} must share one tokenizer "
-            f"({len(vocabularies['target'])} and {len(vocabularies['draft'])} tokens)"
+            f"vocabularies differ: {names[0]} and {names[1]} must share one tokenizer "
+            f"({len(vocabularies[0])} and {len(vocabularies[1])} tokens)"
         )
-    for role, model in models.items():
-        if model.config.vocab_size < len(vocabularies[role]):
+    for role, model, vocabulary in zip(("target", "draft"), (target, draft), vocabularies, strict=True):
+        if model.config.vocab_size < len(vocabulary):
             raise PairError(
-                f"{role} has {model.config.vocab_size} outputs for {len(vocabularies[role])} tokens: "
+                f"{role} has {model.config.vocab_size} outputs for {len(vocabulary)} tokens: "
                 "use the tokenizer that belongs to it"
             )
-    names = (str(folders["target"]), str(folders["draft"]))
-    return Pair(models["target"], models["draft"], tokenizers["target"], names)
+    return Pair(target, draft, target_tokenizer, names)
 
 
-def _with_head(target: Path, head: Path, device: str | torch.device, dtype: torch.dtype, attention: Attention) -> Pair:
-    model, tokenizer = load_folder("target", target, device, dtype, attention)
-    draft = read_head(head, device=device, dtype=dtype, attention=attention).attach(model)
-    return Pair(model, draft, tokenizer, (str(target), str(head)))
+def _with_head(
+    target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, names: tuple[str, str]
+) -> Pair:
+    """The pair of a target and the draft head in a folder."""
+    attention = str(target.config._attn_implementation)
+    head = read_head(folder, device=target.device, dtype=target.dtype, attention=attention)
+    return Pair(target, head.attach(target), tokenizer, names)
 
 
 def _require_device(device: str | torch.device) -> None:

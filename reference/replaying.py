@@ -36,13 +36,20 @@ def traced_replays(folder: Path) -> tuple[Replays, Provenance]:
         InputError: as `replays`, or the pair is no longer in these folders.
     """
     by_request(folder, "target_token")
-    stamp, pair = stamp_of(folder), None
-    if stamp.temperature:
-        dtype = getattr(torch, (stamp.dtype or "float32").removeprefix("torch."))
-        attention = cast(Attention, stamp.attention or "sdpa")
-        folders = str(stamp.target), str(stamp.draft)
-        pair = load_pair(*folders, device=stamp.device or "cpu", dtype=dtype, attention=attention)
-    return replays(folder, pair), stamp
+    stamp = stamp_of(folder)
+    return replays(folder, traced_pair(stamp) if stamp.temperature else None), stamp
+
+
+def traced_pair(stamp: Provenance) -> Pair:
+    """The pair of a trace, loaded from the folders that its provenance names, as it was when it was recorded.
+
+    Raises:
+        InputError: the pair is no longer in these folders.
+    """
+    dtype = getattr(torch, (stamp.dtype or "float32").removeprefix("torch."))
+    attention = cast(Attention, stamp.attention or "sdpa")
+    folders = str(stamp.target), str(stamp.draft)
+    return load_pair(*folders, device=stamp.device or "cpu", dtype=dtype, attention=attention)
 
 
 def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: int = 1) -> Replays:
@@ -65,6 +72,18 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
         return Replays(GreedyText(ranks, candidates) for ranks in by_request(folder, "target_rank"))
     if pair is None:
         raise InputError(f"pair must be given to replay a trace at temperature {stamp.temperature}, got None")
+    prompts = traced_prompts(folder, pair)
+    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp))
+    return Replays(forced, seed=seed, samples=samples)
+
+
+def traced_prompts(folder: Path, pair: Pair) -> list[list[int]]:
+    """The prompts of a trace that was recorded with `pair`.
+
+    Raises:
+        InputError: the trace was recorded with another pair, or does not hold its prompts.
+    """
+    stamp = stamp_of(folder)
     recorded = stamp.settings["weights"]
     if recorded != pair.fingerprint:
         raise InputError(
@@ -76,8 +95,7 @@ def replays(folder: Path, pair: Pair | None = None, *, seed: int = 0, samples: i
     prompts = parse(read_text(folder / PROMPTS), str(folder / PROMPTS))
     if short_hash(prompts) != stamp.settings["prompts"]:
         raise InputError(f"{folder / PROMPTS} does not hold the prompts of this trace: record the trace again")
-    forced = forced_texts(pair, prompts, [text.tolist() for text in texts], Sampling.of(stamp))
-    return Replays(forced, seed=seed, samples=samples)
+    return prompts
 
 
 OFF_TEXT = (
@@ -135,11 +153,8 @@ def replay_drafter(
         OffTextError: the drafter reads the target's logits at rejected nodes.
     """
     check_continued(pair, prompts, texts)
-    if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
-        raise InputError(
-            f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"
-        )
-    found = [_followed(pair, drafter, *one, sampling) for one in zip(prompts, texts, strict=True)]
+    require_undrawn(drafter, sampling)
+    found = [followed(pair, drafter, *one, sampling) for one in zip(prompts, texts, strict=True)]
     deepest = max((depth for one in found for _, _, depth in one), default=0)
     kept = [
         [accepted for start, accepted, _ in one if start + deepest < len(text)]
@@ -157,10 +172,19 @@ def replay_drafter(
     )
 
 
-def _followed(
+def require_undrawn(drafter: Drafter, sampling: Sampling) -> None:
+    """Raise InputError for a drafter that draws its children."""
+    if (rule := drafter.rule(sampling)) is not DrawRule.TOP_K:
+        raise InputError(
+            f"drafter {drafter} draws by {rule.name}: replay its shape with Replays, which knows draw rules"
+        )
+
+
+@torch.inference_mode()
+def followed(
     pair: Pair, drafter: Drafter, prompt: list[int], text: list[int], sampling: Sampling
 ) -> list[tuple[int, int, int]]:
-    """(Start, accepted tokens, depth of the draft) of each cycle on one text."""
+    """(Start, accepted tokens, depth of the draft) of each cycle on one text; see `replay_drafter`. Not checked."""
     drafting, room = drafter.start(pair, sampling), pair.context - len(prompt) - 1
     target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
     drafting.read(prompt, target.forward(torch.tensor([prompt], device=pair.device)))

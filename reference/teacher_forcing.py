@@ -66,9 +66,21 @@ def _forced_texts(
         for place, (prompt, text) in enumerate(batch):
             span = slice(len(prompt) - 1, len(prompt) + len(text) - 1)
             target, draft = (logits[place, span] for logits in rows)
-            p = sampling.distribution(target)
-            _keep_tokens(p, target, text, sampling, pair.target.dtype)
-            yield TargetText(np.array(text), _normalised(p), _normalised(sampling.distribution(draft)))
+            p = target_rows(target, text, sampling, pair.target.dtype)
+            yield TargetText(np.array(text), p, normalised(sampling.distribution(draft)))
+
+
+def target_rows(logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> np.ndarray:
+    """(n, V) float64, p at the positions of a text, of the target's logits (n, V) in `dtype`; see `forced_texts`."""
+    p = sampling.distribution(logits)
+    _keep_tokens(p, logits, text, sampling, dtype)
+    return normalised(p)
+
+
+def rounding_errors(logits: Tensor, dtype: torch.dtype) -> Tensor:
+    """(n,) how much the logits (n, V) of two forwards in `dtype` may differ by rounding."""
+    largest = logits.abs().masked_fill(logits.isinf(), 0).amax(-1)
+    return largest * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
 
 
 def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling, dtype: torch.dtype) -> None:
@@ -76,7 +88,7 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
     tokens = torch.tensor(text, device=p.device)
     for position in (p.gather(1, tokens[:, None])[:, 0] == 0).nonzero()[:, 0].tolist():
         row, token = logits[position], text[position]
-        largest = row[row.isfinite()].abs().max() * max(UNITS * torch.finfo(dtype).eps, LEAST_ROUNDING)
+        largest = rounding_errors(row, dtype)
         nearer = torch.where(row > row[token], -1.0, 1.0)
         for step in range(STEPS - 1, -1, -1):
             changed = sampling.distribution(row + nearer * (largest / 2**step))
@@ -87,19 +99,33 @@ def _keep_tokens(p: Tensor, logits: Tensor, text: list[int], sampling: Sampling,
 
 def _rows(pair: Pair, role: str, batch: list[tuple[list[int], list[int]]], first: int) -> Tensor:
     """(B, T, V) float32 logits after each token of prompt and text, padded on the right."""
+    model = getattr(pair, role)
+    logits = model(padded(batch).to(pair.device)).logits[..., : pair.vocab_size].float()
+    check_rows(logits, f"{role} {pair.names[role == 'draft']}", model.dtype, first)
+    return logits
+
+
+def padded(batch: Sequence[tuple[list[int], list[int]]]) -> Tensor:
+    """(B, T) tokens of prompts and their texts, padded on the right."""
     longest = max(len(prompt) + len(text) for prompt, text in batch)
     tokens = torch.zeros(len(batch), longest, dtype=torch.int64)
     for row, (prompt, text) in enumerate(batch):
         tokens[row, : len(prompt) + len(text)] = torch.tensor([*prompt, *text])
-    model, name = getattr(pair, role), pair.names[role == "draft"]
-    logits = model(tokens.to(pair.device)).logits[..., : pair.vocab_size].float()
-    peaks = Peaks(f"{role} {name}", model.dtype)
+    return tokens
+
+
+def check_rows(logits: Tensor, name: str, dtype: torch.dtype, first: int) -> None:
+    """Check the logits (B, T, V) of a model called `name` after each token of the requests from `first` on.
+
+    Raises:
+        LogitsError: they are not distributions.
+    """
+    peaks, longest = Peaks(name, dtype), logits.shape[1]
     peaks.see(logits.flatten(0, 1), lambda row: f"after token {row % longest + 1} of request {first + row // longest}")
     settle(peaks)
-    return logits
 
 
-def _normalised(rows: Tensor) -> np.ndarray:
+def normalised(rows: Tensor) -> np.ndarray:
     """The rows on the host in float64, with sums of 1 to its precision."""
     values = to_host(rows).astype(np.float64)
     return values / values.sum(-1, keepdims=True)

@@ -39,7 +39,11 @@ from spectheory.planning.scheduler import schedule
 from spectheory.replay import ChainText, Explained, GreedyText, Replayed, Replays, TargetText, explain
 from spectheory.results.calibration import Calibration
 from spectheory.results.comparison import Comparison, compare
+from spectheory.results.draft_comparison import DraftComparison
+from spectheory.results.serving_comparison import ServingComparison
+from spectheory.results.serving_run import ServingRun
 from spectheory.results.tally import Tally
+from spectheory.results.tuned import Tuned
 from spectheory.results.wall_clock import WallClock
 from spectheory.search import (
     Drafted,
@@ -73,6 +77,7 @@ __all__ = [
     "Comparison",
     "Deployment",
     "Draft",
+    "DraftComparison",
     "DraftModel",
     "Drafted",
     "DrawPolicy",
@@ -102,6 +107,8 @@ __all__ = [
     "RequestClasses",
     "Salf",
     "Schedule",
+    "ServingComparison",
+    "ServingRun",
     "Solver",
     "SpecExec",
     "StaticTree",
@@ -109,6 +116,7 @@ __all__ = [
     "Tally",
     "TargetText",
     "Tree",
+    "Tuned",
     "Verdict",
     "Verifier",
     "WallClock",

@@ -16,6 +16,7 @@ from spectheory.engines import Run
 from spectheory.hardware.calibrated_costs import CalibratedCosts
 from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.gpus import gpu
+from spectheory.hardware.kernel_curves import kernel_curves
 from spectheory.hardware.models import model
 from spectheory.hardware.timed_setup import TimedSetup
 
@@ -115,6 +116,43 @@ def test_the_predicted_run_is_what_the_latency_says() -> None:
     latency = found.latency(1, 512)
     assert latency.plain(512) == pytest.approx(found.seconds_after[0], rel=1e-12)
     assert latency.cycle(st.Tree.chain(5), 512) == pytest.approx(found.seconds_after[2], rel=1e-12)
+
+
+Q4: dict[str, Any] = {"gpu": "rtx3090", "target": "llama-3.1-8b", "draft": None, "quant": "q4_0", "engine": "llama.cpp"}
+WIDE = [Run("forward", 1, 256, seconds, tokens=tokens) for seconds, tokens in ((0.0065, 1), (0.0137, 8))]
+"""Forwards of 1 and of 8 tokens."""
+
+
+def test_a_calibration_of_shipped_costs_follows_their_curves_and_so_do_its_times_and_plans() -> None:
+    found = st.calibrate(WIDE[:1], **Q4)
+    assert found.setup.curves == kernel_curves("llama.cpp")
+    place = st.Deployment(**dict[str, Any](Q4 | {"draft": "ngram"}), context=256, costs=found)
+    for latency in (found.latency(1, 256), place.latency(1)):
+        assert latency.target(8, 256) == pytest.approx(found.setup.seconds(WIDE[1], found.costs), rel=1e-12)
+        assert any("follow a measured curve (llama.cpp PR 15802)" in one for one in latency.provenance.assumptions)
+
+
+def test_given_costs_have_no_curves_unless_they_are_given_too() -> None:
+    costs = EngineCosts.of("llama.cpp")
+    curves = kernel_curves("llama.cpp")
+    assert st.calibrate(WIDE, **Q4, costs=costs).setup.curves == ()
+    assert st.calibrate(WIDE, **Q4, curves=()).setup.curves == ()
+    assert st.calibrate(WIDE[:1], **Q4, costs=costs, curves=curves).costs == st.calibrate(WIDE[:1], **Q4).costs
+
+
+def test_the_least_time_of_a_run_does_not_rest_on_a_curve() -> None:
+    """A curve was measured on some kernels; better ones may be faster than it, up to the peak rates."""
+    with_curves, without = (st.calibrate(WIDE[:1], **Q4, curves=curves).setup for curves in (None, ()))
+    assert with_curves.least_seconds(WIDE[1]) == without.least_seconds(WIDE[1])
+
+
+def test_the_record_keeps_its_curves(tmp_path: Path) -> None:
+    found = st.calibrate(WIDE[:1], **Q4)
+    found.save(tmp_path / "costs.json")
+    again = st.load(tmp_path / "costs.json")
+    assert isinstance(again, CalibratedCosts)
+    assert again.setup.curves == found.setup.curves
+    assert again.seconds_after == found.seconds_after
 
 
 def test_a_draft_that_drafts_at_once_runs_once() -> None:

@@ -129,16 +129,16 @@ def test_every_shape_that_is_called_covered_was_looked_at() -> None:
     ("verify", "verdict", "message"),
     [
         (raises, Verdict.UNDECIDED, "raised KeyError in raises, certified.py line"),
-        (returns_late, Verdict.UNDECIDED, "did not return within 2 seconds of processor time"),
+        (returns_late, Verdict.UNDECIDED, "did not return within 1 seconds of processor time"),
         (draws_forever, Verdict.UNDECIDED, "draws more than 10,000 times in one branch"),
         (leaves_the_tree, Verdict.LOSSY, "returned node 77, but it must be from 0 to 1"),
         (invents_a_token, Verdict.LOSSY, "returned token 2, but it must be from 0 to 1"),
         (noisy, Verdict.UNDECIDED, "rng.exponential cannot be enumerated"),
-        (loops, Verdict.UNDECIDED, "its branches did not end within 2 seconds"),
+        (loops, Verdict.UNDECIDED, "its branches did not end within 1 seconds"),
     ],
 )
 def test_what_stops_the_certifier_is_reported(verify: Any, verdict: Verdict, message: str) -> None:
-    certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], seconds=2)
+    certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], seconds=1)
     assert certificate.verdict is verdict
     assert message in (certificate.failure or "")
     assert certificate.cannot_replay == (verify in (noisy, loops, draws_forever))

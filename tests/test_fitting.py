@@ -130,7 +130,7 @@ def test_the_better_of_chains_and_one_envelope_is_taken_and_both_losses_are_said
     assert taken == f"for batch sizes 1 to 16, {found.what}: predicted {fitting.speeds.loss(found.speedups)}"
     assert other == f"not taken, the fastest chains that X takes: predicted {fitting.speeds.loss(chains.speedups)}"
     assert capped == "3 ranks are recorded, which bounds the branching of trees"
-    alone = tree_fitting((1, 4, 16), st.Acceptance.by_rank([0.5]))
+    alone = tree_fitting((1, 16, 64), st.Acceptance.by_rank([0.5]))
     found, notes = alone.better(at_most(12), "X takes")
     assert not isinstance(found.runs, Envelope), "chains by batch size beat one length"
     between = "batch sizes between planned ones use the chain for the smaller one"

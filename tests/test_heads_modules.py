@@ -13,6 +13,7 @@ from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
 from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, write_head
 from reference.hugging_face import generate
+from reference.losses.unrolling import FILLER, unroll
 from reference.models import Pair, load_pair
 from reference.profiling import profile
 from reference.sampling import Sampling
@@ -114,23 +115,15 @@ def test_a_head_computes_the_equations_of_its_paper(kind: str) -> None:
     torch.testing.assert_close(head.logits(found), logits, rtol=1e-5, atol=1e-5)
 
 
-def attended_passes(length: int, index: int) -> Tensor:
-    """Rows 0..r of the first pass, and row r of each later one."""
-    own = torch.eye(length, dtype=torch.bool)
-    return torch.cat([torch.ones(length, length, dtype=torch.bool).tril(), *[own] * index], 1)
-
-
 @pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp"])
 def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
     """Row r of pass i equals depth i of a draft after r, computed anew, and the gradient reaches the first pass."""
     head = random_head(CONFIGS[kind], dtype=torch.float64).attach(random_target(layers=8))
     torch.manual_seed(4)
     tokens = torch.randint(0, 40, (2, LENGTH + 3))
+    tokens[:, LENGTH:] = FILLER
     features = torch.randn(2, LENGTH, 32, dtype=torch.float64, requires_grad=True)
-    step, given, passes = HeadStep(head, attended_passes), features, []
-    for index in range(3):
-        given, logits = step(given, tokens[:, index : index + LENGTH])
-        passes.append((given, logits))
+    passes = unroll(HeadStep(head), features, tokens[:, :LENGTH], 3)
     for row in range(LENGTH):
         read, known = tokens[:, : row + 1], features[:, : row + 1]
         for index, (outputs, logits) in enumerate(passes):
@@ -139,7 +132,7 @@ def test_unrolled_passes_compute_what_decoding_computes(kind: str) -> None:
             torch.testing.assert_close(logits[:, row : row + 1], head.logits(alone), rtol=1e-9, atol=1e-9)
             read = torch.cat([read, tokens[:, row + index + 1, None]], 1)
             known = torch.cat([known, alone], 1)
-    passes[2][1][:, -1].sum().backward()
+    passes[2].logits[:, -1].sum().backward()
     assert features.grad is not None
     assert (features.grad.abs().sum(-1) > 0).all(), "the last row attends to all rows of the first pass"
 

@@ -272,7 +272,7 @@ def test_repeats_are_counted() -> None:
 def test_the_command(run: Run, pair: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     files = [file for file in standard_library() if file.name.startswith("json/")]
     monkeypatch.setattr("reference.prompts.standard_library", lambda: files)
-    small = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 60, "--temperatures", "0,1"]
+    small = ["--skip", 3, "--count", 2, "--prompt-tokens", 8, "--new-tokens", 30, "--temperatures", "0,1"]
     out = tmp_path / "out"
     status, said, wrong = run("matrix", *pair, *small, "--out", out, "--only", "SpecExec")
     assert status == 0, wrong

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
@@ -87,6 +87,20 @@ def places(*dtypes: torch.dtype) -> list[Place]:
     return host + [replace(place, device="cuda") for place in host]
 
 
+def in_places(cases: Sequence[tuple[Any, ...]], *dtypes: torch.dtype) -> list[Any]:
+    """Every case in every place.
+
+    On a played GPU, each case runs in one architecture, in turn: what may be wrong on a GPU alone is in the drafters
+    and in the decoder, and the architectures are those of transformers. `make test-deep` runs all cases in all of them.
+    """
+    found = []
+    for place, (number, case) in product(places(*dtypes), enumerate(cases)):
+        turn = number % len(ARCHITECTURES) == ARCHITECTURES.index(place.architecture)
+        marks = [] if turn or place.device == "cpu" or not PLAYED else [pytest.mark.deep]
+        found.append(pytest.param(place, *case, marks=marks, id=", ".join(map(str, (place, *case)))))
+    return found
+
+
 def config_of(architecture: str, vocabulary: int = VOCABULARY) -> PreTrainedConfig:
     """Two layers: grouped queries in Llama, heads wider than the model in Qwen3, learned positions in GPT-2."""
     ends: dict[str, Any] = {"vocab_size": vocabulary, "bos_token_id": 0, "eos_token_id": 0}
@@ -159,7 +173,9 @@ def _generated(target: Any, prompt: tuple[int, ...], new_tokens: int, stop: int 
     return text[0, len(prompt) :].tolist()
 
 
-@pytest.mark.parametrize("drafter", GREEDY, ids=repr)
+@pytest.mark.parametrize(
+    ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
+)
 def test_greedy_text_is_generates(pair: Pair, drafter: Drafter) -> None:
     for prompt in PROMPTS:
         text = Decoder(pair, drafter).generate(prompt, NEW_TOKENS)
@@ -199,6 +215,7 @@ def test_greedy_texts_diverge_at_ties_only(
     print(f"{identical} of {texts} texts are generate's")
 
 
+@pytest.mark.parametrize("place", in_places([()], torch.float64), indirect=True)
 def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
     """The tests above would not see a broken cache if nothing were accepted, or rank 0 alone."""
     chain, tree = (Decoder(pair, PlannedTree(tree)) for tree in (Tree.chain(3), Tree.k_ary(3, 3)))
@@ -206,8 +223,9 @@ def test_the_trees_accept_more_than_their_first_children(pair: Pair) -> None:
     assert kept[1] > kept[0] > 0
 
 
-@pytest.mark.parametrize(("drafter", "verifier"), SAMPLED, ids=repr)
-@pytest.mark.parametrize("place", places(torch.float32, torch.bfloat16), ids=str, indirect=True)
+@pytest.mark.parametrize(
+    ("place", "drafter", "verifier"), in_places(SAMPLED, torch.float32, torch.bfloat16), indirect=["place"]
+)
 def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifier: Verifier) -> None:
     stop, ended = frozenset(range(0, 300, 10)), 0
     decoder = Decoder(pair, drafter, Sampling(1.0, top_k=60), verifier, stop)
@@ -224,6 +242,7 @@ def test_sampled_text_obeys_length_and_stop(pair: Pair, drafter: Drafter, verifi
     assert ended
 
 
+@pytest.mark.parametrize("place", in_places([()], torch.float64), indirect=True)
 def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
     """As `generate` ends there, although drafted tokens after it were accepted."""
     cycles: list[Cycle] = []
@@ -237,7 +256,9 @@ def test_a_stop_token_inside_an_accepted_path_ends_the_text(pair: Pair) -> None:
     assert 1 + sum(text.accepted) + len(text.accepted) > len(text.tokens)
 
 
-@pytest.mark.parametrize("drafter", GREEDY, ids=repr)
+@pytest.mark.parametrize(
+    ("place", "drafter"), in_places([(drafter,) for drafter in GREEDY], torch.float64), indirect=["place"]
+)
 def test_the_context_may_end_inside_a_tree(pair: Pair, drafter: Drafter) -> None:
     """GPT-2 has no position after its last one, so that a tree that is too deep would raise."""
     prompt = [int(token) for token in np.random.default_rng(2).integers(VOCABULARY, size=CONTEXT - 12)]

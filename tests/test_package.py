@@ -37,6 +37,8 @@ def test_the_wheel_holds_all_four_packages_and_the_pair(tmp_path: Path) -> None:
     } <= names
     assert {"spectheory/data/gpus.csv", *(f"spectheory/data/models/{name}.json" for name in model_names())} <= names
     assert not [name for name in names if name.startswith("reference/train")]
+    apps = [path.name for path in (ROOT / "notebooks" / "apps").glob("*.py")]
+    assert {name for name in names if name.startswith("spectheory/apps/")} == {f"spectheory/apps/{app}" for app in apps}
 
 
 def test_versions_and_names_agree() -> None:
@@ -44,7 +46,7 @@ def test_versions_and_names_agree() -> None:
     assert project["version"] == spectheory.__version__
     assert f"version: {spectheory.__version__}" in (ROOT / "CITATION.cff").read_text()
     assert f"## {spectheory.__version__}" in (ROOT / "CHANGELOG.md").read_text()
-    assert set(project["optional-dependencies"]) == {"reference", "certify", "proofs", "notebooks", "dev"}
+    assert set(project["optional-dependencies"]) == {"reference", "certify", "proofs", "notebooks", "cluster", "dev"}
 
 
 def test_constraints_pin_every_direct_dependency() -> None:

@@ -20,7 +20,7 @@ PAGES = [
     "README.md",
     *(
         f"docs/{page}.md"
-        for page in ("calibrate", "certify", "choosing", "decoder", "drafter", "replay", "request_classes")
+        for page in ("calibrate", "certify", "choosing", "decoder", "drafter", "explore", "replay", "request_classes")
     ),
 ]
 

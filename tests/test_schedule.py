@@ -97,7 +97,7 @@ def test_a_mixture_of_experts_is_off_first_and_on_later() -> None:
     def mixtral(batch: int) -> st.Latency:
         return st.Latency.roofline(gpu="h200_sxm", target="mixtral-8x7b", draft=head, batch=batch, costs=costs)
 
-    rates = st.Acceptance.by_rank([0.5])
+    rates = st.Acceptance.by_rank([0.45])
     planned = schedule(rates, mixtral, range(1, 41), context=1024, max_budget=8)
     assert (planned.answer(0), planned.answer(39), planned.break_even) == ("off", "chain", None)
     (first, last, _), *_ = planned.ranges()

@@ -12,24 +12,30 @@ from pathlib import Path
 from benchmarks.validation.across import across
 from benchmarks.validation.calibrating import calibrated
 from benchmarks.validation.classes import classes_text
-from benchmarks.validation.fitting import fit, fit_to
-from benchmarks.validation.page import Judged, across_table, class_tables, document, figure_svg, unread_table
+from benchmarks.validation.cost_table import fit_to
+from benchmarks.validation.error_tables import across_table, class_tables, unread_table
+from benchmarks.validation.figure import figure_svg
+from benchmarks.validation.fitting import fit
+from benchmarks.validation.judged import Judged
+from benchmarks.validation.kept_fits import KeptFits
+from benchmarks.validation.page import document
 from benchmarks.validation.predicting import Seconds, predict, shipped
-from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted
-from benchmarks.validation.rows import Row, read
+from benchmarks.validation.protocol import Fit, Prediction, class_of, left_out, predicted
+from benchmarks.validation.rows import MORE, PUBLISHED, Row, read
 from spectheory import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import EngineCosts
 
-PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", "more.csv"))
 LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
 
 
-def judge(*files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False) -> Judged:
+def judge(
+    *files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_source_out: bool = False, fit: Fit = fit
+) -> Judged:
     """The predictions of all rows of `files` by the library, and after calibrating it on rows of the deployment.
 
     With `leave_one_source_out` also the predictions for each source with costs that were fitted on the rows of `fit_on`
-    from all other sources, and with these costs calibrated in the same way.
+    from all other sources by `fit`, and with these costs calibrated in the same way.
 
     Raises:
         InputError: a file cannot be read, or lacks columns.
@@ -42,12 +48,12 @@ def judge(*files: Path, fit_on: Sequence[Path] = (PUBLISHED, MORE), leave_one_so
     columns = {LIBRARY: found, f"{LIBRARY}, calibrated": again}
     unused = sorted([*unread, *without], key=lambda one: (one.file, one.number))
     judged = Judged(columns, unused, {LIBRARY: shipped}, refused)
-    return _with_left_out(judged, rows, fit_on) if leave_one_source_out else judged
+    return _with_left_out(judged, rows, fit_on, fit) if leave_one_source_out else judged
 
 
-def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path]) -> Judged:
+def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path], fit: Fit) -> Judged:
     known = [one.row for one in predicted(_rows(fit_on), shipped)[0]]
-    parameters = fit(known)
+    parameters = fit(known, None)
     absent = left_out(rows, known, fit, parameters)
 
     def costs_of(row: Row) -> EngineCosts:
@@ -119,18 +125,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--classes-to", type=Path, metavar="JSON", help="write the errors of each class with its source left out here"
     )
+    parser.add_argument(
+        "--fits", type=Path, metavar="JSONL", help="keep each fit in this file, and take those that it has from there"
+    )
     options = parser.parse_args(arguments)
     files = options.files or [PUBLISHED]
     if options.across_files and len(files) < 2:
         parser.error("--across-files needs two files or more, of which one is judged by another: name them")
+    fit = KeptFits(options.fits).fit
     left_one_out = options.leave_one_source_out or options.classes_to is not None
     try:
         if options.fit_to:
-            fit_to(options.fit_to, _rows(options.fit_on))
+            fit_to(options.fit_to, _rows(options.fit_on), fit)
             return 0
-        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out)
+        judged = judge(*files, fit_on=options.fit_on, leave_one_source_out=left_one_out, fit=fit)
         if options.across_files:
-            judged = replace(judged, across=across(files))
+            judged = replace(judged, across=across(files, fit))
         if options.out:
             _write(judged, options.out)
         if options.classes_to:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import hashlib
+import inspect
 from collections.abc import Iterable, Sequence
 from dataclasses import astuple, dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,41 +14,36 @@ from scipy.optimize import least_squares
 
 from benchmarks.validation.parameters import (
     ALL,
-    COMMON,
-    FIXED,
-    OF_ENGINE,
-    PRIOR_SOURCES,
-    VARIANTS,
+    PRIOR,
     Key,
     Parameters,
+    highest,
     logarithms_of,
     names,
     parameters_of,
-    prior,
     variant_of,
     width,
 )
-from benchmarks.validation.predicting import Seconds, cycle_of, predict, prefill_tokens, setup_of
+from benchmarks.validation.predicting import Curves, Seconds, curves_from, cycle_of, predict, prefill_tokens, setup_of
 from benchmarks.validation.rows import Row
-from spectheory.core.files import write_whole
-from spectheory.hardware.engine_costs import ANY, COLUMNS, FITTED, NAMES, CostRow
-from spectheory.hardware.engine_costs import PRIOR as OF_PRIOR
 from spectheory.hardware.model_config import ModelConfig
 
 NOISE = 0.08
 """Standard deviation of the logarithm of a published rate around the model, in the fit."""
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
 """Standard deviations of the error that all rows of a source share, and of the one that those of a deployment share."""
-STEP = 1e-4
-"""By how much the logarithm of a parameter is moved for a derivative."""
+STEP = -1e-4
+"""By how much the logarithm of a parameter is moved for a derivative: downwards, as shares cannot be above 1."""
+BELOW = 0.01
+"""The logarithms of shares start at least this far below their largest values."""
+STEPS, CLOSE = 100, 1e-6
+"""Largest number of steps of a fit, and its tolerance: the relative change of the sum of squares in the last step."""
 DRAFTING = ("spec_step_seconds", "spec_sequence_seconds", "level_seconds", "tree_mask_seconds")
 """Numbers on which only speculative steps depend."""
 OF_EXPERTS = ("expert_share", "text_share", "batch_share", "expert_seconds", "moe_layer_seconds")
 """Numbers on which only mixtures of experts depend."""
 OF_PACKED = ("eight_bit_share", "four_bit_share", "packed_flops_share", "low_precision_share")
 """Numbers on which only models with packed weights depend."""
-SUPPORT = 1.0
-"""A source is named for a parameter that it determines at least as well as the prior does."""
 
 
 def logarithms(row: Row, seconds: Seconds) -> list[float]:
@@ -63,76 +57,18 @@ def logarithms(row: Row, seconds: Seconds) -> list[float]:
 
 
 def fit(rows: Sequence[Row], start: Parameters | None = None) -> Parameters:
-    """The parameters that predict `rows` best, by least squares with a soft L1 loss around the priors.
+    """The parameters that predict `rows` best, by least squares around the priors.
+
+    Errors of rows have a soft L1 loss and parameters a quadratic one, so an error that only a parameter far from its
+    prior would explain remains an error.
 
     `start` are parameters near the optimum, such as those of a fit to nearly the same rows: a fit from there is faster.
     """
-    problem = _Problem(rows, _fitted(rows))
-    first = None if start is None else logarithms_of(start, problem.which)
-    return parameters_of(problem.optimum(first), problem.which)
-
-
-def supports(rows: Sequence[Row], parameters: Parameters) -> dict[Key, dict[str, float]]:
-    """For each parameter and source: how strongly the rows of the source determine it, at `parameters`.
-
-    The number is the norm of the derivatives of the weighted errors by the logarithm of the parameter, times the width
-    of its prior, after the offset of the source took its part. At 1, the source says as much as the prior.
-    """
-    problem = _Problem(rows, _fitted(rows))
-    slopes = problem.derivatives(logarithms_of(parameters, problem.which))
-    belongs, deviations = problem.offsets
-    sources, whole = np.array([rows[place].source for place, _ in problem.labels]), {}
-    for source in dict.fromkeys(sources):
-        of = sources == source
-        shared = belongs[of] * deviations
-        covariance = NOISE**2 * np.eye(of.sum()) + shared @ shared.T
-        whole[source] = np.linalg.solve(np.linalg.cholesky(covariance), slopes[of])
-    return {
-        name: {str(source): float(np.linalg.norm(found[:, place]) * width(*name)) for source, found in whole.items()}
-        for place, name in enumerate(problem.which)
-    }
-
-
-def fit_to(file: Path, rows: Sequence[Row]) -> None:
-    """Write the table of engine costs into `file`, fitted to `rows`."""
-    text = io.StringIO()
-    out = csv.writer(text, lineterminator="\n")
-    out.writerow(COLUMNS)
-    out.writerows((*astuple(row)[:3], f"{row.value:.3g}", f"{row.spread:.3g}", row.source) for row in _table(rows))
-    write_whole(file, text.getvalue())
-
-
-def _table(rows: Sequence[Row]) -> list[CostRow]:
-    """The fitted numbers: all of the engine `*`, and of each other engine those that it has of its own."""
-    found = fit(rows)
-    strengths = supports(rows, found)
-
-    def row(engine: str, name: str) -> CostRow:
-        value, before = getattr(found.of(engine), name), prior(engine, name)
-        spread = width(None if name in COMMON else engine, name) if before > 0 and name not in FIXED else 0.0
-        of, versions = VARIANTS.get(engine, (engine, ""))
-        return CostRow(of, versions, name, value, spread, _source(strengths, engine, name, before, value))
-
-    others = [row(engine, name) for engine in found.engines if engine != ANY for name in NAMES if name in OF_ENGINE]
-    return [*(row(ANY, name) for name in NAMES), *others]
-
-
-def _source(strengths: dict[Key, dict[str, float]], engine: str, name: str, before: float, value: float) -> str:
-    """The source of a number: those that determine it, those that determine it for other engines, or its prior."""
-    for key, where in ((None if name in COMMON else engine, ""), (ALL, "all engines, ")):
-        by = [source for source, strength in strengths.get((key, name), {}).items() if strength >= SUPPORT]
-        if by:
-            return f"{FITTED}{'; '.join(by)} ({where}docs/validation.md)"
-    moved = f", moved from {before:.3g} by weaker evidence" if abs(value - before) > 0.01 * before else ""
-    return f"{OF_PRIOR}{PRIOR_SOURCES.get(name, 'a guess')}{moved}"
-
-
-def _fitted(rows: Sequence[Row]) -> list[Key]:
-    return names(sorted({variant_of(row) for row in rows}))
+    return Problem.of(rows).fit(start)
 
 
 @dataclass(frozen=True)
-class _Problem:
+class Problem:
     """Least squares of the weighted errors of rows around the priors, in the logarithms of the parameters.
 
     Besides the parameters, an offset is fitted for each source and for each deployment, with `SHARED` as its prior: all
@@ -142,6 +78,42 @@ class _Problem:
 
     rows: Sequence[Row]
     which: list[Key]
+
+    @classmethod
+    def of(cls, rows: Sequence[Row]) -> Problem:
+        """The problem of these rows, with the parameters of all engines among them."""
+        return cls(rows, names(sorted({variant_of(row) for row in rows})))
+
+    def fit(self, start: Parameters | None = None) -> Parameters:
+        """The parameters at the optimum; `start` are parameters near it."""
+        first = None if start is None else logarithms_of(start, self.which)
+        return parameters_of(self.optimum(first), self.which)
+
+    def identity(self, start: Parameters | None = None) -> str:
+        """A text that differs between problems, and between versions of the time model: the hash of all inputs.
+
+        The errors at the priors and at `start` stand for the model, which they change with.
+        """
+        known = PRIOR if start is None else start
+        engines = {engine: astuple(costs) for engine, costs in known.engines.items()}
+        widths = [width(*name) for name in self.which]
+        inputs = repr(
+            (
+                self.rows,
+                self.which,
+                widths,
+                engines,
+                NOISE,
+                SHARED,
+                STEP,
+                BELOW,
+                STEPS,
+                CLOSE,
+                inspect.getsource(Problem),
+            )
+        )
+        errors = [self.errors(logarithms_of(each, self.which), range(len(self.rows))) for each in (PRIOR, known)]
+        return hashlib.sha256(inputs.encode() + np.concatenate(errors).tobytes()).hexdigest()
 
     @cached_property
     def labels(self) -> list[tuple[int, str]]:
@@ -158,6 +130,12 @@ class _Problem:
         for place, both in enumerate(groups):
             belongs[place, [columns[name] for name in both]] = 1
         return belongs, np.array([SHARED[what][isinstance(name, tuple)] for name, what in known])
+
+    @cached_property
+    def curves(self) -> list[Curves]:
+        """For each row, the curves of kernels for its engine that are from the sources of the rows."""
+        sources = {row.source for row in self.rows}
+        return [curves_from(row.engine, sources) for row in self.rows]
 
     @cached_property
     def concerned(self) -> list[list[int]]:
@@ -189,22 +167,40 @@ class _Problem:
             found[count:] = np.diag(1 / widths)
             return found
 
-        first = np.zeros(len(widths))
-        first[:many] = 0 if start is None else start
+        def loss(squares: np.ndarray) -> np.ndarray:
+            """Soft L1 of errors and offsets with its derivatives; the squares of parameters as they are."""
+            found = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
+            soft = np.r_[:count, count + many : squares.size]
+            above = 1 + squares[soft]
+            found[:, soft] = 2 * (np.sqrt(above) - 1), above**-0.5, -0.5 * above**-1.5
+            return found
+
+        most = np.concatenate([highest(self.which), np.full(len(deviations), np.inf)])
+        x = np.zeros(many) if start is None else start
+        first = np.concatenate([x, self._offsets_at(x)])
         settings: dict[str, Any] = {
             "jac": jacobian,
-            "loss": "soft_l1",
-            "max_nfev": 30,
-            "ftol": 1e-5,
-            "xtol": 1e-4,
+            "bounds": (np.full(len(widths), -np.inf), most),
+            "loss": loss,
+            "max_nfev": STEPS,
+            "ftol": CLOSE,
+            "xtol": CLOSE,
         }
-        return least_squares(residuals, first, **settings).x[:many]
+        return least_squares(residuals, np.minimum(first, most - BELOW), **settings).x[:many]
+
+    def _offsets_at(self, x: np.ndarray) -> np.ndarray:
+        """The most probable offsets for these parameters, without the tails of the loss."""
+        belongs, deviations = self.offsets
+        weights = belongs.T @ belongs + np.diag((NOISE / deviations) ** 2)
+        return np.linalg.solve(weights, belongs.T @ self.errors(x, range(len(self.rows))))
 
     def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
         """The errors of the rows at these places."""
         parameters = parameters_of(x, self.which)
-        rows = [self.rows[place] for place in places]
-        return np.array([error for row in rows for error in logarithms(row, predict(row, parameters.of_row(row)))])
+        known = [(self.rows[place], self.curves[place]) for place in places]
+        return np.array(
+            [error for row, of in known for error in logarithms(row, predict(row, parameters.of_row(row), of))]
+        )
 
     def derivatives(self, x: np.ndarray) -> np.ndarray:
         """The derivatives of all errors by each parameter, (errors, parameters)."""

@@ -169,13 +169,33 @@ def prior(engine: str | None, name: str) -> float:
 
 
 def logarithms_of(parameters: Parameters, which: list[Key]) -> np.ndarray:
-    """Logarithms from which `parameters_of` makes `parameters`, with a factor of 1 for what all engines share."""
+    """Logarithms from which `parameters_of` makes `parameters`.
+
+    What all engines share gets the part of a pooled number that is most probable by the priors.
+    """
+    whole = {
+        (engine, name): float(np.log(getattr(parameters.of(engine or ANY), name) / prior(engine, name)))
+        for engine, name in which
+        if engine != ALL
+    }
+    shared = {name: _shared([value for key, value in whole.items() if key[1] == name], name) for name in POOLED}
     return np.array(
         [
-            0.0 if engine == ALL else np.log(getattr(parameters.of(engine or ANY), name) / prior(engine, name))
+            shared[name] if engine == ALL else whole[engine, name] - (shared[name] if name in POOLED else 0.0)
             for engine, name in which
         ]
     )
+
+
+def _shared(of_engines: list[float], name: str) -> float:
+    """The most probable logarithm of the factor of all engines on a pooled number, by the factors of the engines."""
+    own, common = 1 / OWN_WIDTHS[name] ** 2, 1 / WIDTHS[name] ** 2
+    return own * sum(of_engines) / (own * len(of_engines) + common)
+
+
+def highest(which: list[Key]) -> np.ndarray:
+    """The largest logarithms of parameters: those of shares make them 1, others have no limit."""
+    return np.array([-np.log(prior(*key)) if key[1].endswith("_share") else np.inf for key in which])
 
 
 def parameters_of(logarithms: np.ndarray, which: list[Key], base: Parameters = PRIOR) -> Parameters:

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from functools import cache
 
 from benchmarks.validation.names import draft_of, drafts_at_once, gpu_of, target_of
-from benchmarks.validation.rows import Placement, Row
+from benchmarks.validation.rows import Placement, Row, sources_at
 from spectheory.hardware.engine_costs import EngineCosts
+from spectheory.hardware.kernel_curves import KernelCurve, kernel_curves
 from spectheory.hardware.placement import Parallel
 from spectheory.hardware.runs import Step
 from spectheory.hardware.timed_setup import TimedSetup
+
+Curves = tuple[KernelCurve, ...]
 
 PROMPT = 300
 """Tokens of a prompt in the plain steps in serving; their `context` is 300 and half the mean output."""
@@ -43,31 +47,45 @@ def shipped(row: Row) -> Seconds:
     return predict(row, EngineCosts.of(row.engine_version))
 
 
-def predict(row: Row, costs: EngineCosts) -> Seconds:
-    """The seconds of `row` with these costs.
+def predict(row: Row, costs: EngineCosts, curves: Curves | None = None) -> Seconds:
+    """The seconds of `row` with these costs and curves of kernels; None is the curves of other sources.
 
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    setup, cycle = setup_of(row), cycle_of(row)
+    setup, cycle = setup_of(row, curves), cycle_of(row)
     return Seconds(setup.seconds(plain_of(row), costs), None if cycle is None else setup.seconds(cycle, costs))
 
 
-def setup_of(row: Row) -> TimedSetup:
-    """The models and GPUs of `row`.
+def setup_of(row: Row, curves: Curves | None = None) -> TimedSetup:
+    """The models and GPUs of `row`, with curves of kernels; None is the curves of other sources.
 
     Raises:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
-    return _setup(row.gpu, row.gpus, row.placement, row.target, row.draft)
+    known = curves_of_others(row) if curves is None else curves
+    return _setup(row.gpu, row.gpus, row.placement, row.target, row.draft, known)
+
+
+def curves_of_others(row: Row) -> Curves:
+    """The shipped curves of kernels for the engine of `row`, without those of its source or of its address."""
+    return _curves(row.engine, sources_at(row.url) | {row.source})
+
+
+def curves_from(engine: str, sources: Set[str]) -> Curves:
+    """The shipped curves of kernels for an engine that are from these sources."""
+    return tuple(curve for curve in _curves(engine, frozenset()) if curve.source in sources)
 
 
 @cache
-def _setup(gpu: str, gpus: int, placement: Placement, target: str, draft: str) -> TimedSetup:
-    drafting = "at once" if drafts_at_once(draft) else "levels"
-    return TimedSetup(
-        gpu_of(gpu), target_of(target), draft_of(draft, target), gpus, PARALLEL[placement], None, drafting
-    )
+def _curves(engine: str, without: frozenset[str]) -> Curves:
+    return kernel_curves(engine, without=without)
+
+
+@cache
+def _setup(gpu: str, gpus: int, placement: Placement, target: str, draft: str, curves: Curves) -> TimedSetup:
+    models, drafting = (target_of(target), draft_of(draft, target)), "at once" if drafts_at_once(draft) else "levels"
+    return TimedSetup(gpu_of(gpu), *models, gpus, PARALLEL[placement], None, drafting, curves)
 
 
 def plain_of(row: Row) -> Step:

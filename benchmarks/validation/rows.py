@@ -31,6 +31,8 @@ ENGINES = {"trt-llm": "trtllm", "tensorrt-llm": "trtllm"}
 """Other spellings of engines."""
 WITH_PROMPTS = "throughput with prefill"
 """So notes say that a rate is output tokens over the whole time of the requests, that of their prompts included."""
+PUBLISHED, MORE = (Path(__file__).with_name(name) for name in ("published.csv", "more.csv"))
+"""The files of measurements beside this program."""
 VERSIONS = Path(__file__).with_name("versions.csv")
 """The versions of the engines in sources whose rows do not state them, with the evidence."""
 LAYER_SPLIT = ("hf", "llama.cpp")
@@ -137,6 +139,17 @@ def read(path: Path) -> tuple[list[Row], list[Unread]]:
             f"{path} lacks the columns {', '.join(missing)}: the first line must name all of {', '.join(COLUMNS)}"
         )
     return parse(reader, path.name)
+
+
+@cache
+def _known(file: Path) -> list[Row]:
+    return read(file)[0]
+
+
+@cache
+def sources_at(url: str) -> frozenset[str]:
+    """The sources that have a row with this address in the files beside this program; none for an empty address."""
+    return frozenset(row.source for file in (PUBLISHED, MORE) for row in _known(file) if url and row.url == url)
 
 
 def parse(lines: Iterable[Mapping[str, str | None]], file: str = "") -> tuple[list[Row], list[Unread]]:

@@ -82,7 +82,8 @@ class SearchedDrafting(PathDrafting):
         return undrawn(found.tree, tokens)
 
 
-def _in_matrix() -> Iterator[Variant]:
+def searches() -> Iterator[Variant]:
+    """The searches of the matrix, each with `MATRIX_BUDGET` nodes."""
     for name, search in (
         ("OPT-Tree", OptTree(MATRIX_BUDGET, 0.2)),
         ("EAGLE-2", Eagle2(top_k=4, depth=4, budget=MATRIX_BUDGET)),
@@ -109,7 +110,7 @@ def _on_clock(plan: Plan) -> Iterator[Variant]:
 
 
 KIND = DrafterKind(
-    matrix=lambda sampling, planned, corpus: _in_matrix(),
+    matrix=lambda sampling, planned, corpus: searches(),
     clock=lambda plan, corpus: _on_clock(plan),
     greedy=lambda: map(Searched, (Eagle2(4, 5, 20), SpecExec(1))),
     small=lambda: map(Searched, (OptTree(4, 0.2), Eagle2(2, 2, 4), SpecExec(4, 2), Salf(4, 0.4, 2))),

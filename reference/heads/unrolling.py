@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import torch
 from torch import Tensor
 from transformers import DynamicCache
 
 from reference.heads.modules import Head
-
-Attended = Callable[[int, int], Tensor]
-"""`attended(L, i)` is (L, (i + 1) L) bool: the rows of passes 0..i that each row of pass i attends to."""
+from reference.losses.unrolling import attended
 
 
 class HeadStep:
-    """The forward of a head for one batch: call it once for each pass of the unrolling.
+    """The forward of a head for one batch, a `Step` for `reference.losses.unrolling.unroll`.
 
     Row r of the first call has the feature of position r and the token of position r + 1. In call i, row r has the
     output that call i - 1 returned for it and the token of position r + 1 + i, so it computes what the head computes at
@@ -23,9 +19,8 @@ class HeadStep:
     pass through them.
     """
 
-    def __init__(self, head: Head, attended: Attended) -> None:
+    def __init__(self, head: Head) -> None:
         self.head = head
-        self.attended = attended
         self.cache = DynamicCache()
         self.calls = 0
 
@@ -33,7 +28,7 @@ class HeadStep:
         """Outputs (B, L, hidden) and logits (B, L, V) for features (B, L, hidden) and tokens (B, L)."""
         length = tokens.shape[1]
         mask = torch.zeros(length, (self.calls + 1) * length, dtype=features.dtype)
-        mask.masked_fill_(~self.attended(length, self.calls), torch.finfo(features.dtype).min)
+        mask.masked_fill_(~attended(length, self.calls), torch.finfo(features.dtype).min)
         outputs = self.head(
             tokens,
             features,

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 from hypothesis import strategies as hs
@@ -19,17 +20,22 @@ from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 
 
+@cache
 def distributions(size: int, largest_weight: int = 4) -> hs.SearchStrategy[Vector]:
     """Distributions on `size` tokens: whole weights from 0 to `largest_weight`, divided by their sum."""
     weights = hs.lists(hs.integers(0, largest_weight), min_size=size, max_size=size).filter(any)
     return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
 
 
+RELATIONS = hs.sampled_from(["any", "any", "equal", "disjoint"])
+
+
+@cache
 @hs.composite
 def pairs(draw: hs.DrawFn, size: int) -> tuple[Vector, Vector]:
     """(p, q) on `size` tokens: any two distributions, equal distributions, or distributions with disjoint supports."""
     p, q = draw(distributions(size)), draw(distributions(size))
-    relation = draw(hs.sampled_from(["any", "any", "equal", "disjoint"]))
+    relation = draw(RELATIONS)
     if relation == "equal":
         return p, p
     if relation == "disjoint":

@@ -21,13 +21,16 @@ from spectheory.cli import (
     comparing_policies,
     demo,
     explaining,
+    exploring,
     heads,
     importing,
+    judging,
     measuring,
     planning,
     predicted_tau,
     replaying,
     simulating,
+    tuning,
 )
 from spectheory.cli.options import with_groups
 from spectheory.core.errors import InputError
@@ -36,6 +39,7 @@ EXTRAS = {
     **dict.fromkeys(("torch", "transformers", "tokenizers", "safetensors", "pyarrow"), "reference"),
     "hypothesis": "certify",
     **dict.fromkeys(("cvxpy", "sympy"), "proofs"),
+    **dict.fromkeys(("marimo", "altair"), "notebooks"),
 }
 """For each optional package, the extra of spectheory that installs it."""
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
@@ -110,6 +114,7 @@ for command in (
     planning.plan,
     planning.schedule,
     simulating.simulate,
+    tuning.tune,
     replaying.replay,
     explaining.explain,
     measuring.decode,
@@ -120,12 +125,13 @@ for command in (
     comparing_policies.policies,
     certifying.certify,
     checking.check,
+    exploring.explore,
     demo.demo,
     measuring.train,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
 
-head = typer.Typer(help="Inspect and convert draft heads, such as EAGLE-3's.", no_args_is_help=True)
-for command in (heads.inspect, heads.convert):
+head = typer.Typer(help="Draft heads, such as EAGLE-3's: inspect, convert and compare them.", no_args_is_help=True)
+for command in (heads.inspect, heads.convert, judging.evaluate):
     head.command(command.__name__)(in_one_line(with_groups(command)))
 app.add_typer(head, name="head")

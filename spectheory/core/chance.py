@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from spectheory.core.arrays import Vector, excess
+from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
 
 Result = TypeVar("Result")
@@ -106,9 +107,7 @@ def invert(distribution: np.ndarray, less: np.ndarray, uniform: float) -> int:
 @cache
 def compiled() -> Callable[[np.ndarray, np.ndarray, float], int]:
     """`invert`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    from numba import njit
-
-    return njit(cache=True)(invert)
+    return compiler(cache=True)(invert)
 
 
 def branches(program: Callable[[Branch], Result], *, most: int = 1_000_000) -> Iterator[tuple[Result, Fraction]]:

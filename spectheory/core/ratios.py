@@ -12,6 +12,12 @@ def clusters(denominators: np.ndarray) -> int:
     return int((denominators > 0).sum())
 
 
+def influence(numerators: np.ndarray, denominators: np.ndarray) -> np.ndarray:
+    """(clusters,) how much each cluster moves sum(numerators) / sum(denominators), to first order; the sum is 0."""
+    total = denominators.sum()
+    return (numerators - numerators.sum() / total * denominators) / total
+
+
 def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: float = 0.95) -> float:
     """Half the confidence interval of sum(numerators) / sum(denominators): linearised estimator, Student's t.
 
@@ -25,9 +31,8 @@ def ratio_half_width(numerators: np.ndarray, denominators: np.ndarray, level: fl
     """
     from scipy.stats import t
 
-    count, total = clusters(denominators), denominators.sum()
+    count = clusters(denominators)
     if count < 2:
         raise InputError(f"an interval needs at least 2 requests, got {count}: record more")
-    deviation = numerators - numerators.sum() / total * denominators
-    error = np.sqrt(count / (count - 1) * (deviation**2).sum()) / total
+    error = np.sqrt(count / (count - 1) * (influence(numerators, denominators) ** 2).sum())
     return float(t.ppf((1 + level) / 2, count - 1) * error)

@@ -207,6 +207,12 @@ def _same(saved: Any, computed: Any) -> bool:
             and len(saved) == len(computed)
             and all(_same(a, b) for a, b in zip(saved, computed, strict=True))
         )
+    if isinstance(computed, dict):
+        return (
+            isinstance(saved, dict)
+            and saved.keys() == computed.keys()
+            and all(_same(saved[k], computed[k]) for k in computed)
+        )
     if isinstance(computed, float):
         is_number = isinstance(saved, int | float) and not isinstance(saved, bool)
         return is_number and math.isclose(saved, computed, rel_tol=CLOSE, abs_tol=1e-300)

@@ -11,6 +11,7 @@ the given version of the engine cannot run.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from pathlib import Path
 
 from spectheory.core.errors import InputError
@@ -66,6 +67,7 @@ __all__ = [
     "names",
     "read_report",
     "read_runs",
+    "recognised_reports",
     "report_names",
     "sequoia",
     "sglang",
@@ -190,6 +192,24 @@ def read_report(
     if found is None:
         raise InputError(unknown("report", name, report_names()))
     return reports.read(found, name, several, min_trials, assume_constant)
+
+
+def recognised_reports(text: str, *, min_trials: int = 1) -> list[str]:
+    """The kinds of reports as which `read_report` can read a text: its format is recognised by its own fields.
+
+    Args:
+        text: text of a report.
+        min_trials: as for `read_report`; with the least, a report with few cycles is recognised too.
+
+    >>> recognised_reports("draft acceptance rate = 0.50000 (  300 accepted /   600 generated)")
+    ['llama.cpp-log']
+    """
+    found = []
+    for name in report_names():
+        with suppress(InputError):
+            read_report(text, name, min_trials=min_trials)
+            found.append(name)
+    return found
 
 
 def read_runs(path: str | Path, conditions: Conditions | None = None) -> BenchmarkRuns:

@@ -26,6 +26,7 @@ from heapq import heappop, heappush
 import numpy as np
 
 from spectheory.core.checks import check_counts, check_probabilities
+from spectheory.core.compiling import compiler
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 from spectheory.goose.two_source import Siblings, SpineTree, sibling_rule
@@ -145,9 +146,7 @@ def take(p_spine: float, p_branch: float, again: float, most: int, budget: int, 
 @cache
 def compiled() -> Callable[..., Taken]:
     """`take`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    from numba import njit
-
-    return njit(cache=True)(take)
+    return compiler(cache=True)(take)
 
 
 def take_by_heap(p_spine: float, p_branch: float, again: float, most: int, budget: int, limit: int) -> Taken:

@@ -16,6 +16,7 @@ from spectheory.hardware.cost_fit import NOISE, deviations, fitted
 from spectheory.hardware.engine_costs import NAMES, EngineCosts, origin, split, spreads
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
+from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
@@ -69,7 +70,7 @@ class CalibratedCosts(Record):
     """
 
     kind: ClassVar[str] = "calibrated_costs"
-    schema: ClassVar[int] = 1
+    schema: ClassVar[int] = 2
     derived: ClassVar[tuple[str, ...]] = ("seconds_before", "seconds_after", "residuals", "deviations")
     repair: ClassVar[str] = "calibrate again with `spectheory calibrate` or `spectheory.calibrate`"
 
@@ -223,6 +224,7 @@ def calibrate(
     kv_dtype: str | None = None,
     noise: float = NOISE,
     costs: EngineCosts | None = None,
+    curves: Iterable[KernelCurve] | None = None,
 ) -> CalibratedCosts:
     """Calibrate the costs of an engine on a few measured runs of one deployment.
 
@@ -246,6 +248,8 @@ def calibrate(
         noise: standard deviation of the logarithm of a run's seconds, by which runs are weighed against the shipped
             costs: 0.02 is 2%.
         costs: the costs from which the calibration starts; None is those of the engine in the shipped table.
+        curves: measured curves of kernels that the forwards follow; None uses those of `kernel_curves` for the engine,
+            or none if `costs` are given.
 
     Raises:
         InputError: there is no run, a run names another deployment, is impossible on these GPUs, does not fit into
@@ -272,7 +276,8 @@ def calibrate(
     require_pair(first, first if second is None else second, math.ceil(max(run.context for run in known)))
     usual: Drafting = "at once" if second is not None and second.drafts_at_once else "levels"
     place = gpus, parallel or usual_parallel(engine), draft_gpus, drafting or usual
-    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place), spreads(engine)
+    known_curves = usual_curves(engine, given=costs is not None) if curves is None else tuple(curves)
+    setup, widths = TimedSetup(gpu_of(gpu), first, second, *place, known_curves), spreads(engine)
     shipped = EngineCosts.of(engine) if costs is None else costs
     assumed = NamedDeployment(setup, engine, plain_target).require(known)
     for run in known:

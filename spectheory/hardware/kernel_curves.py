@@ -99,6 +99,14 @@ def kernel_curves(engine: str, *, without: Container[str] = ()) -> tuple[KernelC
     return tuple(curve for curve in _shipped() if curve.engine == name and curve.source not in without)
 
 
+def usual_curves(engine: str, *, given: bool) -> tuple[KernelCurve, ...]:
+    """The curves that are used unless others are stated: those of `kernel_curves`, with which the table was fitted.
+
+    If costs were `given` there are none: their shares stand for the kernels.
+    """
+    return () if given else kernel_curves(engine)
+
+
 def curves_parsed(text: str) -> tuple[KernelCurve, ...]:
     """The curves in the text of a table.
 

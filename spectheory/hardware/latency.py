@@ -18,7 +18,7 @@ from spectheory.hardware.engine_costs import EngineCosts
 from spectheory.hardware.forward_times import ForwardTimes
 from spectheory.hardware.gpus import Gpu
 from spectheory.hardware.gpus import gpu as gpu_of
-from spectheory.hardware.kernel_curves import KernelCurve, kernel_curves
+from spectheory.hardware.kernel_curves import KernelCurve, usual_curves
 from spectheory.hardware.library import MEASURE, find, require_place
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.models import model
@@ -165,8 +165,9 @@ class Latency(ForwardTimes, Record):
                 draft, see `ModelConfig.drafts_at_once`.
             prefill_tokens: tokens of prompts that a plain step processes besides decoding (chunked prefill), on
                 average; a cycle that yields tau tokens of each sequence processes tau times as many.
-            curves: measured curves of kernels for packed weights; None uses those of `kernel_curves` for the engine, or
-                none if `costs` are given, because their shares were calibrated without a curve.
+            curves: measured curves of kernels; None uses those of `kernel_curves` for the engine, with which the
+                shipped costs were fitted, or none if `costs` are given. `CalibratedCosts.setup` has those of a
+                calibration.
 
         Raises:
             InputError: the GPU or a model is unknown (the message lists similar names), a config lacks a field, the
@@ -176,7 +177,7 @@ class Latency(ForwardTimes, Record):
         first = model(target)
         second = draft_of(first, draft)
         given = costs is not None
-        known = kernel_curves(engine) if curves is None and not given else curves or ()
+        known = usual_curves(engine, given=given) if curves is None else tuple(curves)
         place = Roofline(
             gpu_of(gpu),
             gpus,
@@ -187,7 +188,7 @@ class Latency(ForwardTimes, Record):
             draft_gpus,
             prefill_tokens,
             last_context,
-            tuple(known),
+            known,
         )
         inputs = RooflineInputs.checked(place, first, second, engine, given)
         if drafting is None:

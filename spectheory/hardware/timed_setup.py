@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from spectheory.core.errors import InputError
 from spectheory.hardware.engine_costs import NAMES, EngineCosts
 from spectheory.hardware.gpus import Gpu
+from spectheory.hardware.kernel_curves import KernelCurve
 from spectheory.hardware.latency import Drafting, Latency
 from spectheory.hardware.model_config import ModelConfig
 from spectheory.hardware.placement import Parallel
@@ -34,6 +35,7 @@ class TimedSetup:
         parallel: how the GPUs share a model, see `Roofline`.
         draft_gpus: the number of GPUs that share the draft; None for all.
         drafting: whether the draft runs once for each drafted level, or once for all.
+        curves: measured curves of kernels that the forwards follow, see `Roofline`.
     """
 
     gpu: Gpu
@@ -43,6 +45,7 @@ class TimedSetup:
     parallel: Parallel
     draft_gpus: int | None
     drafting: Drafting
+    curves: tuple[KernelCurve, ...] = ()
 
     def __post_init__(self) -> None:
         self.roofline(1, 0, PEAK)
@@ -57,7 +60,7 @@ class TimedSetup:
             InputError: a number is out of range.
         """
         place = self.parallel, self.draft_gpus, prefill_tokens
-        return Roofline(self.gpu, self.gpus, batch, context, costs, *place)
+        return Roofline(self.gpu, self.gpus, batch, context, costs, *place, curves=self.curves)
 
     def latency(self, batch: int, context: int, costs: EngineCosts, engine: str) -> Latency:
         """The latency for `batch` sequences with these costs.
@@ -77,6 +80,7 @@ class TimedSetup:
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
             drafting=self.drafting,
+            curves=self.curves,
         )
 
     def seconds(self, run: Run | Step, costs: EngineCosts) -> float:
@@ -91,7 +95,7 @@ class TimedSetup:
 
     def least_seconds(self, run: Run) -> float:
         """Seconds that a run takes at least: its target forward at the peak rates, without overheads."""
-        place = self.roofline(math.floor(run.batch), math.floor(run.context), PEAK)
+        place = replace(self.roofline(math.floor(run.batch), math.floor(run.context), PEAK), curves=())
         parts = place.forward_parts(self.target, [run.tokens])
         operations = float(parts.pop("operations")[0])
         return max(operations, float(sum(seconds[0] for seconds in parts.values())))

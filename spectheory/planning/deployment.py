@@ -150,6 +150,9 @@ class Deployment:
         prompt, output = self._lengths or (0.0, 1.0)
         spread = self._lengths is not None and self.context is None
         said = self._calibration(first, second)
+        costs, curves = self.costs, None
+        if isinstance(costs, CalibratedCosts):
+            costs, curves = costs.costs, costs.setup.curves
         computed = Latency.roofline(
             gpu=self.gpu,
             target=first,
@@ -160,7 +163,8 @@ class Deployment:
             last_context=prompt + output if spread else None,
             prefill_tokens=batch * prompt / output,
             engine=self.engine,
-            costs=self.costs.costs if isinstance(self.costs, CalibratedCosts) else self.costs,
+            costs=costs,
+            curves=curves,
             parallel=self.parallel,
             draft_gpus=self.draft_gpus,
             drafting=self.drafting,

@@ -8,6 +8,7 @@ from functools import cache, cached_property
 
 import numpy as np
 
+from spectheory.core.compiling import compiler
 from spectheory.core.errors import InputError
 
 
@@ -91,9 +92,7 @@ class CycleChain:
 @cache
 def compiled(body: Callable[..., np.ndarray]) -> Callable[..., np.ndarray]:
     """`body`, compiled once and kept on disk; Numba is imported here and not before."""
-    from numba import njit
-
-    return njit(cache=True)(body)
+    return compiler(cache=True)(body)
 
 
 def _expected_cycles(ends: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from spectheory.core.draft import DrawRule
-from spectheory.core.ratios import clusters
+from spectheory.core.ratios import clusters, influence
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Naive
 from spectheory.replay.replays import Replayed, Replays
@@ -114,6 +114,6 @@ def _difference_half_width(one: Replayed, other: Replayed) -> float | None:
     texts = clusters(other.cycles)
     if texts < 2:
         return None
-    influence = [(each.emitted - each.tau * each.cycles) / each.cycles.sum() for each in (one, other)]
-    error = np.sqrt(texts / (texts - 1) * ((influence[0] - influence[1]) ** 2).sum())
+    moved = influence(one.emitted, one.cycles) - influence(other.emitted, other.cycles)
+    error = np.sqrt(texts / (texts - 1) * (moved**2).sum())
     return float(t.ppf((1 + LEVEL) / 2, texts - 1) * error)

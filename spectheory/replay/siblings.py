@@ -7,8 +7,8 @@ Most of the work of replaying sampled trees is here. The same in plain Python, f
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from spectheory.core.compiling import compiler
 from spectheory.core.tree import Tree
 from spectheory.otlp import NSS, RRS, Solver
 from spectheory.replay.chains import LARGEST
@@ -79,7 +79,7 @@ class Siblings:
         return _chances(self.text.q, self.text.tokens, self._drawn)
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def _siblings(q, tokens, uniforms):  # type: ignore[no-untyped-def]
     """Draws without replacement from q without the text's token."""
     depths, n, count = uniforms.shape
@@ -103,7 +103,7 @@ def _siblings(q, tokens, uniforms):  # type: ignore[no-untyped-def]
     return drawn
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def _chances(q, tokens, drawn):  # type: ignore[no-untyped-def]
     """The weights of `forced_draws` for draws without replacement; 0 where there is no such place."""
     depths, n, count = drawn.shape
@@ -123,7 +123,7 @@ def _chances(q, tokens, drawn):  # type: ignore[no-untyped-def]
     return chances
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def visited(weight, p, q, siblings, token, passed, own):  # type: ignore[no-untyped-def]
     """For each place of `token` among the siblings: the chance that those before it are rejected, into `passed`, and
     the weight with which it is then visited, into `own`. Both have an entry more than there are siblings.
@@ -155,7 +155,7 @@ def visited(weight, p, q, siblings, token, passed, own):  # type: ignore[no-unty
         draft[sibling] = 0
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def rrs_edges(p, q, tokens, siblings, chances):  # type: ignore[no-untyped-def]
     """(n, places) edges of RRS: traversal verification of a node of weight 1."""
     n, places = chances.shape
@@ -167,7 +167,7 @@ def rrs_edges(p, q, tokens, siblings, chances):  # type: ignore[no-untyped-def]
     return edges
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def traversal_passed(p, q, tokens, siblings, chances, parent, rank, depth, fanout, perfect):  # type: ignore[no-untyped-def]
     """(n, nodes) `passed_by_traversal` of a static tree whose children are drawn without replacement.
 

@@ -24,6 +24,7 @@ from heapq import heappop, heappush, heapreplace
 
 import numpy as np
 
+from spectheory.core.compiling import compiler
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 
@@ -85,9 +86,7 @@ def grow(table: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, np.nda
 @cache
 def compiled() -> Callable[[np.ndarray, int, int], tuple[np.ndarray, np.ndarray]]:
     """`grow`, compiled by Numba and cached on disk. Numba is imported at the first call."""
-    from numba import njit
-
-    return njit(cache=True)(grow)
+    return compiler(cache=True)(grow)
 
 
 def grow_fast(table: np.ndarray, budget: int, limit: int, passes: int = 1) -> tuple[np.ndarray, np.ndarray]:

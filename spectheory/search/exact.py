@@ -30,12 +30,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 
+from spectheory.core.compiling import compiler
 from spectheory.core.memory import require_memory
 from spectheory.core.tree import Tree
 
-INLINED = njit(inline="always")
+INLINED = compiler(inline="always")
 """For functions called at every entry: passing their arrays to a call would take longer than their work."""
 
 AT_ONCE = 4
@@ -70,7 +70,7 @@ def extend_hull(worth: np.ndarray, corners: np.ndarray, size: int, new: int) -> 
     return size + 1
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def look(
     rate: float, child: np.ndarray, rest: np.ndarray, m: int, first: int, step: int, pick: int, best: float
 ) -> tuple[int, float]:
@@ -161,7 +161,7 @@ def convolve(
     return size
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndarray:
     """The highest worth below a node for each number of nodes there, and its majorant.
 
@@ -182,7 +182,7 @@ def fill_row(rates: np.ndarray, child: np.ndarray, picks: np.ndarray) -> np.ndar
     return rest
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
     """`fill_row` for nodes whose children have the same rates as the nodes: all ranks are filled entry by entry."""
     ranks, columns = picks.shape
@@ -194,7 +194,7 @@ def fill_stationary(rates: np.ndarray, picks: np.ndarray) -> np.ndarray:
     return worth[0].copy()
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def rebuild(picks: np.ndarray, budget: int, limit: int) -> tuple[np.ndarray, int]:
     """The best tree of at most `budget` nodes, none deeper than `limit`.
 

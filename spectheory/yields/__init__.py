@@ -2,6 +2,14 @@
 
 from spectheory.yields.class_fitting import NoClassesError
 from spectheory.yields.path_products import block_efficiency, block_efficiency_interval, reach
+from spectheory.yields.rate_families import falling_rates
 from spectheory.yields.request_classes import RequestClasses
 
-__all__ = ["NoClassesError", "RequestClasses", "block_efficiency", "block_efficiency_interval", "reach"]
+__all__ = [
+    "NoClassesError",
+    "RequestClasses",
+    "block_efficiency",
+    "block_efficiency_interval",
+    "falling_rates",
+    "reach",
+]

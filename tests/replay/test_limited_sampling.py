@@ -26,6 +26,13 @@ from tests.replay.test_planned import TREE
 
 TEXTS, TOKENS = 48, 30
 LIMITED = [Sampling(1.0, top_k=5), Sampling(0.8, top_p=0.8), Sampling(1.0, 8, 0.9)]
+VERIFIERS = [TopDown(RRS()), Traversal()]
+IN_TURN = [
+    pytest.param(sampling, verifier, marks=[] if (i + j) % 2 == 0 else [pytest.mark.deep], id=f"{sampling}, {verifier}")
+    for i, sampling in enumerate(LIMITED)
+    for j, verifier in enumerate(VERIFIERS)
+]
+"""Each sampling with one of the verifiers, in turn; deep, with both."""
 
 
 def settings(sampling: Sampling) -> TraceSettings:
@@ -38,7 +45,7 @@ def ratio(emitted: np.ndarray, cycles: np.ndarray) -> tuple[float, float]:
     return tau, ((emitted - tau * cycles) ** 2).sum() / cycles.sum() ** 2
 
 
-@pytest.fixture(scope="module", params=LIMITED, ids=repr)
+@pytest.fixture(scope="module")
 def traced(
     request: pytest.FixtureRequest, tiny: Pair, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[Sampling, Path]:
@@ -48,7 +55,7 @@ def traced(
     return request.param, folder
 
 
-@pytest.mark.parametrize("verifier", [TopDown(RRS()), Traversal()], ids=str)
+@pytest.mark.parametrize(("traced", "verifier"), IN_TURN, indirect=["traced"])
 def test_a_trace_predicts_the_cycles_of_the_decoder(
     tiny: Pair, traced: tuple[Sampling, Path], verifier: Verifier
 ) -> None:

@@ -84,8 +84,8 @@ def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
 
 
 def test_a_speedup_alone_moves_the_costs_of_a_cycle_only() -> None:
-    """One speedup at batch 16 improves the one at batch 4 and leaves the plain steps where they were."""
-    deployment = speculative(4, 16)
+    """One speedup at batch 16 improves the one at batch 8 and leaves the plain steps where they were."""
+    deployment = speculative(8, 16)
     found, _ = calibrated(deployment, start)
     assert [one.gain_used for one in found] == [False, True]
     judged, used = found

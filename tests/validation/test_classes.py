@@ -10,9 +10,9 @@ import pytest
 
 from benchmarks.validation import __main__ as command
 from benchmarks.validation.classes import class_errors, classes_text
-from benchmarks.validation.page import Judged
+from benchmarks.validation.judged import Judged
 from benchmarks.validation.predicting import Seconds
-from benchmarks.validation.protocol import Prediction
+from benchmarks.validation.protocol import Fit, Prediction
 from benchmarks.validation.rows import Row, parse
 from spectheory.hardware.deployment_class import ClassErrors, LogErrors, classes_parsed
 from tests.validation.test_validation import GOOD
@@ -56,7 +56,7 @@ def test_the_table_is_read_as_it_was_written() -> None:
 def test_the_command_writes_the_table_from_predictions_with_each_source_left_out(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def judge(*files: Path, fit_on: Sequence[Path], leave_one_source_out: bool) -> Judged:
+    def judge(*files: Path, fit_on: Sequence[Path], leave_one_source_out: bool, fit: Fit) -> Judged:
         assert leave_one_source_out
         columns = {command.LIBRARY: [], command.LEFT_OUT: FOUND, command.CALIBRATED: FOUND[:1]}
         return Judged(columns, [], {})

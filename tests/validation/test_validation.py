@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 
 from benchmarks.validation.__main__ import PUBLISHED, judge, main
+from benchmarks.validation.figure import figure_svg
 from benchmarks.validation.fitting import concerns, fit
 from benchmarks.validation.measures import Errors, break_evens, choices, decisions, worst
 from benchmarks.validation.names import draft_of, target_of
-from benchmarks.validation.page import document, figure_svg
+from benchmarks.validation.page import document
 from benchmarks.validation.parameters import PRIOR, Parameters, names, parameters_of
 from benchmarks.validation.predicting import Seconds, cycle_of, predict, prefill_tokens, setup_of, shipped
 from benchmarks.validation.protocol import Prediction, class_of, left_out, predicted

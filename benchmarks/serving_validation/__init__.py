@@ -1,0 +1,1 @@
+"""The judge of the serving simulator: queueing theory, another simulator, and published serving curves."""

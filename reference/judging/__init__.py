@@ -1,0 +1,18 @@
+"""The judge: drafts and heads compared on the same texts of a target, paired by prompt."""
+
+from reference.judging.drafts import ForcedBatch, ForcedDraft, ModelDraft
+from reference.judging.evaluation import JudgeSettings, judge
+from reference.judging.policies import DynamicTrees, JudgedPolicy, StaticTree
+from reference.judging.texts import HeldOutTexts
+
+__all__ = [
+    "DynamicTrees",
+    "ForcedBatch",
+    "ForcedDraft",
+    "HeldOutTexts",
+    "JudgeSettings",
+    "JudgedPolicy",
+    "ModelDraft",
+    "StaticTree",
+    "judge",
+]

@@ -1,0 +1,43 @@
+"""Folders of drafts on the command line, as drafts that the judge can read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+from reference.judging.drafts import ForcedDraft, ModelDraft
+from reference.models import SHIPPED, Pair, with_draft
+from spectheory.core.errors import InputError
+
+SHIPPED_NAME = "shipped"
+"""In place of a folder: the draft that comes with the package."""
+
+
+def forced_draft(pair: Pair, folder: Path) -> ForcedDraft:
+    """The draft in a folder, for the target of `pair`.
+
+    Raises:
+        PairError: the folder holds no draft of this vocabulary.
+    """
+    place = SHIPPED / "draft" if str(folder) == SHIPPED_NAME and not folder.exists() else folder
+    return ModelDraft(with_draft(pair, place))
+
+
+def read_groups(pair: Pair, named: Iterable[str]) -> dict[str, list[ForcedDraft]]:
+    """The drafts in texts such as "talf=seed0,seed1": a name, then the folders of its runs.
+
+    Raises:
+        InputError: a text has no name or no folder, or a name occurs twice.
+        PairError: as `forced_draft`.
+    """
+    folders: dict[str, list[Path]] = {}
+    for text in named:
+        name, _, listed = text.partition("=")
+        if not name or not listed or not all(listed.split(",")):
+            raise InputError(f"group must be a name with its folders, such as talf=seed0,seed1, got {text!r:.80}")
+        if name in folders:
+            raise InputError(f"group {name} is named twice: list all its folders at once, as in {name}=seed0,seed1")
+        folders[name] = [Path(folder) for folder in listed.split(",")]
+    if len(folders) < 2:
+        raise InputError(f"groups must be at least two, got {len(folders)}: name each draft with --group NAME=FOLDER")
+    return {name: [forced_draft(pair, folder) for folder in several] for name, several in folders.items()}

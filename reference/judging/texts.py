@@ -1,0 +1,77 @@
+"""`HeldOutTexts`, the texts of a target on which drafts are compared."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Self
+
+from reference.models import Pair
+from reference.part_files import short_hash, stamp_of
+from reference.replaying import traced_pair, traced_prompts
+from reference.sampling import Sampling
+from reference.token_checks import check_continued
+from reference.tracing import by_request
+from spectheory.core.errors import InputError
+
+
+@dataclass(frozen=True, eq=False)
+class HeldOutTexts:
+    """Texts that a target generated after prompts on which no draft was trained.
+
+    Attributes:
+        pair: the target, and any draft of its vocabulary.
+        prompts: the tokens before each text. Texts of equal prompts are one cluster.
+        texts: tokens that the target generated under `sampling`.
+        sampling: temperature, top-k and top-p of the texts.
+
+    Raises:
+        InputError: prompts and texts are not those of this pair (see `check_continued`), or fewer than 2 prompts
+            differ.
+    """
+
+    pair: Pair
+    prompts: list[list[int]]
+    texts: list[list[int]]
+    sampling: Sampling
+
+    def __post_init__(self) -> None:
+        check_continued(self.pair, self.prompts, self.texts)
+        if len(self.clusters) < 2:
+            raise InputError(
+                f"prompts must be at least 2 different ones, got {len(self.clusters)}: an interval over prompts needs "
+                "more than one"
+            )
+
+    @classmethod
+    def of_trace(cls, folder: Path, pair: Pair | None = None) -> Self:
+        """The texts of a trace.
+
+        Args:
+            folder: folder of the trace.
+            pair: the pair that the trace was recorded with; None loads it as it was recorded.
+
+        Raises:
+            InputError: the folder holds no trace or a damaged one, it was recorded with another pair, or the pair is no
+                longer in its folders.
+        """
+        texts = [text.tolist() for text in by_request(folder, "target_token")]
+        stamp = stamp_of(folder)
+        models = traced_pair(stamp) if pair is None else pair
+        return cls(models, traced_prompts(folder, models)[: len(texts)], texts, Sampling.of(stamp))
+
+    @cached_property
+    def clusters(self) -> list[str]:
+        """A hash of each different prompt, in order."""
+        return list(dict.fromkeys(self.hashes))
+
+    @cached_property
+    def hashes(self) -> list[str]:
+        """A hash of the prompt of each text."""
+        return [short_hash(prompt) for prompt in self.prompts]
+
+    @property
+    def identity(self) -> str:
+        """A hash of all prompts and texts."""
+        return short_hash([self.prompts, self.texts])

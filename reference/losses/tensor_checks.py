@@ -1,0 +1,67 @@
+"""Checks of tensors. Each error names the tensor, what it is and the repair."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from spectheory.core.arrays import SUM_TOLERANCE
+from spectheory.core.errors import InputError
+
+PRECISIONS = (torch.float32, torch.float64)
+"""The precisions in which losses are computed. A softmax in half precision does not sum to 1."""
+
+
+def check_shape(name: str, tensor: Tensor, shape: Sequence[int], of: str) -> None:
+    """Refuse a tensor of another shape; `of` says where the expected shape comes from."""
+    if tuple(tensor.shape) != tuple(shape):
+        raise InputError(f"{name} must have shape {tuple(shape)}, {of}, got {tuple(tensor.shape)}")
+
+
+def check_precision(name: str, tensor: Tensor, like: str, precision: torch.dtype) -> None:
+    """Refuse a tensor of another precision than the tensor named `like`."""
+    if tensor.dtype != precision:
+        raise InputError(
+            f"{name} must have the precision of {like}, {precision}, got {tensor.dtype}: convert with .to({precision})"
+        )
+
+
+def check_logits(logits: Tensor, dimensions: int, name: str = "logits") -> None:
+    """Refuse logits of another number of dimensions, or in half precision."""
+    if logits.dim() != dimensions:
+        raise InputError(f"{name} must have {dimensions} dimensions, the last for tokens, got {tuple(logits.shape)}")
+    if logits.dtype not in PRECISIONS:
+        raise InputError(f"{name} must be in float32 or float64, got {logits.dtype}: convert with .float()")
+
+
+def check_mask(name: str, mask: Tensor, shape: Sequence[int], of: str, *, empty: bool = False) -> None:
+    """Refuse a mask that is not boolean, has another shape or, unless it may be empty, keeps nothing."""
+    check_shape(name, mask, shape, of)
+    if mask.dtype != torch.bool:
+        raise InputError(f"{name} must be boolean, got {mask.dtype}: compare with 0")
+    if not empty and not mask.any():
+        raise InputError(f"{name} must keep at least one position: leave out batches in which nothing is to be learned")
+
+
+def check_distributions(name: str, rows: Tensor, kept: Tensor | None = None) -> None:
+    """Refuse rows (..., V) that are not distributions; `kept` (...) bool says which of them are read, None for all."""
+    lowest, sums = rows.amin(-1), rows.sum(-1)
+    wrong = ~((lowest >= 0) & ((sums - 1).abs() <= SUM_TOLERANCE))  # NaN as well
+    if kept is not None:
+        wrong = wrong & kept
+    if wrong.any():
+        place = tuple(int(one) for one in wrong.nonzero()[0])
+        raise InputError(
+            f"{name} must be distributions: entries of at least 0 that sum to 1; row {place} has the sum "
+            f"{float(sums[place]):.6g} and the lowest entry {float(lowest[place]):.6g}: take softmax in float32"
+        )
+
+
+def chosen(rows: Tensor, kept: Tensor) -> Tensor:
+    """The rows (N, ...) that are kept, or, without a copy, all rows (..., ...) in their own shape if all are kept.
+
+    What is not kept is not read at all, so padding may hold anything, and no gradient flows into it.
+    """
+    return rows if kept.all() else rows[kept]

@@ -1,0 +1,95 @@
+"""Unrolling: passes in which a draft reads the features that it computed itself (training-time test)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from reference.losses.tensor_checks import check_precision, check_shape
+from spectheory.core.checks import check_whole
+from spectheory.core.errors import InputError
+
+FILLER = 0
+"""The token that is fed where a shifted row has no token left. No loss reads what is computed there."""
+
+
+class Pass(NamedTuple):
+    """What a draft computed in one pass.
+
+    Attributes:
+        features: (B, L, D) the features of the draft.
+        logits: (B, L, V) the logits of the draft.
+    """
+
+    features: Tensor
+    logits: Tensor
+
+
+Step = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
+"""A forward of a draft: `step(features (B, L, D), tokens (B, L))` returns features (B, L, D) and logits (B, L, V).
+
+Row r of the first call has the feature of position r and the token of position r + 1, and predicts the token of
+position r + 2. In pass i, row r has the draft's own feature and the token of position r + 1 + i: it goes on with the
+draft that starts at r. So the step keeps the keys and values of all passes for the duration of one `unroll`, and lets a
+row attend to those that `attended` names."""
+
+
+def attended(length: int, index: int) -> Tensor:
+    """(L, (index + 1) L) bool: the rows of passes 0..index, pass after pass, to which each row of pass `index` attends.
+
+    Row r attends to rows 0..r of the first pass, which read the text, and to row r of each later pass, which reads what
+    was drafted after r; so it sees what it would see in decoding. Its position is r + index.
+
+    Raises:
+        InputError: `length` is below 1, or `index` below 0.
+
+    >>> attended(2, 1).int().tolist()
+    [[1, 0, 1, 0], [1, 1, 0, 1]]
+    """
+    check_whole("length", length, 1)
+    check_whole("index", index, 0)
+    own = torch.eye(length, dtype=torch.bool)
+    return torch.cat([own.new_ones(length, length).tril(), *[own] * index], 1)
+
+
+def shifted(rows: Tensor, by: int, filler: int = FILLER) -> Tensor:
+    """Rows (B, L) moved to the left by `by` positions and filled at the end."""
+    return pad(rows[:, by:], (0, min(by, rows.shape[1])), value=filler)
+
+
+def unroll(step: Step, features: Tensor, tokens: Tensor, passes: int, *, detached: bool = False) -> list[Pass]:
+    """Call `step` `passes` times, from the second call on with the features that it returned before.
+
+    Args:
+        step: a forward of any draft; a new one for each batch, because it keeps keys and values.
+        features: (B, L, D) the target's features, or what the draft makes of them.
+        tokens: (B, L) whole numbers, the token after the position of each feature.
+        passes: number of calls, at least 1.
+        detached: cut the gradient between passes. The sources differ: code derived from that of HASS cuts it, the
+            published code of EAGLE-3 does not.
+
+    Raises:
+        InputError: shapes do not match, or the step returns features of another shape or precision.
+    """
+    check_whole("passes", passes, 1)
+    if features.dim() != 3:
+        raise InputError(f"features must have 3 dimensions: rows, positions and width, got {tuple(features.shape)}")
+    check_shape("tokens", tokens, features.shape[:2], "the rows and positions of the features")
+    return _unroll(step, features, tokens, passes, detached)
+
+
+def _unroll(step: Step, features: Tensor, tokens: Tensor, passes: int, detached: bool) -> list[Pass]:
+    found: list[Pass] = []
+    for index in range(passes):
+        fed = features.detach() if detached and index else features
+        returned, logits = step(fed, shifted(tokens, index))
+        check_shape("the features that step returns", returned, features.shape, "as it is fed")
+        check_precision("the features that step returns", returned, "the features it is fed", features.dtype)
+        check_shape("the logits that step returns", logits, (*tokens.shape, logits.shape[-1]), "one row a token")
+        features = returned
+        found.append(Pass(returned, logits))
+    return found

@@ -1,0 +1,108 @@
+"""`Options`: the trees that a tuned schedule may run, and the controller and the record of a choice among them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from simulate.serving import Controller, Server
+from simulate.serving.tiers import Rates, Tier, tiers_of
+from simulate.tuning.moves import Choice
+from spectheory import Schedule, Tree
+
+
+@dataclass(frozen=True, eq=False)
+class Options:
+    """The trees of a schedule, no speculation among them, as tiers of an engine.
+
+    Attributes:
+        schedule: the schedule that is tuned, with all trees that may be run.
+        tiers: the tier of each of its trees.
+        server: the engine.
+    """
+
+    schedule: Schedule
+    tiers: tuple[Tier, ...]
+    server: Server
+
+    @classmethod
+    def of(cls, schedule: Schedule, server: Server, rates: Rates | None) -> Options:
+        """The trees of a schedule, no speculation, and, unless trees are replayed, the chains up to its longest one."""
+        more = _with(schedule, _missing(schedule))
+        return cls(more, tiers_of(more, rates), server)
+
+    @cached_property
+    def ordered(self) -> tuple[int, ...]:
+        """The indices of all trees, by their number of nodes, chains first."""
+        trees = self.schedule.trees
+        return tuple(sorted(range(len(trees)), key=lambda i: (trees[i].budget, not trees[i].is_chain)))
+
+    @cached_property
+    def chains(self) -> tuple[int, ...]:
+        """The indices of all chains, no speculation among them, by their length."""
+        return tuple(i for i in self.ordered if self.schedule.trees[i].is_chain)
+
+    @property
+    def nothing(self) -> Choice:
+        """No speculation at every batch size."""
+        return (self.chains[0],) * self.size
+
+    @property
+    def size(self) -> int:
+        """The number of planned batch sizes."""
+        return len(self.schedule.batches)
+
+    def controller(self, choice: Choice, name: str) -> Controller:
+        """The controller of a choice. A batch size that was not planned has the tree of the next smaller one."""
+        sizes = np.arange(1, self.server.sequences + 1)
+        planned = np.searchsorted(self.schedule.batches, sizes, side="right") - 1
+        used, row = np.unique(np.array(choice)[planned.clip(0)], return_inverse=True)
+        return Controller.by_batch([self.tiers[number] for number in used], row, sizes, name)
+
+    def schedule_of(self, choice: Choice, chain_choice: Choice, load: str) -> Schedule:
+        """The record of a choice, with its trees only."""
+        used, index = np.unique([choice, chain_choice], return_inverse=True)
+        rows = index.reshape(2, -1)
+        kept = _only(self.schedule, used.tolist())
+        stamp = self.schedule.provenance.assuming(f"the trees were chosen by simulated goodput under the load {load}")
+        return replace(kept, choice=rows[0], chain_choice=rows[1], searched=False, provenance=stamp)
+
+
+def _missing(schedule: Schedule) -> list[Tree]:
+    """No speculation, and the chains up to the longest one, if the schedule lacks them and they need no replay."""
+    longest = max(tree.budget for tree in schedule.trees if tree.is_chain)
+    wanted = range(longest + 1 if schedule.tried is None else 1)
+    return [chain for length in wanted if (chain := Tree.chain(length)) not in schedule.trees]
+
+
+def _with(schedule: Schedule, trees: Iterable[Tree]) -> Schedule:
+    """The schedule with more trees, which nothing is replayed of."""
+    added = tuple(trees)
+    none = (None,) * len(added) if schedule.tried is not None else ()
+    return replace(
+        schedule,
+        trees=(*schedule.trees, *added),
+        verifiers=(*schedule.verifiers, *none),
+        rules=(*schedule.rules, *none),
+        replayed=(*schedule.replayed, *none),
+        searched=False,
+    )
+
+
+def _only(schedule: Schedule, used: list[int]) -> Schedule:
+    """The schedule with the trees `used` only; its choices are replaced by the first of them."""
+    chain = next(place for place, number in enumerate(used) if schedule.trees[number].is_chain)
+    first = np.full(len(schedule.batches), chain)
+    replayed = schedule.tried is not None
+    return replace(
+        schedule,
+        trees=tuple(schedule.trees[i] for i in used),
+        verifiers=tuple(schedule.verifiers[i] for i in used) if replayed else (),
+        rules=tuple(schedule.rules[i] for i in used) if replayed else (),
+        replayed=tuple(schedule.replayed[i] for i in used) if replayed else (),
+        choice=first,
+        chain_choice=first,
+    )

@@ -1,0 +1,178 @@
+"""`MarkovWorld`, a target and a draft whose next token depends on the last token."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from simulate.worlds.drafting import Shape, check_shape, drawn, every
+from simulate.worlds.emitted import EmittedTokens
+from simulate.worlds.simulated_world import SimulatedWorld
+from simulate.worlds.stationary import stationary
+from simulate.worlds.walks import Walks, check_sizes
+from spectheory import Draft, DrawRule, InputError, MarkovDraft, Tree, Verifier, World
+from spectheory.core.arrays import check_distribution
+from spectheory.core.chance import draw
+from spectheory.core.checks import check_array
+
+
+@dataclass(frozen=True, eq=False)
+class MarkovWorld(SimulatedWorld):
+    """Tokens whose distribution depends on the last token only: the smallest world with real contexts.
+
+    Every cycle drafts tokens by q and verifies them against p with the verifier itself. So all policies and verifiers
+    can be simulated that agree on a draw rule, static and dynamic: `Tree`, `Levels`, `Paths`, `OptTree`, `Eagle2`,
+    `Salf`, `SpecExec`. The last three of these and `OptTree` choose the most probable tokens, `DrawRule.TOP_K`.
+
+    Easy and hard tokens make easy and hard contexts, cycles start where the verifier left off, and no table of rates by
+    depth and rank describes that exactly. The last tokens at the starts of the cycles are a Markov chain of their own.
+    Its stationary distribution gives the exact values of a long run; `tau_of_first` gives those of the first cycles.
+
+    Attributes:
+        p: (V, V) the target; row t is the distribution of the token after token t. float64 or Fractions.
+        q: (V, V) the draft.
+        start: (V,) distribution of the token before the first cycle of a request. None takes the stationary
+            distribution of p, as after a long prompt.
+
+    Raises:
+        InputError: the shapes disagree, a row is not a distribution, or start is None and p has several closed classes
+            of tokens.
+    """
+
+    p: Any
+    q: Any
+    start: Any = None
+
+    def __post_init__(self) -> None:
+        for name in ("p", "q"):
+            rows = check_array(name, getattr(self, name))
+            if rows.ndim != 2 or rows.shape[0] != rows.shape[1] or not rows.size:
+                raise InputError(f"{name} must have shape (V, V), one row for each last token, got {rows.shape}")
+            for token, row in enumerate(rows):
+                check_distribution(f"{name}[{token}]", row)
+            object.__setattr__(self, name, rows)
+        if self.p.shape != self.q.shape:
+            raise InputError(f"p and q must have one vocabulary, got {len(self.p)} and {len(self.q)} tokens")
+        start = stationary(self.p, "p") if self.start is None else check_array("start", self.start)
+        check_distribution("start", start)
+        if len(start) != len(self.p):
+            raise InputError(f"start must have one entry for each of {len(self.p)} tokens, got {len(start)}")
+        object.__setattr__(self, "start", start)
+
+    @cached_property
+    def _after(self) -> list[tuple[World, MarkovDraft]]:
+        """For each last token, the world and the draft model after it."""
+        q = self.q.astype(np.float64)
+        return [(World.markov(self.p, self.q, last), MarkovDraft(q, last)) for last in range(len(self.p))]
+
+    def walks(
+        self,
+        shape: Shape,
+        verifier: Verifier | None = None,
+        rule: DrawRule | None = None,
+        *,
+        requests: int,
+        cycles: int,
+        rng: np.random.Generator,
+    ) -> Walks:
+        """See SimulatedWorld.walks. Draft and verifier draw from streams of their own, both spawned from `rng`."""
+        verifier = _require_verifier(shape, verifier, rule)
+        check_sizes(requests, cycles)
+        drafting, verifying = rng.spawn(2)
+        accepted, deepest = np.empty((requests, cycles), np.int64), 0
+        for request in range(requests):
+            last = draw(self.start, rng)
+            for cycle in range(cycles):
+                kept, last, depth = self._cycle(last, shape, verifier, rule, drafting, verifying)
+                accepted[request, cycle] = kept
+                deepest = max(deepest, depth)
+        return Walks(accepted.ravel(), np.repeat(np.arange(requests), cycles), deepest)
+
+    def _cycle(
+        self, last: int, shape: Shape, verifier: Verifier, rule: DrawRule | None, drafting: Any, verifying: Any
+    ) -> tuple[int, int, int]:
+        """Play one cycle after the token `last`: tokens kept, the token emitted after them, and the draft's depth."""
+        world, model = self._after[last]
+        draft = drawn(shape, rule, world, model, drafting)
+        node, following = verifier.sample(draft, world.target(draft), verifying)
+        return int(draft.tree.depth[node]), following, draft.tree.max_depth
+
+    def block_efficiency(self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None) -> Any:
+        """See SimulatedWorld.block_efficiency."""
+        return self.emitted_tokens(shape, verifier, rule).block_efficiency
+
+    def emitted_tokens(
+        self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
+    ) -> EmittedTokens:
+        """See SimulatedWorld.emitted_tokens. Consecutive cycles are not independent of each other in this world."""
+        joint = self.cycle_outcomes(shape, verifier, rule)
+        starts = stationary(joint.sum(1), "the chain of cycle starts")
+        return EmittedTokens(starts[:1] * 0 + 1, (starts @ joint.sum(2))[None])
+
+    def tau_of_first(
+        self, cycles: int, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
+    ) -> Any:
+        """Expected tokens per target call over the first `cycles` cycles of a request. Raises InputError as `walks`."""
+        check_sizes(1, cycles)
+        joint = self.cycle_outcomes(shape, verifier, rule)
+        emitted = joint.sum(2) @ np.arange(1, joint.shape[1] + 1)
+        last, total = self.start, emitted[0] * 0
+        for _ in range(cycles):
+            total += last @ emitted
+            last = last @ joint.sum(1)
+        return total / cycles
+
+    def cycle_outcomes(
+        self, shape: Shape, verifier: Verifier | None = None, rule: DrawRule | None = None
+    ) -> np.ndarray:
+        """(V, L + 1, V) probability that a cycle after each token keeps 0..L drafted tokens and then emits each token.
+
+        Every draft is enumerated, and the verifier's own distribution is summed over them.
+
+        Raises:
+            InputError: see `walks`; or there are too many drafts.
+        """
+        verifier = _require_verifier(shape, verifier, rule)
+        return self._padded([list(self._outcomes(last, shape, verifier, rule)) for last in range(len(self.p))])
+
+    def _outcomes(
+        self, last: int, shape: Shape, verifier: Verifier, rule: DrawRule | None
+    ) -> Iterator[tuple[int, Any]]:
+        """(Tokens kept, (V,) probabilities of the token emitted next) of all drafts after `last`."""
+        world, model = self._after[last]
+        for draft, chance in every(shape, rule, world, model):
+            outcome = verifier.outcome(draft, world.target(draft))
+            for depth, stop, following in zip(draft.tree.depth, outcome.stop, outcome.next_token, strict=True):
+                yield int(depth), _weight(chance, draft, self.p) * stop * following
+
+    def _padded(self, rows: list[list[tuple[int, Any]]]) -> np.ndarray:
+        """The sum of the outcomes after each token, with as many depths as the deepest draft."""
+        deepest = max(depth for row in rows for depth, _ in row)
+        found = np.zeros((len(rows), deepest + 1, len(rows)), np.result_type(self.p, self.q))
+        found += self.p[0, 0] * 0  # Fractions, not whole numbers, in an array of objects
+        for last, row in enumerate(rows):
+            for depth, masses in row:
+                found[last, depth] += masses
+        return found
+
+
+def _weight(chance: Fraction, draft: Draft, p: np.ndarray) -> Any:
+    """The probability of a draft in the number type of the world."""
+    return chance if p.dtype == object else float(chance)
+
+
+def _require_verifier(shape: Shape, verifier: Verifier | None, rule: DrawRule | None) -> Verifier:
+    """The verifier, with a check that it and the shape can be simulated together as far as their rules say."""
+    check_shape(shape, rule)
+    if not isinstance(verifier, Verifier):
+        raise InputError(f"verifier must be a Verifier such as verify.Block(), got {verifier!r:.60}")
+    drafted_by = rule if isinstance(shape, Tree) else getattr(shape, "rule", DrawRule.TOP_K)
+    if drafted_by is not None and drafted_by not in verifier.rules:
+        named = ", ".join(one.name for one in verifier.rules)
+        raise InputError(f"shape is drafted by {drafted_by.name}, {verifier} is lossless for {named}: use one of these")
+    return verifier

@@ -1,0 +1,200 @@
+"""The command `head evaluate`: drafts and heads compared on the same texts of their target."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from spectheory.cli.measuring import TopK, TopP
+from spectheory.cli.options import (
+    SHIPPED,
+    SHIPPED_PROMPTS,
+    Count,
+    Force,
+    Json,
+    PairOptions,
+    PromptOptions,
+    Seed,
+    Skip,
+    Temperature,
+)
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
+from spectheory.cli.tree_files import TreeFile, tree_file
+from spectheory.core.draft import DrawRule
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+from spectheory.core.record import to_json
+from spectheory.core.tree import Tree
+from spectheory.results.draft_comparison import DraftComparison
+from spectheory.verify import verifier_of
+
+if TYPE_CHECKING:
+    from reference.judging import JudgedPolicy
+    from reference.sampling import Sampling
+
+USUAL = 5
+"""Length of the chain that is drafted if no tree is given."""
+
+
+def evaluate(
+    group: Annotated[
+        list[str],
+        typer.Option(
+            "--group",
+            help="Name of a draft and its folder, such as talf=heads/talf; several folders, separated by commas, are "
+            "runs that differ in the seed of training. `shipped` stands for the shipped draft. Repeat for each draft.",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            help="Folder for the record, a page (index.html) and the results of each text. To continue an "
+            "interrupted comparison, or to add a draft, repeat the command.",
+        ),
+    ],
+    trace: Annotated[
+        Path | None,
+        typer.Option(
+            "--trace",
+            help="Folder of a trace, from `spectheory trace`, with its target and its texts. Without it the target "
+            "continues prompts first.",
+        ),
+    ] = None,
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            "--tree",
+            help="File of the tree: a plan, whose verifier is then taken too, or a parent array such as [-1, 0, 0].",
+            show_default=f"a chain of {USUAL}",
+        ),
+    ] = None,
+    search: Annotated[
+        str | None,
+        typer.Option(
+            "--search",
+            help="In place of a tree: a search that grows a tree of 16 nodes anew in each cycle, such as EAGLE-2 or "
+            "OPT-Tree.",
+        ),
+    ] = None,
+    verifier: Annotated[
+        str | None,
+        typer.Option(
+            "--verifier",
+            help="Verifier of sampled text, such as Traversal.",
+            show_default="that of the plan, or Block for a chain and Traversal for a tree",
+        ),
+    ] = None,
+    baseline: Annotated[
+        str | None,
+        typer.Option(
+            "--baseline", help="Name of the draft that the others are compared with.", show_default="first group"
+        ),
+    ] = None,
+    pair: PairOptions = SHIPPED,
+    skip: Skip = 0,
+    count: Count = 100,
+    text: PromptOptions = SHIPPED_PROMPTS,
+    temperature: Temperature = 0.0,
+    top_k: TopK = None,
+    top_p: TopP = 1.0,
+    seed: Seed = 0,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Compare drafts on the same texts of a target: exact E[tau], acceptance and calibration, with intervals.
+
+    Every draft is replayed on every position of the texts, so that small differences are seen. The intervals pair the
+    texts and count prompts, not tokens; with several seeds of training per draft they hold the difference between seeds
+    too. The smallest difference that the comparison could have seen is stated.
+    """
+    from transformers.utils import logging
+
+    from reference.judging import HeldOutTexts, JudgeSettings, judge
+    from reference.judging.folders import read_groups
+    from reference.sampling import Sampling, require_drawing
+    from spectheory.report.draft_comparison import judged_page, judged_rows, judged_words
+
+    logging.disable_progress_bar()
+    require_free([trace, tree], *(Output(*file) for file in _files(out)), force=force)
+    if trace is None:
+        sampling = Sampling(temperature, top_k, top_p)
+        require_drawing(sampling)
+        texts = HeldOutTexts.of_trace(_recorded(out, pair, text, sampling, skip, count, seed))
+    else:
+        _require_usual(pair, temperature, top_k, top_p)
+        texts = HeldOutTexts.of_trace(trace)
+    policy = _policy(texts.sampling, tree, search, verifier)
+    settings = JudgeSettings(policy, baseline, seed)
+    with progress("texts") as tell:
+        found = judge(texts, read_groups(texts.pair, group), settings, out, tell)
+    contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
+    for (path, _), content in zip(_files(out), contents, strict=True):
+        write_whole(path, content)
+    if as_json:
+        print(json.dumps(found.to_dict(), indent=1))
+        return
+    for line in judged_words(found):
+        console.print(line, highlight=False, markup=False)
+    for table in judged_rows(found):
+        console.print()
+        console.print(table)
+    print(f"wrote {', '.join(str(path) for path, _ in _files(out))}")
+
+
+def _files(out: Path) -> list[tuple[Path, str]]:
+    """The path and the kind of each file that is written at the end."""
+    return [(out / "comparison.json", DraftComparison.kind), (out / "index.html", PAGE)]
+
+
+def _require_usual(pair: PairOptions, temperature: float, top_k: int | None, top_p: float) -> None:
+    """Refuse options that a trace decides already."""
+    if pair != SHIPPED or temperature or top_k is not None or top_p != 1:
+        raise InputError(
+            "--trace names its target, device and sampling: leave out --target, --draft, --device, --dtype, "
+            "--attention, --temperature, --top-k and --top-p"
+        )
+
+
+def _recorded(
+    out: Path, options: PairOptions, text: PromptOptions, sampling: Sampling, skip: int, count: int, seed: int
+) -> Path:
+    """The folder of a trace of prompts that the target continues."""
+    from reference.tracing import TraceSettings, record_trace
+
+    pair, folder = options.load(), out / "texts"
+    settings = TraceSettings(
+        text.dataset,
+        sampling.temperature,
+        new_tokens=text.new_tokens,
+        seed=seed,
+        top_k=sampling.top_k,
+        top_p=sampling.top_p,
+    )
+    with progress("texts of the target") as tell:
+        record_trace(pair, text.encoded(pair, skip, count), settings, folder, tell)
+    return folder
+
+
+def _policy(sampling: Sampling, file: Path | None, search: str | None, named: str | None) -> JudgedPolicy:
+    """What is drafted and who verifies it."""
+    from reference.judging import StaticTree
+    from reference.judging.policies import searched
+    from spectheory.verify import Greedy
+
+    if search is not None:
+        if file is not None or named is not None:
+            raise InputError("--search grows its own trees, kept by the longest match: leave out --tree and --verifier")
+        return searched(search)
+    shape, planned, rule = TreeFile(Tree.chain(USUAL)) if file is None else tree_file(file)
+    if sampling.greedy:
+        if named not in (None, "Greedy"):
+            raise InputError(f"--verifier must be left out for greedy text, got {named!r:.60}")
+        return StaticTree(shape, Greedy())
+    drawn = DrawRule.IID if shape.is_chain else DrawRule.NO_REPLACEMENT
+    by = verifier_of(named or planned or ("Block" if shape.is_chain else "Traversal"))
+    chosen = rule if named is None and rule is not None else drawn if drawn in by.rules else by.rules[0]
+    return StaticTree(shape, by, chosen)

@@ -1,0 +1,103 @@
+"""The command `tune`: the schedule of highest goodput under a load."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spectheory.cli.exporting import Exports, found_engines
+from spectheory.cli.options import Force, Json, Seed
+from spectheory.cli.output import Output, loaded, progress, require_free, show
+from spectheory.cli.planning import EngineNames, names_of
+from spectheory.planning.fitting import Fitting
+from spectheory.planning.schedule_record import Schedule
+
+
+def tune(
+    schedule: Annotated[
+        Path, typer.Option("--schedule", help="Schedule to start from, from `spectheory schedule --batch 1:M`.")
+    ],
+    load: Annotated[
+        str,
+        typer.Option(
+            "--load",
+            help="Requests that arrive: poisson:RATE, bursts:RATE,cv=CV, closed:CONCURRENCY, and more forms and "
+            "options such as count=5000,prompt=lognormal:800:1.5,output=geometric:200, or the file of a trace (Azure, "
+            "BurstGPT, Mooncake, AIPerf, vLLM bench).",
+        ),
+    ],
+    slo_ttft: Annotated[
+        float | None, typer.Option("--slo-ttft", help="Limit on the time to the first token, in seconds.")
+    ] = None,
+    slo_tpot: Annotated[
+        float | None, typer.Option("--slo-tpot", help="Limit on the time per output token, in seconds.")
+    ] = None,
+    replications: Annotated[
+        int, typer.Option("--replications", help="Number of simulated loads, half to choose and half to judge.")
+    ] = 8,
+    tries: Annotated[int, typer.Option("--tries", help="Largest number of schedules to try.")] = 200,
+    max_sequences: Annotated[
+        int | None,
+        typer.Option(
+            "--max-sequences", help="Most sequences at a time.", show_default="largest batch size of the schedule"
+        ),
+    ] = None,
+    batched_tokens: Annotated[
+        int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
+    ] = 8192,
+    kv_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--kv-tokens",
+            help="Tokens that fit into the KV memory.",
+            show_default="what the weights leave, if GPU and models are known",
+        ),
+    ] = None,
+    engine: EngineNames = None,
+    draft: Annotated[
+        str | None,
+        typer.Option("--draft", help="Draft to name in the engine settings.", show_default="the draft of the schedule"),
+    ] = None,
+    seed: Seed = 0,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", help="File for the tuned schedule. Files for engines are written to its folder."),
+    ] = None,
+    force: Force = False,
+    as_json: Json = False,
+) -> None:
+    """Find the schedule with the most requests per second within limits on latency, by simulating a server under load.
+
+    It is chosen on one half of the simulated loads and judged on the other half, beside the planned schedule, no
+    speculation, and the next best schedules.
+    """
+    from simulate import Server
+    from simulate import tune as search
+    from spectheory.report.tuning import tuned_ranges, tuned_rows
+
+    engines = names_of(engine)
+    found_engines(engines)
+    files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
+    require_free(*files, force=force)
+    planned = loaded(Schedule, schedule)
+    server = Server.of(planned, max_sequences=max_sequences, batched_tokens=batched_tokens, kv_tokens=kv_tokens)
+    with progress("schedules") as tell:
+        tuned = search(
+            planned,
+            load,
+            server=server,
+            replications=replications,
+            tries=tries,
+            seed=seed,
+            progress=tell,
+            slo_ttft_seconds=slo_ttft,
+            slo_tpot_seconds=slo_tpot,
+        )
+    exports = Exports.of(Fitting.of(tuned.schedule, draft=draft), engines, out)
+    require_free(*files, *exports.files, force=force)
+    if out is not None:
+        tuned.schedule.save(out)
+    show(tuned, tuned_rows(tuned), tuned_ranges(tuned), as_json=as_json)
+    exports.write(aside=as_json)

@@ -1,0 +1,40 @@
+"""Reliability of a draft: how often its tokens of each rank are the target's, beside what it promised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+RANKS = 4
+"""Ranks of the draft's tokens that are judged, the most probable one first."""
+BINS = 10
+"""Equal parts of the probabilities from 0 to 1; a probability on a boundary is in the upper part."""
+
+
+def ranked(p: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(n, `RANKS`) the draft's largest probabilities, and the target's of the same tokens; ties: lower token first.
+
+    Args:
+        p: (n, V) the target's distributions.
+        q: (n, V) the draft's.
+    """
+    count = min(RANKS, q.shape[1])
+    tokens = np.argsort(-q, axis=1, kind="stable")[:, :count]
+    promised, hits = np.zeros((2, len(q), RANKS))
+    promised[:, :count] = np.take_along_axis(q, tokens, 1)
+    hits[:, :count] = np.take_along_axis(p, tokens, 1)
+    return promised, hits
+
+
+def reliability(visits: np.ndarray, promised: np.ndarray, hits: np.ndarray) -> np.ndarray:
+    """(`RANKS`, `BINS`, 3) sums of visits, of the draft's and of the target's probabilities, by rank and part.
+
+    Args:
+        visits: (n,) expected number of visits of each position.
+        promised: (n, `RANKS`) the draft's probabilities there.
+        hits: (n, `RANKS`) the target's probabilities of the same tokens.
+    """
+    table = np.zeros((RANKS, BINS, 3))
+    places = np.minimum((promised * BINS).astype(np.int64), BINS - 1)
+    values = np.stack([np.ones_like(promised), promised, hits], -1) * visits[:, None, None]
+    np.add.at(table, (np.arange(RANKS), places), values)
+    return table

@@ -1,0 +1,231 @@
+"""`ServingRun`: the requests and steps of a server under load, simulated with one schedule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+
+from spectheory.core.checks import check_array, check_seconds, check_whole
+from spectheory.core.errors import InputError
+from spectheory.core.provenance import UNKNOWN, Provenance
+from spectheory.core.record import Record
+from spectheory.core.tree import Tree
+
+COUNTS = ("unfinished", "prompt_steps", "drafted", "accepted")
+SPANS = ("seconds", "busy_seconds", "decode_seconds", "batch_seconds", "request_seconds")
+TIMES = ("arrival_seconds", "first_token_seconds", "completion_seconds")
+QUANTILES = (0.5, 0.9, 0.99)
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True)
+class Figures:
+    """Mean and quantiles of a time, in seconds."""
+
+    mean: float
+    p50: float
+    p90: float
+    p99: float
+
+    @classmethod
+    def of(cls, seconds: np.ndarray, weights: np.ndarray | None = None) -> Figures | None:
+        """The figures of these times, each counted `weights` times; None without any.
+
+        A quantile is the smallest of the times that at least this share of the times does not exceed.
+        """
+        counts = np.ones(len(seconds)) if weights is None else np.asarray(weights, np.float64)
+        if not counts.sum():
+            return None
+        order = np.argsort(seconds, kind="stable")
+        upto = counts[order].cumsum()
+        at = np.searchsorted(upto, np.array(QUANTILES) * upto[-1] * (1 - ROUNDING))
+        return cls(float(seconds @ counts / counts.sum()), *(float(seconds[order[i]]) for i in at))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ServingRun(Record):
+    """What happened to each request of a load, and what the steps of the server ran.
+
+    Attributes:
+        name: the schedule that ran, such as `off`.
+        request: (N,) number of each completed request in the load, increasing.
+        arrival_seconds: (N,) time at which it arrived.
+        first_token_seconds: (N,) time of its first token.
+        completion_seconds: (N,) time of its last token.
+        prompt_tokens, output_tokens, kinds: (N,) its lengths, and its class of acceptance.
+        unfinished: requests that were in the system when the time was over.
+        trees: the tree of each tier; the root alone is no speculation.
+        tier_steps: (T,) decoding steps of each tier.
+        prompt_steps: steps that only read prompts.
+        drafted: drafted tokens of all cycles.
+        accepted: drafted tokens that became part of an answer.
+        inter_token_seconds: times between tokens of an answer as they are emitted: the tokens of a cycle arrive
+            together, so all but the first of them have 0. None if no cycle ran.
+        seconds: from the first arrival to the end of the run.
+        busy_seconds: seconds of all steps.
+        decode_seconds: seconds of the steps in which sequences decode.
+        batch_seconds: sum over these steps of their seconds times the number of sequences that decode.
+        request_seconds: integral over time of the number of requests in the system.
+        slo_ttft_seconds, slo_tpot_seconds: limits on the time to the first token and on the time per output token;
+            None is no limit.
+        step_seconds, step_batch, step_tier: (S,) end of each step, its number of decoding sequences and its tier, if
+            they were kept.
+        stability_limit: requests per second that the server sustains with the schedule, at the best batch size; None if
+            it was not computed.
+        settled_batches: batch sizes at which the server can settle at the rate of the load; none if the queue grows
+            from any, None if they were not computed.
+        provenance: the load, the server, the seed, and what the simulation leaves out.
+
+    Raises:
+        InputError: the fields contradict each other.
+    """
+
+    kind: ClassVar[str] = "serving_run"
+    derived: ClassVar[tuple[str, ...]] = ("tokens_per_second", "requests_per_second", "goodput", "mean_batch")
+    repair: ClassVar[str] = "simulate again with `spectheory simulate` or `simulate.serve`"
+
+    name: str
+    request: np.ndarray
+    arrival_seconds: np.ndarray
+    first_token_seconds: np.ndarray
+    completion_seconds: np.ndarray
+    prompt_tokens: np.ndarray
+    output_tokens: np.ndarray
+    kinds: np.ndarray
+    unfinished: int
+    trees: tuple[Tree, ...]
+    tier_steps: np.ndarray
+    prompt_steps: int
+    drafted: int
+    accepted: int
+    seconds: float
+    busy_seconds: float
+    decode_seconds: float
+    batch_seconds: float
+    request_seconds: float
+    inter_token_seconds: Figures | None = None
+    slo_ttft_seconds: float | None = None
+    slo_tpot_seconds: float | None = None
+    step_seconds: np.ndarray | None = field(default=None, metadata={"optional": True})
+    step_batch: np.ndarray | None = field(default=None, metadata={"optional": True})
+    step_tier: np.ndarray | None = field(default=None, metadata={"optional": True})
+    stability_limit: float | None = field(default=None, metadata={"optional": True})
+    settled_batches: np.ndarray | None = field(default=None, metadata={"optional": True})
+    provenance: Provenance = UNKNOWN
+
+    def __post_init__(self) -> None:
+        count = len(check_array("request", self.request))
+        for name in ("request", "prompt_tokens", "output_tokens", "kinds", "tier_steps"):
+            values = check_array(name, getattr(self, name))
+            size = len(self.trees) if name == "tier_steps" else count
+            if values.shape != (size,) or (size and (values.dtype.kind not in "iu" or values.min() < 0)):
+                raise InputError(f"{name} must be {size} whole numbers of at least 0, got {values.tolist()!s:.80}")
+            object.__setattr__(self, name, values.astype(np.int64))
+        for name in TIMES:
+            times = check_seconds(name, getattr(self, name), least=0) if count else np.zeros(0)
+            if times.shape != (count,):
+                raise InputError(f"{name} must have a time for each of the {count} requests, got shape {times.shape}")
+            object.__setattr__(self, name, times)
+        late = (self.first_token_seconds < self.arrival_seconds) | (self.completion_seconds < self.first_token_seconds)
+        if late.any() or (np.diff(self.request) <= 0).any():
+            raise InputError("requests must be in order, and arrive before their first and their last token")
+        for name in COUNTS:
+            check_whole(name, getattr(self, name), 0)
+        for name in SPANS:
+            check_seconds(name, getattr(self, name), least=0)
+        if self.accepted > self.drafted:
+            raise InputError(f"accepted must be at most drafted={self.drafted}, got {self.accepted}")
+
+    def __len__(self) -> int:
+        return len(self.request)
+
+    @property
+    def summary(self) -> str:
+        """Requests, time per token, time to the first token, and tokens per second."""
+        parts = [f"{self.name}: {len(self):,} requests"]
+        if self.tpot:
+            parts.append(f"{1e3 * self.tpot.mean:.3g} ms a token")
+        if self.ttft:
+            parts.append(f"{1e3 * self.ttft.mean:.3g} ms to the first one")
+        return "; ".join([*parts, f"{self.tokens_per_second:,.0f} tokens/s at a mean batch of {self.mean_batch:.1f}"])
+
+    @property
+    def ttft_seconds(self) -> np.ndarray:
+        """(N,) time to the first token of each request."""
+        return self.first_token_seconds - self.arrival_seconds
+
+    @property
+    def tpot_seconds(self) -> np.ndarray:
+        """(N,) mean time per token after the first one; NaN for answers of one token."""
+        more = self.output_tokens - 1
+        decode = self.completion_seconds - self.first_token_seconds
+        return np.where(more > 0, decode / np.maximum(more, 1), np.nan)
+
+    @property
+    def end_to_end_seconds(self) -> np.ndarray:
+        """(N,) time from the arrival to the last token of each request."""
+        return self.completion_seconds - self.arrival_seconds
+
+    @property
+    def meets_slo(self) -> np.ndarray:
+        """(N,) whether each request meets both limits. An answer of one token meets every limit on the tpot."""
+        ttft = np.inf if self.slo_ttft_seconds is None else self.slo_ttft_seconds
+        tpot = np.inf if self.slo_tpot_seconds is None else self.slo_tpot_seconds
+        return (self.ttft_seconds <= ttft) & ~(self.tpot_seconds > tpot)
+
+    @cached_property
+    def ttft(self) -> Figures | None:
+        """Time to the first token; None if no request is complete."""
+        return Figures.of(self.ttft_seconds)
+
+    @cached_property
+    def tpot(self) -> Figures | None:
+        """Time per output token, requests counted equally; None if no answer has more than one token."""
+        tpot = self.tpot_seconds
+        return Figures.of(tpot[~np.isnan(tpot)])
+
+    @cached_property
+    def end_to_end(self) -> Figures | None:
+        """Time from arrival to the last token; None if no request is complete."""
+        return Figures.of(self.end_to_end_seconds)
+
+    @property
+    def tokens_per_second(self) -> float:
+        """Tokens of completed answers per second."""
+        return self._per_second(self.output_tokens.sum())
+
+    @property
+    def requests_per_second(self) -> float:
+        """Completed requests per second."""
+        return self._per_second(len(self))
+
+    @property
+    def goodput(self) -> float:
+        """Completed requests per second that meet the limits."""
+        return self._per_second(self.meets_slo.sum())
+
+    @property
+    def mean_batch(self) -> float:
+        """Mean number of sequences that decode, over the time in which any does."""
+        return self.batch_seconds / self.decode_seconds if self.decode_seconds else 0.0
+
+    @property
+    def mean_in_system(self) -> float:
+        """Mean number of requests in the system, over the whole run."""
+        return self._per_second(self.request_seconds)
+
+    @property
+    def tier_shares(self) -> np.ndarray:
+        """(T,) share of the decoding steps that ran each tier."""
+        return self.tier_steps / max(1, self.tier_steps.sum())
+
+    @property
+    def wasted(self) -> int:
+        """Drafted tokens that no answer contains."""
+        return self.drafted - self.accepted
+
+    def _per_second(self, count: float) -> float:
+        return float(count / self.seconds) if self.seconds else 0.0

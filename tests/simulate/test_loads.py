@@ -1,0 +1,230 @@
+"""Synthetic loads: exact properties of their construction, and moments with a stated error level."""
+
+from __future__ import annotations
+
+import pickle
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from simulate.load import (
+    Geometric,
+    Lognormal,
+    Requests,
+    as_closed,
+    at_rate,
+    bursts,
+    closed,
+    mixed,
+    modulated,
+    parse,
+    poisson,
+    profile,
+    thinned,
+    until,
+)
+from spectheory.core.errors import InputError
+
+COUNT = 40_000
+SIX = 6.0
+"""Standard errors by which a mean may be off: an error level of 2e-9 for each, if the mean is about normal."""
+
+
+def equal(one: Requests, other: Requests) -> bool:
+    names = ("arrival_seconds", "prompt_tokens", "output_tokens", "kinds")
+    return one.concurrency == other.concurrency and all(
+        np.array_equal(getattr(one, name), getattr(other, name)) for name in names
+    )
+
+
+def within(values: np.ndarray, mean: float) -> bool:
+    """Whether the mean of independent values is as stated, up to `SIX` standard errors."""
+    return abs(values.mean() - mean) <= SIX * values.std() / np.sqrt(len(values))
+
+
+def test_a_seed_fixes_a_load_and_a_longer_load_begins_as_a_shorter_one() -> None:
+    shapes = {"prompt": Lognormal(500, 1.2), "output": Geometric(80), "shares": (0.3, 0.7)}
+    assert equal(poisson(3, 100, seed=4, **shapes), poisson(3, 100, seed=4, **shapes))
+    longer = poisson(3, 150, seed=4, **shapes)
+    assert equal(poisson(3, 100, seed=4, **shapes), until(longer, float(longer.arrival_seconds[100])))
+    assert not np.array_equal(longer.arrival_seconds, poisson(3, 150, seed=5, **shapes).arrival_seconds)
+
+
+def test_a_change_of_lengths_or_of_the_rate_leaves_everything_else() -> None:
+    base, other = poisson(3, 100, output=Geometric(80), seed=1), poisson(6, 100, output=9, prompt=7, seed=1)
+    assert np.allclose(base.arrival_seconds, 2 * other.arrival_seconds, rtol=1e-15)
+    mixture = poisson(3, 100, output=Geometric(80), prompt=Lognormal(900, 2), shares=(0.5, 0.5), seed=1)
+    assert np.array_equal(base.output_tokens, mixture.output_tokens)
+    assert np.array_equal(base.arrival_seconds, mixture.arrival_seconds)
+
+
+@pytest.mark.parametrize("cv", [0.5, 1.0, 3.0])
+def test_gaps_of_bursts_have_the_stated_mean_and_variation(cv: float) -> None:
+    gaps = np.diff(bursts(5, COUNT, cv=cv, seed=2).arrival_seconds)
+    assert within(gaps, 1 / 5)
+    assert within((gaps - 1 / 5) ** 2, (cv / 5) ** 2)
+
+
+def test_poisson_gaps_are_exponential() -> None:
+    gaps = np.diff(poisson(5, COUNT, seed=2).arrival_seconds)
+    assert within(gaps, 1 / 5)
+    assert all(within((gaps > t).astype(float), np.exp(-5 * t)) for t in (0.05, 0.2, 0.5))
+
+
+def test_modulated_arrivals_have_the_rate_and_the_dispersion_of_theory() -> None:
+    """The variance of counts in windows of t seconds is known for two states (Fischer and Meier-Hellstern, 1993)."""
+    (a, b), (up, down) = (2.0, 30.0), (6.0, 2.0)
+    requests = modulated((a, b), (up, down), 200_000, seed=3)
+    share, relax = down / (up + down), 1 / up + 1 / down
+    mean, t = a + (b - a) * share, 5.0
+    counts = np.histogram(requests.arrival_seconds, np.arange(0, requests.arrival_seconds[-1], t))[0]
+    spread = (b - a) ** 2 * share * (1 - share)
+    variance = mean * t + 2 * spread * (t / relax - (1 - np.exp(-relax * t)) / relax**2)
+    squares = (counts - mean * t) ** 2
+    blocks = [values[: len(values) // 20 * 20].reshape(-1, 20).mean(1) for values in (counts, squares)]
+    assert within(blocks[0], mean * t)
+    assert within(blocks[1], variance)
+
+
+def test_no_request_arrives_while_the_rate_is_0() -> None:
+    requests = profile((0, 50, 0, 10), (5, 2, 3, 4), seed=1)
+    when = requests.arrival_seconds
+    assert ((when >= 5) & (when < 7) | (when >= 10) & (when < 14)).all()
+    assert abs((when < 7).sum() - 100) < SIX * 10
+
+
+def test_a_profile_is_the_same_process_where_its_rates_agree() -> None:
+    calm, burst = profile((8, 8), (60, 60), seed=7), profile((8, 40), (60, 60), seed=7)
+    before = calm.arrival_seconds < 60
+    assert np.array_equal(calm.arrival_seconds[before], burst.arrival_seconds[: before.sum()])
+
+
+@pytest.mark.parametrize("mean", [1, 1.5, 300])
+def test_geometric_lengths_have_the_stated_distribution(mean: float) -> None:
+    draws = Geometric(mean).draw(np.random.default_rng(1), COUNT)
+    assert draws.min() == 1
+    assert within(draws, mean) or mean == 1
+    assert within((draws > 2).astype(float), (1 - 1 / mean) ** 2) or mean == 1
+    assert Geometric(300, most=400).draw(np.random.default_rng(1), COUNT).max() == 400
+
+
+def test_lognormal_lengths_have_the_stated_mean_and_variation() -> None:
+    draws = Lognormal(900, 0.8).draw(np.random.default_rng(1), COUNT)
+    assert within(draws, 900)
+    assert within((draws - 900.0) ** 2, (0.8 * 900) ** 2 + 1 / 12)
+    assert Lognormal(2, 3).draw(np.random.default_rng(1), COUNT).min() == 1
+
+
+def test_prompts_and_answers_are_drawn_together_from_a_trace() -> None:
+    trace = Requests(np.array([0.0, 1.0, 2.0]), np.array([10, 20, 30]), np.array([1, 2, 3]))
+    drawn = poisson(5, COUNT, like=trace, seed=1)
+    assert np.array_equal(drawn.prompt_tokens, 10 * drawn.output_tokens)
+    assert within((drawn.output_tokens == 2).astype(float), 1 / 3)
+
+
+def test_classes_have_their_shares() -> None:
+    kinds = poisson(5, COUNT, shares=(0.2, 0.0, 0.8), seed=1).kinds
+    assert set(kinds.tolist()) == {0, 2}
+    assert within((kinds == 0).astype(float), 0.2)
+
+
+def test_a_closed_loop_has_no_times() -> None:
+    loop = closed(32, 100, output=Geometric(50), seed=3)
+    assert loop.concurrency == 32
+    assert not loop.arrival_seconds.any()
+    assert np.array_equal(loop.output_tokens, poisson(1, 100, output=Geometric(50), seed=3).output_tokens)
+    assert equal(as_closed(poisson(1, 100, output=Geometric(50), seed=3), 32), loop)
+
+
+def test_stretching_keeps_all_requests_and_thinning_keeps_their_times() -> None:
+    base = bursts(6, 2_000, cv=2, output=Geometric(30), seed=1)
+    faster = at_rate(base, 12)
+    assert faster.rate == pytest.approx(12, rel=1e-12)
+    assert np.allclose(faster.arrival_seconds * 12, base.arrival_seconds * base.rate, rtol=1e-12)
+    half, quarter = thinned(base, 0.5, seed=9), thinned(base, 0.25, seed=9)
+    assert set(quarter.arrival_seconds) < set(half.arrival_seconds) < set(base.arrival_seconds)
+    assert abs(len(half) - 1000) < SIX * np.sqrt(500)
+    assert equal(thinned(base, 1.0), base)
+
+
+def test_a_mixture_has_all_requests_in_order() -> None:
+    one, other = poisson(3, 200, output=5, seed=1), poisson(7, 100, output=6, shares=(0.0, 1.0), seed=2)
+    both = mixed(one, other)
+    assert len(both) == 300
+    assert (np.diff(both.arrival_seconds) >= 0).all()
+    assert np.array_equal(both.arrival_seconds[both.kinds == 1], other.arrival_seconds)
+    assert (both.output_tokens == 5 + both.kinds).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("poisson:12,count=50", lambda seed: poisson(12, 50, seed=seed)),
+        ("bursts:12,cv=3,count=50", lambda seed: bursts(12, 50, cv=3, seed=seed)),
+        (
+            "poisson:2,count=50,prompt=lognormal:512:1.5:900,output=geometric:80,shares=0.5/0.5",
+            lambda seed: poisson(
+                2, 50, prompt=Lognormal(512, 1.5, 900), output=Geometric(80), shares=(0.5, 0.5), seed=seed
+            ),
+        ),
+        ("modulated:2/40,seconds=60/5,count=50", lambda seed: modulated((2, 40), (60, 5), 50, seed=seed)),
+        ("profile:8/40,seconds=6/5,output=7", lambda seed: profile((8, 40), (6, 5), output=7, seed=seed)),
+        ("closed:32,count=50", lambda seed: closed(32, 50, seed=seed)),
+    ],
+)
+def test_a_text_describes_a_load(text: str, same) -> None:
+    load = pickle.loads(pickle.dumps(parse(text)))
+    assert load == parse(text)
+    assert load.identity == text
+    assert all(equal(load.requests(seed), same(seed)) for seed in (0, 5))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("poison:12", "unknown load 'poison': did you mean poisson"),
+        ("poisson:x", "rate must be a number, got 'x'"),
+        ("poisson:0", "rate must be a finite number above 0, got 0.0"),
+        ("poisson:nan", "rate must be a finite number above 0, got nan"),
+        ("poisson:12,count=1.5", "count must be a whole number, got '1.5'"),
+        ("poisson:12,cv=3", "unknown option 'cv'"),
+        ("bursts:12", "needs cv"),
+        ("bursts:12,cv", "an option must be NAME=VALUE, got 'cv'"),
+        ("bursts:12,cv=3,cv=4", "cv is given twice"),
+        ("closed:0", "concurrency must be at least 1, got 0"),
+        ("poisson:1,output=geometric:0.5", "output=geometric:0.5: mean must be at least 1 token"),
+        ("poisson:1,output=zipf:3", "output must be a whole number, lognormal:MEAN:CV"),
+        ("poisson:1,prompt=0", "prompt=0: prompt must be between 1"),
+        ("poisson:1,shares=0.5/0.6", "shares must sum to 1, got 1.1"),
+        ("modulated:1/2,seconds=3", "equally many numbers"),
+        ("modulated:0/0,seconds=3/3", "not all 0"),
+        ("trace.csv", "there is no file 'trace.csv'"),
+        ("poisson:1,like=trace.csv", "there is no file trace.csv"),
+    ],
+)
+def test_a_text_that_describes_no_load_is_refused(text: str, message: str) -> None:
+    with pytest.raises(InputError) as error:
+        parse(text)
+    assert message in str(error.value)
+
+
+def test_a_file_is_changed_as_its_options_say(tmp_path: Path) -> None:
+    file = tmp_path / "a,b.csv"
+    rows = [f"2023-11-16 18:17:{i:02d}.5,{10 + i},{1 + i}" for i in range(40)]
+    file.write_text("\n".join(["TIMESTAMP,ContextTokens,GeneratedTokens", *rows]))
+    assert len(parse(str(file)).requests()) == 40
+    plain = file.rename(tmp_path / "trace.csv")
+    load = parse(f"{plain},seconds=20,rate=4")
+    assert len(load.requests()) == 20
+    assert load.requests().rate == pytest.approx(4)
+    assert load.requests(1).concurrency is None
+    assert not equal(parse(f"{plain},thin=0.5").requests(0), parse(f"{plain},thin=0.5").requests(1))
+    assert parse(f"{plain},concurrency=8").requests().concurrency == 8
+    assert len(parse(f"{plain},first=7").requests()) == 7
+    before = parse(str(plain)).identity
+    plain.write_text(plain.read_text().replace(",10,1", ",11,1"))
+    assert parse(str(plain)).identity != before
+    for text, message in (("rate=4,concurrency=2", "no rate"), ("failed=keep", "refuse or skip"), ("cv=1", "unknown")):
+        with pytest.raises(InputError, match=message):
+            parse(f"{plain},{text}")

@@ -1,0 +1,223 @@
+"""Tests of GTO: groups, rewards, advantages, the clipped surrogate and where its gradient is 0."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from itertools import permutations, product
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor
+
+from proofs_check.gto import surrogate as exact
+from reference.losses import Eagle3, Gto, adjacent_groups, longest_accepted, tree_rewards
+from reference.losses.gto import advantages, likelihood_ratio, surrogate
+from spectheory import Tree
+from spectheory.core.errors import InputError
+from spectheory.gto import draft_tree_reward
+
+LOSS = Gto(group=3)
+PLACES = 4
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+def log_probabilities(groups: int = 2, seed: int = 0) -> Tensor:
+    return -drawn(groups, 3, PLACES, seed=seed).abs()
+
+
+LENGTHS = torch.tensor([[0, 1, 4], [2, 3, 1]])
+ACCEPTED = torch.arange(PLACES) < LENGTHS[..., None]
+MOVED = torch.tensor([[1.0, 2.0, 4.0], [0.5, 0.5, 0.25]], dtype=torch.float64)
+STILL = torch.tensor([[3.0, 1.25, 2.0], [0.5, 1.75, 0.0]], dtype=torch.float64)
+
+
+@pytest.mark.parametrize("same_probabilities", [True, False])
+def test_the_gradient_is_exactly_0_while_every_tree_is_that_of_the_start(same_probabilities: bool) -> None:
+    """Claim T-START: whatever the probabilities are, because the same trees have the same rewards."""
+    now = log_probabilities().requires_grad_()
+    base = now.detach().clone() if same_probabilities else log_probabilities(seed=1)
+    loss = LOSS(now, base, ACCEPTED, STILL, STILL)
+    assert loss.item() == 0
+    assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
+
+
+def test_trees_that_improve_alike_in_a_group_have_no_gradient() -> None:
+    """Claim T-START, the counterexample; 0.1 is not dyadic, and the advantages are 0 all the same."""
+    now = log_probabilities().requires_grad_()
+    rewards = torch.full((2, 3), 0.1, dtype=torch.float64)
+    loss = LOSS(now, now.detach(), ACCEPTED, rewards, torch.zeros_like(rewards))
+    assert loss.item() == 0
+    assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
+
+
+def test_once_trees_move_apart_the_gradient_is_0_exactly_where_no_token_was_accepted() -> None:
+    """Claim T-START as corrected, at ratio 1: the gradient of a token is A / (length times the number of positions)."""
+    now = log_probabilities().requires_grad_()
+    loss = LOSS(now, now.detach(), ACCEPTED, STILL + MOVED, STILL)
+    gradient = torch.autograd.grad(loss, now)[0]
+    weights = advantages(STILL + MOVED, STILL, LOSS.epsilon)
+    expected = torch.where(ACCEPTED, -weights[..., None] / LENGTHS.clamp(min=1)[..., None] / 6, 0)
+    torch.testing.assert_close(gradient, expected, rtol=1e-13, atol=0)
+    assert torch.equal(gradient != 0, ACCEPTED)
+
+
+def test_only_what_differs_from_the_start_counts() -> None:
+    now, base = log_probabilities(), log_probabilities(seed=1)
+    one = LOSS(now, base, ACCEPTED, STILL + MOVED, STILL)
+    other = LOSS(now, base, ACCEPTED, MOVED, torch.zeros_like(MOVED))
+    assert one.item() == other.item()
+
+
+def test_rewards_shuffled_within_a_group_give_no_gain() -> None:
+    """Over all permutations of dyadic advantages, exactly: no objective and no gradient as long as no ratio is clipped.
+
+    A clipped ratio only loses: the objective is concave in the advantage, which has the mean 0.
+    """
+    weights = torch.tensor([1.5, -0.25, -1.0, -0.25], dtype=torch.float64)
+    orders = torch.tensor(list(permutations(range(4))))
+    inside = torch.tensor([0.875, 1.0, 1.125, 1.0625], dtype=torch.float64).requires_grad_()
+    total = sum(surrogate(inside[None], weights[order][None], 0.25) for order in orders)
+    assert isinstance(total, Tensor)
+    assert total.item() == 0
+    assert torch.autograd.grad(total, inside)[0].count_nonzero() == 0
+    for outside in product([0.5, 1.0, 2.0], repeat=4):
+        ratio = torch.tensor([outside], dtype=torch.float64)
+        gain = sum(surrogate(ratio, weights[order][None], 0.25).item() for order in orders)
+        assert gain == 0 if set(outside) == {1.0} else gain < 0
+
+
+def test_the_surrogate_and_the_advantages_are_those_of_the_claims_in_fractions() -> None:
+    """Groups of two contexts, every policy and every base of a grid, both signs of the advantage."""
+    grid = [Fraction(one, 8) for one in (1, 4, 5, 7)]
+    for new, old, rewards in product(product(grid, repeat=2), product(grid, repeat=2), [(1, 0), (0, 1), (2, 2)]):
+        weights = exact.advantages([Fraction(one) for one in rewards], Fraction(1, 2**20))
+        want = exact.surrogate(new, old, weights)
+        own = advantages(torch.tensor([rewards], dtype=torch.float64), torch.zeros(1, 2, dtype=torch.float64), 2.0**-20)
+        assert own[0].tolist() == pytest.approx([float(one) for one in weights], rel=1e-15)
+        now, base = (torch.tensor([[[float(one)] for one in many]], dtype=torch.float64).log() for many in (new, old))
+        ratio = likelihood_ratio(now, base, torch.ones(1, 2, 1, dtype=torch.bool))
+        assert surrogate(ratio, own, 0.2).item() == pytest.approx(float(want), rel=1e-14, abs=1e-15)
+
+
+def test_the_ratio_is_the_geometric_mean_over_the_accepted_tokens() -> None:
+    now = torch.tensor([[[0.5, 0.25, 1.0]]], dtype=torch.float64).log()
+    base = torch.tensor([[[0.125, 0.25, 0.5]]], dtype=torch.float64).log()
+    for length, value in ((0, 1), (1, 4), (2, 2), (3, 2)):
+        assert likelihood_ratio(now, base, torch.arange(3) < length).item() == pytest.approx(value, rel=1e-15)
+
+
+def test_the_gradient_agrees_with_finite_differences_inside_and_outside_the_clip() -> None:
+    ratio = torch.tensor([[1.0, 0.5, 1.5], [1.1, 0.9, 1.5]], dtype=torch.float64)
+    base = log_probabilities() - 1
+    now = base + ratio.log()[..., None]
+    weights = advantages(STILL + MOVED, STILL, LOSS.epsilon)
+    assert {(float(s), float(a) > 0) for s, a in zip(ratio.flatten(), weights.flatten(), strict=True)} == {
+        (1.0, False), (0.5, False), (1.5, True), (1.1, True), (0.9, True), (1.5, False)
+    }  # fmt: skip
+
+    def value(now: Tensor) -> Tensor:
+        return LOSS(now, base, ACCEPTED, STILL + MOVED, STILL)
+
+    assert torch.autograd.gradcheck(value, now.requires_grad_())
+
+
+def test_places_without_a_token_and_the_order_of_groups_change_nothing() -> None:
+    now, base = log_probabilities(), log_probabilities(seed=1)
+    value = LOSS(now, base, ACCEPTED, STILL + MOVED, STILL).item()
+    spoiled = [torch.where(ACCEPTED, one, torch.nan) for one in (now, base)]
+    wide = [torch.cat([one, torch.full((2, 3, 2), torch.nan, dtype=torch.float64)], 2) for one in spoiled]
+    wide[0].requires_grad_()
+    kept = torch.cat([ACCEPTED, torch.zeros(2, 3, 2, dtype=torch.bool)], 2)
+    loss = LOSS(wide[0], wide[1], kept, STILL + MOVED, STILL)
+    assert loss.item() == value
+    assert torch.autograd.grad(loss, wide[0])[0].isfinite().all()
+    turned = LOSS(now.flip(0), base.flip(0), ACCEPTED.flip(0), (STILL + MOVED).flip(0), STILL.flip(0))
+    assert turned.item() == pytest.approx(value, rel=1e-14)
+
+
+def test_a_batch_in_which_nothing_was_accepted_has_no_gradient() -> None:
+    now = log_probabilities().requires_grad_()
+    loss = LOSS(now, now.detach(), ACCEPTED & False, STILL + MOVED, STILL)
+    assert loss.item() == pytest.approx(0, abs=1e-15)
+    assert torch.autograd.grad(loss, now)[0].count_nonzero() == 0
+
+
+def test_groups_are_runs_of_adjacent_positions_without_overlap() -> None:
+    mask = torch.tensor([[1, 1, 1, 1, 1, 0, 1, 1], [0, 1, 1, 1, 0, 1, 1, 0]]) > 0
+    assert adjacent_groups(mask, 2).tolist() == [[0, 1], [2, 3], [6, 7], [9, 10], [13, 14]]
+    assert adjacent_groups(mask, 3).tolist() == [[0, 1, 2], [9, 10, 11]]
+    assert adjacent_groups(mask, 9).shape == (0, 9)
+
+
+def test_rewards_are_those_of_spectheory() -> None:
+    trees = [Tree([-1, 0, 0, 1]), Tree.chain(2)]
+    chances = [[1, 0.5, 0.25, 0.5], [1, 0.75, 0.5]]
+    assert tree_rewards(trees, chances, 2.0).tolist() == [
+        draft_tree_reward(tree, one, 2.0) for tree, one in zip(trees, chances, strict=True)
+    ]
+
+
+def test_the_longest_accepted_sequence_needs_accepted_ancestors() -> None:
+    tree = Tree([-1, 0, 0, 1, 2, 4])
+    assert longest_accepted(tree, [False, True, False, True, True, True]) == [1, 3]
+    assert longest_accepted(tree, [False, False, True, True, True, True]) == [2, 4, 5]
+    assert longest_accepted(tree, [True, False, False, True, True, True]) == []
+
+
+def test_the_whole_loss_adds_the_weighted_group_loss() -> None:
+    loss = Gto(weight=0.25, token_loss=Eagle3(passes=3))
+    assert loss.needs.passes == 3
+    assert loss.combined(torch.tensor(2.0), torch.tensor(4.0)).item() == 3
+
+
+ARGUMENTS: dict[str, Tensor] = {
+    "now": log_probabilities(),
+    "base": log_probabilities(seed=1),
+    "accepted": ACCEPTED,
+    "rewards": MOVED,
+    "reference_rewards": STILL,
+}
+
+
+@pytest.mark.parametrize(
+    ("message", "name", "value"),
+    [
+        ("now must have shape \\(2, 3, 4\\), groups of the size that is set", "now", log_probabilities()[:, :2]),
+        ("now must be in float32 or float64, got torch.float16", "now", log_probabilities().half()),
+        ("base must have shape \\(2, 3, 4\\)", "base", log_probabilities(1)),
+        ("base must have the precision of now, torch.float64, got torch.float32", "base", log_probabilities().float()),
+        ("accepted must be boolean, got torch.int64", "accepted", ACCEPTED.long()),
+        ("accepted must have shape", "accepted", ACCEPTED[:1]),
+        ("rewards must have shape \\(2, 3\\), one reward for each position", "rewards", MOVED[:, :2]),
+        ("reference_rewards must be finite, got nan", "reference_rewards", STILL * torch.nan),
+        ("now must be finite log-probabilities, at most 0", "now", -log_probabilities()),
+        ("base must be finite log-probabilities, at most 0", "base", log_probabilities() * torch.inf),
+    ],
+)
+def test_unusable_tensors_are_refused(message: str, name: str, value: Tensor) -> None:
+    with pytest.raises(InputError, match=message):
+        LOSS(**{**ARGUMENTS, name: value})
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        ("group must be at least 2, got 1: a group of one has no advantage", lambda: Gto(group=1)),
+        ("clip must be below 1, got 1", lambda: Gto(clip=1)),
+        ("eta must be above 0, got 0", lambda: Gto(eta=0)),
+        ("epsilon must be above 0, got 0", lambda: Gto(epsilon=0)),
+        ("weight must be a finite number of at least 0, got -1", lambda: Gto(weight=-1)),
+        ("size must be at least 2, got 1", lambda: adjacent_groups(torch.ones(1, 4) > 0, 1)),
+        ("mask must be boolean, rows x positions, got torch.float32", lambda: adjacent_groups(torch.ones(1, 4), 2)),
+        ("target_probabilities must have 1 rows, one a tree, got 0", lambda: tree_rewards([Tree.chain(1)], [], 1.0)),
+        ("accepted must have one entry for each of 2 nodes", lambda: longest_accepted(Tree.chain(1), [True])),
+    ],
+)
+def test_unusable_settings_are_refused(message: str, make: Callable[[], Any]) -> None:
+    with pytest.raises(InputError, match=message):
+        make()

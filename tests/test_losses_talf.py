@@ -1,0 +1,217 @@
+"""Tests of the target's beam trees and of TALF."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+from reference.losses import BeamTrees, Eagle3, Talf, beam_trees, unroll, unroll_tree
+from spectheory import Eagle2, MarkovDraft
+from spectheory.core.errors import InputError
+from spectheory.search.draft_models import DraftedPath
+
+V, D = 6, 3
+
+
+def drawn(*shape: int, seed: int = 0) -> Tensor:
+    return torch.randn(*shape, dtype=torch.float64, generator=torch.Generator().manual_seed(seed))
+
+
+TABLE = drawn(V, V).softmax(-1)
+"""A target whose next token depends on the last one only."""
+ROOTS = torch.tensor([3, 0, 5, 1])
+
+
+def expand_from(roots: Tensor, table: Tensor = TABLE) -> Callable[[Tensor], Tensor]:
+    def expand(paths: Tensor) -> Tensor:
+        last = paths[..., -1] if paths.shape[2] else roots[:, None]
+        return table[last]
+
+    return expand
+
+
+WITHIN, TOKEN, OUT = drawn(D, D, seed=1), drawn(V, D, seed=2), drawn(D, V, seed=3)
+
+
+def draft(features: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
+    """A draft without attention: features and logits of any leading shape."""
+    found = torch.tanh(features @ WITHIN + TOKEN[tokens])
+    return found, found @ OUT
+
+
+def tree_draft(features: Tensor, tokens: Tensor, parent: Tensor) -> tuple[Tensor, Tensor]:
+    return draft(features, tokens)
+
+
+@dataclass
+class Recorded:
+    """The draft of a policy, with the paths that it was asked to expand."""
+
+    draft: MarkovDraft
+    paths: list[list[DraftedPath]] = field(default_factory=list)
+
+    def expand(self, paths: Sequence[DraftedPath]) -> tuple[np.ndarray, np.ndarray]:
+        self.paths.append(list(paths))
+        return self.draft.expand(paths)
+
+
+def paths_of(trees: BeamTrees, root: int) -> list[DraftedPath]:
+    found: list[DraftedPath] = []
+    for parent, token in zip(trees.parent[root].tolist(), trees.token[root].tolist(), strict=True):
+        found.append(() if parent < 0 else (*found[parent], token))
+    return found
+
+
+@pytest.mark.parametrize(("k", "depth"), [(1, 4), (2, 3), (4, 3), (9, 2), (4, 1)])
+def test_the_target_builds_the_tree_that_eagle2_expands(k: int, depth: int) -> None:
+    trees = beam_trees(expand_from(ROOTS), len(ROOTS), k, depth)
+    for root, token in enumerate(ROOTS.tolist()):
+        policy = Recorded(MarkovDraft(TABLE.numpy(), token))
+        Eagle2(top_k=k, depth=depth, budget=1).grow(policy)
+        levels = [paths_of(trees, root)[trees.level(level)] for level in range(depth)]
+        assert levels == policy.paths
+        for path, probability, target in zip(
+            paths_of(trees, root), trees.probability[root], trees.target[root], strict=True
+        ):
+            steps = [token, *path]
+            expected = np.prod([float(TABLE[a, b]) for a, b in pairwise(steps)])
+            assert float(probability) == pytest.approx(expected, rel=1e-14)
+            assert torch.equal(target, TABLE[steps[-1]])
+
+
+def test_nodes_of_probability_0_do_not_count() -> None:
+    """A target that is sure of each next token has a chain, whatever k is."""
+    sure = torch.eye(V, dtype=torch.float64)[[1, 2, 3, 4, 5, 0]]
+    trees = beam_trees(expand_from(ROOTS, sure), len(ROOTS), 4, 3)
+    assert trees.present.sum(1).tolist() == [3, 3, 3, 3]
+    chain = beam_trees(expand_from(ROOTS, sure), len(ROOTS), 1, 3)
+    mask = torch.ones(len(ROOTS), dtype=torch.bool)
+    features = drawn(len(ROOTS), D)
+    losses = [Talf()(unroll_tree(tree_draft, features, ROOTS, one), one, mask) for one in (trees, chain)]
+    assert losses[0].item() == pytest.approx(losses[1].item(), rel=1e-14)
+
+
+@pytest.mark.parametrize(("k", "depth"), [(1, 3), (4, 3), (2, 4)])
+def test_the_loss_is_the_sum_over_nodes_of_algorithm_1(k: int, depth: int) -> None:
+    """Each node by itself: the draft follows its path from the root, and is compared with the target there."""
+    trees = beam_trees(expand_from(ROOTS), len(ROOTS), k, depth)
+    features, mask = drawn(len(ROOTS), D), torch.tensor([True, True, False, True])
+    value = Talf(k=k, depth=depth)(unroll_tree(tree_draft, features, ROOTS, trees), trees, mask)
+    total = 0.0
+    for root in mask.nonzero().flatten().tolist():
+        for path in paths_of(trees, root):
+            carried, logits = features[root], torch.zeros(V)
+            for token in (int(ROOTS[root]), *path):
+                carried, logits = draft(carried, torch.tensor(token))
+            p = TABLE[path[-1] if path else ROOTS[root]]
+            total -= float((p * logits.log_softmax(-1)).sum())
+    assert float(value) == pytest.approx(total / 3, rel=1e-13)
+
+
+@pytest.mark.parametrize("depth", [1, 2, 3])
+def test_talf_of_one_branch_is_the_chain_loss_on_the_targets_greedy_text(depth: int) -> None:
+    """The text is the target's greedy continuation; a tree ends where the text ends, as the chain does."""
+    length, token = 7, 3
+    text = [token]
+    while len(text) < length:
+        text.append(int(TABLE[text[-1]].argmax()))
+    tokens, features = torch.tensor(text), drawn(length, D)
+    mask = torch.ones(1, length, dtype=torch.bool)
+    chain = Eagle3(passes=depth, decay=1)(unroll(draft, features[None], tokens[None], depth), TABLE[tokens][None], mask)
+    trees = beam_trees(expand_from(tokens), length, 1, depth)
+    ends = torch.arange(length)[:, None] + torch.arange(depth) < length
+    trees = replace(trees, present=trees.present & ends)
+    tree = Talf(k=1, depth=depth)(unroll_tree(tree_draft, features, tokens, trees), trees, mask[0])
+    assert tree.item() == pytest.approx(chain.item(), rel=1e-14)
+
+
+def test_the_gradient_agrees_with_finite_differences_through_the_levels() -> None:
+    trees = beam_trees(expand_from(ROOTS[:2]), 2, 2, 3)
+
+    def value(features: Tensor, out: Tensor) -> Tensor:
+        def step(features: Tensor, tokens: Tensor, parent: Tensor) -> tuple[Tensor, Tensor]:
+            found = draft(features, tokens)[0]
+            return found, found @ out
+
+        logits = unroll_tree(step, features, ROOTS[:2], trees)
+        return Talf(k=2, depth=3)(logits, trees, torch.tensor([True, True]))
+
+    inputs = (drawn(2, D).requires_grad_(), OUT.clone().requires_grad_())
+    assert torch.autograd.gradcheck(value, inputs)
+
+
+def test_roots_that_are_masked_and_the_order_of_roots_change_nothing() -> None:
+    trees = beam_trees(expand_from(ROOTS), 4, 2, 3)
+    logits, mask = drawn(4, 5, V), torch.tensor([True, True, False, True])
+    value = Talf(k=2)(logits, trees, mask)
+    spoiled = logits.clone()
+    spoiled[2] = torch.nan
+    assert Talf(k=2)(spoiled, replace(trees, target=trees.target * mask[:, None, None]), mask).item() == value.item()
+    order = torch.tensor([2, 0, 3, 1])
+    names = ("parent", "token", "probability", "target", "present")
+    turned = replace(trees, **{name: getattr(trees, name)[order] for name in names})
+    torch.testing.assert_close(Talf(k=2)(logits[order], turned, mask[order]), value, rtol=1e-14, atol=0)
+
+
+def test_a_step_reads_its_parents_features_and_places() -> None:
+    trees = beam_trees(expand_from(ROOTS), 4, 3, 3)
+    seen: list[tuple[Tensor, Tensor]] = []
+
+    def step(features: Tensor, tokens: Tensor, parent: Tensor) -> tuple[Tensor, Tensor]:
+        seen.append((features, parent))
+        marks = torch.arange(tokens.shape[1], dtype=torch.float64)[None, :, None].expand(4, -1, 1)
+        return marks, torch.zeros(*tokens.shape, V, dtype=torch.float64)
+
+    unroll_tree(step, torch.zeros(4, 1, dtype=torch.float64), ROOTS, trees)
+    assert seen[0][1].unique().tolist() == [-1]
+    for features, parent in seen[1:]:
+        assert torch.equal(features[..., 0], parent.double())
+
+
+@pytest.mark.parametrize(
+    ("message", "make"),
+    [
+        ("k must be at least 1, got 0", lambda: Talf(k=0)),
+        ("depth must be at least 1, got 0", lambda: Talf(depth=0)),
+        ("k must be at least 1, got 0", lambda: beam_trees(expand_from(ROOTS), 4, 0, 3)),
+        ("depth must be at least 1, got 0", lambda: beam_trees(expand_from(ROOTS), 4, 1, 0)),
+        ("roots must be at least 1, got 0", lambda: beam_trees(expand_from(ROOTS), 0, 1, 1)),
+        ("what expand returns must have shape \\(2, 1, 6\\)", lambda: beam_trees(expand_from(ROOTS), 2, 1, 1)),
+        ("the rows that expand returns must be dist", lambda: beam_trees(expand_from(ROOTS, 2 * TABLE), 4, 1, 1)),
+        ("what expand returns must be in float32", lambda: beam_trees(expand_from(ROOTS, TABLE.half()), 4, 1, 1)),
+    ],
+)
+def test_unusable_settings_and_targets_are_refused(message: str, make: Callable[[], Any]) -> None:
+    with pytest.raises(InputError, match=message):
+        make()
+
+
+@pytest.mark.parametrize(
+    ("message", "logits", "target", "mask"),
+    [
+        ("logits must have shape \\(4, 5, 6\\)", drawn(4, 4, V), 1, torch.ones(4) > 0),
+        ("the targets of the trees must have the precision of", drawn(4, 5, V).float(), 1, torch.ones(4) > 0),
+        ("the targets of the trees must be distributions", drawn(4, 5, V), 2, torch.ones(4) > 0),
+        ("mask must have shape \\(4,\\)", drawn(4, 5, V), 1, torch.ones(3) > 0),
+        ("mask must keep at least one position", drawn(4, 5, V), 1, torch.ones(4) > 1),
+    ],
+)
+def test_unusable_tensors_are_refused(message: str, logits: Tensor, target: float, mask: Tensor) -> None:
+    trees = beam_trees(expand_from(ROOTS), 4, 2, 3)
+    with pytest.raises(InputError, match=message):
+        Talf(k=2)(logits, replace(trees, target=trees.target * target), mask)
+
+
+def test_unroll_tree_refuses_tokens_of_other_roots() -> None:
+    trees = beam_trees(expand_from(ROOTS), 4, 2, 3)
+    with pytest.raises(InputError, match="tokens must have shape \\(4,\\), one token for each root"):
+        unroll_tree(tree_draft, drawn(4, D), ROOTS[:3], trees)
+    with pytest.raises(InputError, match="the features that step returns must have shape \\(4, 1, 3\\), as it is fed"):
+        unroll_tree(lambda f, t, parent: (f[:2], f), drawn(4, D), ROOTS, trees)
