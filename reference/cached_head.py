@@ -29,7 +29,6 @@ class CachedHead(CachedModel):
     def __init__(self, head: Head, vocab_size: int, name: str = "the head") -> None:
         super().__init__(head, vocab_size, name)
         self.head = head
-        self.token_ids = head.token_ids
         self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
 
     def observe(self, states: Tensor) -> None:
@@ -73,12 +72,7 @@ class CachedHead(CachedModel):
 
     def _logits(self, outputs: Tensor, read: Callable[[int], int]) -> Tensor:
         """Logits (n, V) in float32 for outputs (n, hidden); row i has read the first `read(i)` tokens of a text."""
-        found = self.head.logits(outputs).float()
-        if self.token_ids is not None:
-            drafted = found
-            found = drafted.new_full((len(drafted), self.head.config.vocab_size), -torch.inf)
-            found[:, self.token_ids] = drafted
-        logits = found[:, : self.vocab_size]
+        logits = self.head.on_vocabulary(self.head.logits(outputs))[:, : self.vocab_size]
         self.peaks.see(logits, lambda row: f"after token {read(row)}")
         return logits
 

@@ -17,6 +17,8 @@ from reference.decode import Cycle, Decoder
 from reference.drafters import Checked, Drafter, Drawn, PlannedTree, Searched
 from reference.heads import Head, HeadConfig, ParallelHead
 from reference.host_arrays import to_host
+from reference.judging.drafts import ForcedBatch
+from reference.judging.head_drafts import HeadDraft
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
@@ -256,6 +258,22 @@ def test_the_tree_of_a_parallel_head_is_the_best_under_products_of_marginals() -
         )
         assert draft.tree.budget == 10
         assert worth == pytest.approx(block_efficiency(best_tree(best, 10, max_depth=4), best), rel=1e-6)
+
+
+@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp", "parallel"])
+def test_the_judge_reads_a_head_as_decoding_does(kind: str) -> None:
+    """Entry [d, b, t] has drafted the last d of the tokens up to t; the texts have different lengths."""
+    pair, texts = headed(CONFIGS[kind]), [([5, 6, 7], [8, 9, 30, 31]), ([1, 2], [3, 4])]
+    with torch.inference_mode():
+        found = HeadDraft(pair, 3).logits(ForcedBatch(pair, texts, 0, features=True))
+    for place, (prompt, text) in enumerate(texts):
+        tokens = [*prompt, *text]
+        for end in range(3, len(tokens)):
+            for depth in range(3):
+                slow = SlowHead(pair, tokens[: end + 1 - depth]).logits(tokens[end + 1 - depth : end + 1])
+                torch.testing.assert_close(found[depth, place, end], slow.float(), rtol=1e-5, atol=1e-5)
+    with pytest.raises(InputError, match="depths must be at least 1, got 0"):
+        HeadDraft(pair, 0)
 
 
 def test_a_tree_deeper_than_a_parallel_head_is_refused() -> None:

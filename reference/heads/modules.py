@@ -88,6 +88,14 @@ class Head(nn.Module, ABC):
         """The token of the target for each logit, if these are not all tokens in their order."""
         return None
 
+    def on_vocabulary(self, logits: Tensor) -> Tensor:
+        """Logits (..., V) in float32 of all tokens of the target; -infinity for those that the head does not draft."""
+        if self.token_ids is None:
+            return logits.float()
+        found = logits.new_full((*logits.shape[:-1], self.config.vocab_size), -torch.inf, dtype=torch.float32)
+        found[..., self.token_ids] = logits.float()
+        return found
+
     def forward(
         self,
         tokens: Tensor,
