@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from reference.heads import Head
 from reference.logits import Peaks
 from reference.row_cache import RowCache
 from reference.tree_rows import TreeRows
@@ -16,9 +19,17 @@ class CachedModel:
 
     Models pad their output layers to different sizes, so logits are cut to `vocab_size`. Logits that give no
     probabilities raise LogitsError, which names the model by `name`: at once on a CPU, later on a GPU, see `Peaks`.
+
+    Attributes:
+        taps: numbers of the hidden states that each forward stores in `states`; none by default. State i enters layer
+            i, the last one has passed the final norm.
+        states: (n, taps x hidden) hidden states of the last forward, concatenated.
     """
 
-    def __init__(self, model: PreTrainedModel, vocab_size: int, name: str = "the model") -> None:
+    taps: tuple[int, ...] = ()
+    states: Tensor
+
+    def __init__(self, model: PreTrainedModel | Head, vocab_size: int, name: str = "the model") -> None:
         self.model = model
         self.device = model.device
         self.dtype = model.dtype
@@ -30,6 +41,10 @@ class CachedModel:
     def length(self) -> int:
         """Number of tokens in the cache."""
         return self.cache.rows
+
+    def read(self, prompt: Tensor) -> None:
+        """Read the prompt (1, n)."""
+        self.forward(prompt)
 
     def forward(self, tokens: Tensor) -> Tensor:
         """Append `tokens` (1, n) to the text and return their logits, (n, V) in float32."""
@@ -53,7 +68,11 @@ class CachedModel:
 
     def _call(self, tokens: Tensor, **where: Tensor) -> Tensor:
         first, positions = self.cache.rows + 1, where.get("position_ids")
-        logits = self.model(tokens, past_key_values=self.cache, use_cache=True, **where).logits
+        options: dict[str, Any] = {"output_hidden_states": True} if self.taps else {}
+        output = self.model(tokens, past_key_values=self.cache, use_cache=True, **where, **options)
+        logits = output.logits
+        if self.taps:
+            self.states = torch.cat([output.hidden_states[tap][0] for tap in self.taps], -1)
         if logits.shape[2] > self.vocab_size:
             logits = logits[:, :, : self.vocab_size]
         logits = logits.squeeze(0) if logits.dtype is torch.float32 else logits.squeeze(0).float()
@@ -62,6 +81,10 @@ class CachedModel:
         )
         return logits
 
-    def keep(self, committed: int, offsets: list[int]) -> None:
-        """Keep the first `committed` cached tokens and the tokens at `committed + offsets`; drop all others."""
+    def keep(self, committed: int, offsets: list[int]) -> int:
+        """Keep the first `committed` cached tokens and those at `committed + offsets`; return how many of the latter.
+
+        All others are dropped.
+        """
         self.cache.keep(committed, offsets)
+        return len(offsets)

@@ -156,9 +156,12 @@ class Decoding:
         self.rng = None if rng is None else Coins(rng)
         self.target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
         self.drafting = decoder.drafter.start(pair, self.sampling)
+        self.target.taps, self.deepest = self.drafting.taps, self.drafting.deepest
         self.tree, self.rows = Tree.chain(0), self.target.rows()
         self.room = pair.context - len(prompt) - 1
         logits = self.target.forward(torch.tensor([prompt], device=pair.device))
+        if self.target.taps:
+            self.drafting.observe(self.target.states)
         self.drafting.read(prompt, logits)
         self.peaks = [self.target.peaks, *self.drafting.peaks()]
         settle(*self.peaks)
@@ -170,7 +173,7 @@ class Decoding:
     def cycle(self) -> Cycle:
         """Draft, verify, and keep the accepted path."""
         target, committed = self.target, self.target.length
-        draft = self.drafting.grow(self.room, self.draft_rng)
+        draft = self.drafting.grow(min(self.room, self.deepest), self.draft_rng)
         tokens = torch.as_tensor(draft.tokens, device=target.device)
         if draft.tree is not self.tree:
             self.tree = draft.tree
@@ -180,6 +183,8 @@ class Decoding:
         draft, p, path, following = self._verify(draft, tokens, logits)
         emitted = [*(draft.tokens[node] for node in path), following]
         target.keep(committed, [0, *path])
+        if target.taps:
+            self.drafting.observe(target.states[[0, *path]])
         self.drafting.commit(path, emitted, logits)
         self.tokens += emitted
         self.room -= len(emitted)

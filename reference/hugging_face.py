@@ -44,8 +44,11 @@ def generate(
         seed: seed of torch's global generator, from which transformers draws; its state is restored afterwards.
 
     Raises:
+        InputError: `chain` is given and the draft is a draft head.
         LogitsError: a model returns logits that give no probabilities.
     """
+    if chain is not None:
+        pair.require_draft_model("assisted generation of transformers")
     options: dict[str, Any] = {} if chain is None else {"assistant_model": pair.draft}
     watch = _Watch()
     drawing: dict[str, Any] = {"do_sample": False}

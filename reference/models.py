@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import torch
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from reference.heads import Head, holds_head, read_head
 from reference.model_folders import PairError, load_folder
 from spectheory.core.errors import InputError
 
@@ -21,10 +22,13 @@ Attention = Literal["sdpa", "eager"]
 
 @dataclass(frozen=True)
 class Pair:
-    """A target, a draft, and the tokenizer they share; `names` are the folders of target and draft."""
+    """A target, a draft, and the tokenizer they share; `names` are the folders of target and draft.
+
+    The draft is a model, or a draft head that is attached to the target.
+    """
 
     target: PreTrainedModel
-    draft: PreTrainedModel
+    draft: PreTrainedModel | Head
     tokenizer: PreTrainedTokenizerBase
     names: tuple[str, str]
 
@@ -32,6 +36,16 @@ class Pair:
     def vocab_size(self) -> int:
         """Number of tokens of a distribution: the size of the smaller output layer, since layers may be padded."""
         return min(model.config.vocab_size for model in (self.target, self.draft))
+
+    @property
+    def drafted_tokens(self) -> int:
+        """Number of tokens that the draft can draft: those of a distribution, or a head's draft vocabulary."""
+        return min(self.vocab_size, self.draft.config.outputs) if isinstance(self.draft, Head) else self.vocab_size
+
+    def require_draft_model(self, what: str) -> None:
+        """Raise InputError if the draft is a head: `what` runs the draft alone, without the target's hidden states."""
+        if isinstance(self.draft, Head):
+            raise InputError(f"{what} needs a draft model, {self.names[1]} is a draft head: name a folder of a model")
 
     @property
     def context(self) -> int:
@@ -86,6 +100,8 @@ def load_pair(
 ) -> Pair:
     """Load the models of two local folders, by default the shipped pair. Code in them never runs, see `model_folders`.
 
+    The folder of the draft may hold a draft head, see `reference.heads`.
+
     In bfloat16 and float16 greedy text with a tree may differ from plain decoding where the two largest logits are
     equal or a step or two of that precision apart, because SDPA rounds a forward of several tokens differently from a
     forward of one. No difference was measured with eager attention, which is slower and works for models without SDPA.
@@ -93,11 +109,15 @@ def load_pair(
     Raises:
         PairError: a folder is missing, holds no causal model or needs code of its own, a model lacks SDPA, does not
             attend to all tokens or takes no positions, or the vocabularies differ.
-        InputError: `attention` is neither sdpa nor eager, or this machine does not have the device.
+        InputError: a draft head is for another target, or its files are not what they say; `attention` is neither sdpa
+            nor eager, or this machine does not have the device.
     """
     if attention not in get_args(Attention):
         raise InputError(f"attention must be one of {', '.join(get_args(Attention))}, got {attention!r}")
     _require_device(device)
+    if holds_head(draft):
+        loaded = load_folder("target", Path(target), device, dtype, attention)
+        return _with_head(*loaded, Path(draft), (str(target), str(draft)))
     folders = {"target": Path(target), "draft": Path(draft)}
     loaded = {role: load_folder(role, folder, device, dtype, attention) for role, folder in folders.items()}
     return _paired(*loaded["target"], *loaded["draft"], (str(folders["target"]), str(folders["draft"])))
@@ -108,8 +128,11 @@ def with_draft(pair: Pair, draft: str | Path) -> Pair:
 
     Raises:
         PairError: as `load_pair`.
+        InputError: the folder holds a draft head that does not belong to the target.
     """
     attention = pair.target.config._attn_implementation
+    if holds_head(draft):
+        return _with_head(pair.target, pair.tokenizer, Path(draft), (pair.names[0], str(draft)))
     loaded = load_folder("draft", Path(draft), pair.device, pair.target.dtype, str(attention))
     return _paired(pair.target, pair.tokenizer, *loaded, (pair.names[0], str(draft)))
 
@@ -135,6 +158,15 @@ def _paired(
                 "use the tokenizer that belongs to it"
             )
     return Pair(target, draft, target_tokenizer, names)
+
+
+def _with_head(
+    target: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path, names: tuple[str, str]
+) -> Pair:
+    """The pair of a target and the draft head in a folder."""
+    attention = str(target.config._attn_implementation)
+    head = read_head(folder, device=target.device, dtype=target.dtype, attention=attention)
+    return Pair(target, head.attach(target), tokenizer, names)
 
 
 def _require_device(device: str | torch.device) -> None:

@@ -66,6 +66,7 @@ def profile(
         InputError: `rounds` is below 1, sizes do not increase from 1 on, or do not fit the models' context; or the
             sampling is none, see `Sampling`.
     """
+    pair.require_draft_model("a profile")
     tokens = forward_sizes() if tokens is None else tokens
     _check(pair, tokens, contexts, rounds)
     sampling = Sampling(temperature, top_k, top_p)

@@ -51,6 +51,7 @@ def forced_texts(
     if sampling.greedy:
         raise InputError("temperature must be above 0 for texts with probabilities, got 0: replay greedy text by ranks")
     check_continued(pair, prompts, texts)
+    pair.require_draft_model("a replay with probabilities")
     return _forced_texts(pair, prompts, texts, sampling)
 
 

@@ -104,9 +104,10 @@ def record_trace(
 
     Raises:
         InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
-            prompts or weights.
+            prompts or weights; or the draft is a draft head.
         LogitsError: a model returns logits that give no probabilities.
     """
+    pair.require_draft_model("a trace")
     lengths = {len(prompt) for prompt in prompts}
     if len(lengths) != 1:
         raise InputError(f"prompts must all have the same length, got lengths {sorted(lengths)}")

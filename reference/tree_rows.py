@@ -24,12 +24,14 @@ class TreeRows:
     def __init__(self, dtype: torch.dtype, device: torch.device) -> None:
         self.dtype, self.device, self.on_host = dtype, device, device.type == "cpu"
         self.room = self.size = 0
+        self.parents: list[int] = []
         self._grow(room=256, size=16)
 
     def add(self, parents: Sequence[int], first: int = 0) -> None:
         """Write the rows of nodes `first`, `first + 1`, ..., whose `parents` are earlier nodes or -1, the text."""
         while first + len(parents) > self.size:
             self._grow(self.room, 2 * self.size)
+        self.parents[first:] = parents
         bits, depth = self._bits, self._depth
         for node, parent in enumerate(parents, first):
             bits[node] = bits[parent]

@@ -58,6 +58,20 @@ class _CheckedDrafting(Drafting):
     def __init__(self, drafting: Drafting, vocab_size: int) -> None:
         self.drafting, self.vocab_size, self.root = drafting, vocab_size, -1
 
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """See Drafting.taps."""
+        return self.drafting.taps
+
+    @property
+    def deepest(self) -> int:
+        """See Drafting.deepest."""
+        return self.drafting.deepest
+
+    def observe(self, states: Tensor) -> None:
+        """See Drafting.observe."""
+        self.drafting.observe(states)
+
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read."""
         self.drafting.read(prompt, logits)

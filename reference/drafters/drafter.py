@@ -13,10 +13,32 @@ from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Tree
 from spectheory.core.errors import InputError
+from spectheory.core.tree import LARGEST_TREE
 
 
 class Drafting(ABC):
     """Drafts one text. The decoder calls `read` once, then `commit` and `grow` in turns."""
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """Numbers of the target's hidden states that `observe` receives; none by default, then it is never called.
+
+        State i enters layer i of the target; the last state, whose number is that of layers, has passed the final norm.
+        """
+        return ()
+
+    @property
+    def deepest(self) -> int:
+        """Maximum depth of its drafts; by default that of the largest Tree. The decoder never gives more room."""
+        return LARGEST_TREE
+
+    def observe(self, states: Tensor) -> None:
+        """Receive the target's hidden states (n, taps x hidden) at n more tokens of the text, concatenated.
+
+        Called before `read`, with a row for each token of the prompt, and before each `commit` of a draft, with rows
+        for its root and its accepted nodes. States of rejected nodes are never passed.
+        """
+        raise NotImplementedError("a drafting with taps must receive the hidden states")
 
     @abstractmethod
     def read(self, prompt: list[int], logits: Tensor) -> None:
@@ -79,10 +101,11 @@ def undrawn(tree: Tree, tokens: Array | list[int]) -> Draft:
 
 
 def require_width(tree: Tree, pair: Pair) -> int:
-    """The largest number of children of a node; raises InputError where the vocabulary has fewer tokens."""
+    """The largest number of children of a node; raises InputError where the draft has fewer tokens to draft."""
     widest = int(tree.rank.max()) + 1
-    if widest > pair.vocab_size:
+    if widest > pair.drafted_tokens:
         raise InputError(
-            f"tree has {widest} children at a node, the vocabulary has {pair.vocab_size} tokens: use a narrower tree"
+            f"tree has {widest} children at a node, the vocabulary has {pair.drafted_tokens} tokens: use a narrower "
+            "tree"
         )
     return widest

@@ -8,8 +8,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from reference.cached_head import CachedHead, CachedParallelHead
 from reference.cached_model import CachedModel
 from reference.drafters.drafter import Drafting
+from reference.heads import Head, ParallelHead
 from reference.logits import Peaks
 from reference.models import Pair
 from reference.sampling import Sampling
@@ -18,18 +20,44 @@ TokenPath = tuple[int, ...]
 """Drafted tokens from the root to a node; () for the root."""
 
 
+def cached_draft(pair: Pair) -> CachedModel:
+    """The draft of a pair, a model or a head, with an empty cache."""
+    name = f"draft {pair.names[1]}"
+    if isinstance(pair.draft, ParallelHead):
+        return CachedParallelHead(pair.draft, pair.vocab_size, name)
+    if isinstance(pair.draft, Head):
+        return CachedHead(pair.draft, pair.vocab_size, name)
+    return CachedModel(pair.draft, pair.vocab_size, name)
+
+
 class ModelDrafting(Drafting):
-    """One text in the draft model. `pending` holds the tokens that the model has not read yet, the root last."""
+    """One text in the draft model or head. `pending` holds the tokens that it has not read yet, the root last."""
 
     def __init__(self, pair: Pair, sampling: Sampling) -> None:
-        self.model = CachedModel(pair.draft, pair.vocab_size, f"draft {pair.names[1]}")
+        self.model = cached_draft(pair)
         self.sampling = sampling
         self.pending: list[int] = []
         self.committed = 0
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read."""
-        self.model.forward(torch.tensor([prompt], device=self.model.device))
+        self.model.read(torch.tensor([prompt], device=self.model.device))
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """See Drafting.taps."""
+        return self.model.head.taps if isinstance(self.model, CachedHead) else ()
+
+    @property
+    def deepest(self) -> int:
+        """See Drafting.deepest."""
+        limit = self.model.head.config.depths if isinstance(self.model, CachedHead) else None
+        return super().deepest if limit is None else limit
+
+    def observe(self, states: Tensor) -> None:
+        """See Drafting.observe."""
+        if isinstance(self.model, CachedHead):
+            self.model.observe(states)
 
     def peaks(self) -> list[Peaks]:
         """See Drafting.peaks."""
@@ -50,9 +78,12 @@ class ModelDrafting(Drafting):
         return logits
 
     def keep(self, offsets: list[int], emitted: list[int]) -> None:
-        """Keep the cache rows at `offsets` after the committed text, which hold the first tokens of `emitted`."""
-        self.model.keep(self.committed, offsets)
-        self.pending = emitted[len(offsets) :]
+        """Keep the cache rows at `offsets` after the committed text, which hold the first tokens of `emitted`.
+
+        A draft head keeps none of them and reads all tokens of `emitted` anew, see `CachedHead`.
+        """
+        kept = self.model.keep(self.committed, offsets)
+        self.pending = emitted[kept:]
 
 
 class PathDrafting(ModelDrafting):

@@ -19,6 +19,7 @@ from reference.models import Pair
 from reference.sampling import Sampling
 from reference.uniforms import Uniforms
 from spectheory import Draft, DrawRule, Plan, Tree, evaluate
+from spectheory.core.errors import InputError
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,13 @@ class PlannedTree(Drafter):
     def start(self, pair: Pair, sampling: Sampling) -> StaticDrafting:
         """See Drafter.start."""
         require_width(self.tree, pair)
-        return StaticDrafting(pair, sampling, self.tree, self.rule(sampling))
+        drafting = StaticDrafting(pair, sampling, self.tree, self.rule(sampling))
+        if self.tree.max_depth > drafting.deepest:
+            raise InputError(
+                f"tree is {self.tree.max_depth} deep, the parallel head {pair.names[1]} drafts {drafting.deepest} "
+                "tokens: use a tree that is less deep"
+            )
+        return drafting
 
 
 @dataclass(frozen=True)
@@ -131,6 +138,11 @@ class StaticDrafting(ModelDrafting):
         self.rows = self.model.rows()
         self.rows.add([self.offset[parent] for parent in self.tree.parent[inner[1:]].tolist()])
         self.nodes: list[int] | None = None
+
+    @property
+    def taps(self) -> tuple[int, ...]:
+        """See Drafting.taps; a tree that is the root alone needs no hidden states."""
+        return super().taps if self.levels else ()
 
     def read(self, prompt: list[int], logits: Tensor) -> None:
         """See Drafting.read; a tree that is the root alone needs no draft model."""

@@ -2,6 +2,7 @@
 
 from reference.judging.drafts import ForcedBatch, ForcedDraft, ModelDraft
 from reference.judging.evaluation import JudgeSettings, judge
+from reference.judging.head_drafts import HeadDraft
 from reference.judging.policies import DynamicTrees, JudgedPolicy, StaticTree
 from reference.judging.texts import HeldOutTexts
 
@@ -9,6 +10,7 @@ __all__ = [
     "DynamicTrees",
     "ForcedBatch",
     "ForcedDraft",
+    "HeadDraft",
     "HeldOutTexts",
     "JudgeSettings",
     "JudgedPolicy",

@@ -112,6 +112,7 @@ class ModelDraft(ForcedDraft):
     """
 
     def __init__(self, pair: Pair) -> None:
+        pair.require_draft_model("teacher forcing of a draft")
         self.pair, self.name = pair, pair.names[1]
         self.vocab_size, self.context = pair.vocab_size, pair.context
         self.weights = weights_hash(pair.draft)

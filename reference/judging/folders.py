@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from pathlib import Path
 
+from reference.heads import Head
 from reference.judging.drafts import ForcedDraft, ModelDraft
+from reference.judging.head_drafts import HeadDraft
 from reference.models import SHIPPED, Pair, with_draft
 from spectheory.core.errors import InputError
 
@@ -13,17 +15,19 @@ SHIPPED_NAME = "shipped"
 """In place of a folder: the draft that comes with the package."""
 
 
-def forced_draft(pair: Pair, folder: Path) -> ForcedDraft:
-    """The draft in a folder, for the target of `pair`.
+def forced_draft(pair: Pair, folder: Path, deepest: int) -> ForcedDraft:
+    """The draft model or head in a folder, for the target of `pair` and trees of depth `deepest` at most.
 
     Raises:
         PairError: the folder holds no draft of this vocabulary.
+        InputError: the folder holds a draft head for another target.
     """
     place = SHIPPED / "draft" if str(folder) == SHIPPED_NAME and not folder.exists() else folder
-    return ModelDraft(with_draft(pair, place))
+    loaded = with_draft(pair, place)
+    return HeadDraft(loaded, max(1, deepest)) if isinstance(loaded.draft, Head) else ModelDraft(loaded)
 
 
-def read_groups(pair: Pair, named: Iterable[str]) -> dict[str, list[ForcedDraft]]:
+def read_groups(pair: Pair, named: Iterable[str], deepest: int) -> dict[str, list[ForcedDraft]]:
     """The drafts in texts such as "talf=seed0,seed1": a name, then the folders of its runs.
 
     Raises:
@@ -40,4 +44,4 @@ def read_groups(pair: Pair, named: Iterable[str]) -> dict[str, list[ForcedDraft]
         folders[name] = [Path(folder) for folder in listed.split(",")]
     if len(folders) < 2:
         raise InputError(f"groups must be at least two, got {len(folders)}: name each draft with --group NAME=FOLDER")
-    return {name: [forced_draft(pair, folder) for folder in several] for name, several in folders.items()}
+    return {name: [forced_draft(pair, folder, deepest) for folder in several] for name, several in folders.items()}

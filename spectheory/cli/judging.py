@@ -130,7 +130,7 @@ def evaluate(
     policy = _policy(texts.sampling, tree, search, verifier)
     settings = JudgeSettings(policy, baseline, seed)
     with progress("texts") as tell:
-        found = judge(texts, read_groups(texts.pair, group), settings, out, tell)
+        found = judge(texts, read_groups(texts.pair, group, policy.deepest), settings, out, tell)
     contents = to_json(found.to_dict()), judged_page("Drafts compared on the same texts", found)
     for (path, _), content in zip(_files(out), contents, strict=True):
         write_whole(path, content)

@@ -22,6 +22,7 @@ from spectheory.cli import (
     demo,
     explaining,
     exploring,
+    heads,
     importing,
     judging,
     measuring,
@@ -130,6 +131,7 @@ for command in (
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
 
-head = typer.Typer(help="Draft heads: compare them with drafts and with each other.", no_args_is_help=True)
-head.command("evaluate")(in_one_line(with_groups(judging.evaluate)))
+head = typer.Typer(help="Draft heads, such as EAGLE-3's: inspect, convert and compare them.", no_args_is_help=True)
+for command in (heads.inspect, heads.convert, judging.evaluate):
+    head.command(command.__name__)(in_one_line(with_groups(command)))
 app.add_typer(head, name="head")

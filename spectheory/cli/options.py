@@ -80,7 +80,8 @@ class PairOptions:
         Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
     ] = None
     draft: Annotated[
-        Path | None, typer.Option("--draft", help="Folder of the draft model.", show_default="shipped draft")
+        Path | None,
+        typer.Option("--draft", help="Folder of the draft model or draft head.", show_default="shipped draft"),
     ] = None
     device: Annotated[str, typer.Option("--device", help="Device for both models, such as cpu, cuda or cuda:1.")] = (
         "cpu"

@@ -1,0 +1,115 @@
+"""Draft heads with their KV cache: they read the target's hidden states at a text, and their own outputs at drafts."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor
+
+from reference.cached_model import CachedModel
+from reference.heads import Head, ParallelHead
+from reference.tree_rows import TreeRows
+
+
+class CachedHead(CachedModel):
+    """One draft head and the cache of one text.
+
+    Row i of the cache belongs to token i + 1 of the text, and was computed from this token and from the feature of the
+    token before it. After the text come the rows of drafted tokens. Their features are outputs of the head itself, so
+    `keep` drops all of them: an accepted token is read anew, with the feature that the target gives it.
+
+    Logits are of all tokens of the target. A token outside of the head's draft vocabulary has the logit -infinity.
+
+    Attributes:
+        features: (m, hidden) features of the last tokens of the text that no row has read yet.
+        outputs: (1 + d, hidden) outputs at the last row of the text and at the d drafted rows.
+    """
+
+    def __init__(self, head: Head, vocab_size: int, name: str = "the head") -> None:
+        super().__init__(head, vocab_size, name)
+        self.head = head
+        self.features = self.outputs = torch.empty(0, head.config.hidden_size, dtype=self.dtype, device=self.device)
+
+    def observe(self, states: Tensor) -> None:
+        """See Drafting.observe."""
+        self.features = torch.cat([self.features, self.head.fuse(states)])
+
+    def read(self, prompt: Tensor) -> None:
+        """Read all tokens of the prompt (1, n) but the first, which no feature precedes."""
+        if prompt.shape[1] > 1:
+            self._run_text(prompt[:, 1:])
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits (n, V) after `tokens` (1, n): tokens of the text, or one drafted token after the last row."""
+        first = self.cache.rows + 2
+        outputs = self._run_text(tokens) if len(self.features) else self._run_drafted(tokens, self.outputs[-1:])
+        return self._logits(outputs, lambda row: first + row)
+
+    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
+        """See CachedModel.forward_tree; `committed` is the number of rows of the text."""
+        positions, mask = rows.after(committed, first, first + tokens.shape[1])
+        parents = [parent + 1 for parent in rows.parents[first : first + tokens.shape[1]]]
+        outputs = self._run_drafted(tokens, self.outputs[parents], position_ids=positions, attention_mask=mask)
+        return self._logits(outputs, lambda row: int(positions[0, row]) + 2)
+
+    def _run_text(self, tokens: Tensor) -> Tensor:
+        """Outputs (n, hidden) at tokens of the text; their features are forgotten."""
+        count = tokens.shape[1]
+        features, self.features = self.features[:count], self.features[count:]
+        outputs = self._run(tokens, features)
+        self.outputs = outputs[-1:]
+        return outputs
+
+    def _run_drafted(self, tokens: Tensor, features: Tensor, **where: Tensor) -> Tensor:
+        """Outputs (n, hidden) at drafted tokens."""
+        outputs = self._run(tokens, features, **where)
+        self.outputs = torch.cat([self.outputs, outputs])
+        return outputs
+
+    def _run(self, tokens: Tensor, features: Tensor, **where: Tensor) -> Tensor:
+        return self.head(tokens, features[None], past_key_values=self.cache, **where)[0]
+
+    def _logits(self, outputs: Tensor, read: Callable[[int], int]) -> Tensor:
+        """Logits (n, V) in float32 for outputs (n, hidden); row i has read the first `read(i)` tokens of a text."""
+        logits = self.head.on_vocabulary(self.head.logits(outputs))[:, : self.vocab_size]
+        self.peaks.see(logits, lambda row: f"after token {read(row)}")
+        return logits
+
+    def keep(self, committed: int, offsets: list[int]) -> int:
+        """Keep the rows of the text, the first `committed`, and drop those of all drafted tokens."""
+        return super().keep(committed, [])
+
+
+class CachedParallelHead(CachedHead):
+    """One parallel head and the cache of one text: the forward at the root answers for all nodes of a draft.
+
+    Attributes:
+        marginals: (depths, V) logits of the tokens at each depth. At depths beyond, the last row is repeated.
+        plain: number of drafted tokens that were read by `forward` since.
+    """
+
+    def __init__(self, head: ParallelHead, vocab_size: int, name: str = "the head") -> None:
+        super().__init__(head, vocab_size, name)
+        self.parallel = head
+        self.marginals = torch.empty(0, vocab_size)
+        self.plain = 0
+
+    def forward(self, tokens: Tensor) -> Tensor:
+        """Logits (1, V) after the last of `tokens` (1, n); see CachedHead.forward."""
+        if not len(self.features):
+            self.plain += 1
+            return self._at([self.plain])
+        outputs, self.plain = self._run_text(tokens)[-1], 0
+        self.marginals = self.parallel.marginals(outputs)[:, : self.vocab_size].float()
+        read = self.cache.rows + 1
+        self.peaks.see(self.marginals, lambda row: f"{row} tokens after token {read}")
+        return self._at([0])
+
+    def forward_tree(self, tokens: Tensor, committed: int, rows: TreeRows, first: int = 0) -> Tensor:
+        """See CachedModel.forward_tree."""
+        return self._at((rows.depth[0, first : first + tokens.shape[1]] + 1).tolist())
+
+    def _at(self, depths: list[int]) -> Tensor:
+        """Logits (n, V) of the children of nodes at these depths; the root has depth 0."""
+        return self.marginals[[min(depth, len(self.marginals) - 1) for depth in depths]]

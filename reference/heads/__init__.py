@@ -1,0 +1,38 @@
+"""Draft heads: EAGLE-1, EAGLE-2, EAGLE-3, EAGLE-3.1, an MTP-like and a parallel head; the files of checkpoints."""
+
+from reference.heads.config import HeadConfig, Kind
+from reference.heads.files import (
+    FILES,
+    HeadFile,
+    convert_head,
+    expected_shapes,
+    holds_head,
+    inspect_head,
+    read_head,
+    write_head,
+)
+from reference.heads.layouts import LAYOUTS, Layout
+from reference.heads.modules import Eagle1Head, Eagle3Head, Head, MtpHead, ParallelHead, new_head
+from reference.heads.unrolling import HeadStep
+
+__all__ = [
+    "FILES",
+    "LAYOUTS",
+    "Eagle1Head",
+    "Eagle3Head",
+    "Head",
+    "HeadConfig",
+    "HeadFile",
+    "HeadStep",
+    "Kind",
+    "Layout",
+    "MtpHead",
+    "ParallelHead",
+    "convert_head",
+    "expected_shapes",
+    "holds_head",
+    "inspect_head",
+    "new_head",
+    "read_head",
+    "write_head",
+]

@@ -1,0 +1,222 @@
+"""`HeadConfig`: the sizes of a draft head, the options of its kind, and the target that it was made for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal, get_args
+
+import torch
+from transformers import LlamaConfig, PreTrainedModel
+
+from spectheory.core.checks import check_whole
+from spectheory.core.errors import InputError
+
+Kind = Literal["eagle1", "eagle3", "mtp", "parallel"]
+"""The kinds of heads.
+
+- `eagle1`: EAGLE-1 and EAGLE-2, which differ in their trees only.
+- `eagle3`: EAGLE-3 and EAGLE-3.1.
+- `mtp`: like the multi-token-prediction module of DeepSeek-V3, with a dense layer.
+- `parallel`: one forward gives the distributions at all depths.
+"""
+
+
+@dataclass(frozen=True)
+class HeadConfig:
+    """The sizes and options of a draft head of one Llama layer, which reads hidden states of its target.
+
+    Attributes:
+        kind: one of `Kind`.
+        hidden_size: width of the head.
+        intermediate_size: width of its MLP.
+        vocab_size: number of tokens of the target, padding of its output layer included.
+        num_attention_heads: number of query heads.
+        num_key_value_heads: number of key-value heads.
+        head_dim: size of an attention head.
+        rms_norm_eps: constant of the norms.
+        hidden_act: activation of the MLP.
+        rope: parameters of the rotary embedding, as `rope_parameters` in transformers.
+        positions: number of positions that the file states. A head runs at positions beyond them.
+        attention_bias: whether the projections of the attention have biases.
+        mlp_bias: whether the projections of the MLP have biases.
+        fc_bias: whether `fc` has a bias.
+        own_embedding: whether the head has token embeddings of its own; else it reads those of its target.
+        target_hidden_size: width of the target; None if it equals `hidden_size`.
+        draft_vocab_size: number of tokens that an EAGLE-3 head drafts; None for all tokens of the target.
+        depths: number of tokens that one forward of a parallel head drafts; None for the other kinds.
+        layers: numbers of the target's layers whose inputs an EAGLE-3 head reads; None for 2, n // 2 and n - 3 of n.
+        norm_before_fc: whether one norm is applied to the concatenated states before `fc`.
+        fc_norm: whether each state has a norm of its own before `fc` (EAGLE-3.1).
+        norm_output: whether the feature that the next step reads has passed the last norm (EAGLE-3.1).
+        norm_before_residual: whether the layer's residual is the feature after its norm.
+        target: name or folder of the target, if it is known.
+        target_architectures: architectures of the target, as its config.json names them, if they are known.
+        speculative_tokens: number of tokens that an engine drafts by default.
+
+    Raises:
+        InputError: a size is out of range, sizes contradict each other, or an option belongs to another kind.
+    """
+
+    num_hidden_layers: ClassVar[int] = 1
+
+    kind: Kind
+    hidden_size: int
+    intermediate_size: int
+    vocab_size: int
+    num_attention_heads: int
+    num_key_value_heads: int
+    head_dim: int
+    rms_norm_eps: float = 1e-6
+    hidden_act: str = "silu"
+    rope: Mapping[str, Any] = field(default_factory=lambda: {"rope_theta": 10000.0, "rope_type": "default"}, hash=False)
+    positions: int = 2048
+    attention_bias: bool = False
+    mlp_bias: bool = False
+    fc_bias: bool = False
+    own_embedding: bool = True
+    target_hidden_size: int | None = None
+    draft_vocab_size: int | None = None
+    depths: int | None = None
+    layers: tuple[int, ...] | None = None
+    norm_before_fc: bool = False
+    fc_norm: bool = False
+    norm_output: bool = False
+    norm_before_residual: bool = False
+    target: str | None = None
+    target_architectures: tuple[str, ...] = ()
+    speculative_tokens: int = 3
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            raise InputError(f"kind must be one of {', '.join(get_args(Kind))}, got {self.kind!r:.80}")
+        for name in (
+            "hidden_size",
+            "intermediate_size",
+            "vocab_size",
+            "num_attention_heads",
+            "num_key_value_heads",
+            "head_dim",
+            "positions",
+            "speculative_tokens",
+        ):
+            check_whole(name, getattr(self, name), 1)
+        if self.num_attention_heads % self.num_key_value_heads:
+            raise InputError(
+                f"num_attention_heads must be a multiple of num_key_value_heads, got {self.num_attention_heads} and "
+                f"{self.num_key_value_heads}"
+            )
+        if self.head_dim % 2:
+            raise InputError(f"head_dim must be even for the rotary embedding, got {self.head_dim}")
+        self._check_features()
+
+    def _check_features(self) -> None:
+        if self.target_hidden_size is not None:
+            check_whole("target_hidden_size", self.target_hidden_size, 1)
+        if self.kind != "eagle3":
+            self._refuse_options_of_eagle3()
+        if (self.depths is None) == (self.kind == "parallel"):
+            raise InputError(f"depths must be given for parallel heads and for no others, got {self.depths}")
+        if self.depths is not None:
+            check_whole("depths", self.depths, 1)
+        if self.draft_vocab_size is not None:
+            check_whole("draft_vocab_size", self.draft_vocab_size, 1, most=self.vocab_size)
+        for layer in self.layers or ():
+            check_whole("a number in layers", layer, 0)
+        if self.layers is not None and (not self.layers or len(set(self.layers)) < len(self.layers)):
+            raise InputError(f"layers must be different layers of the target, at least one, got {self.layers}")
+        if self.norm_before_fc and self.fc_norm:
+            raise InputError("norm_before_fc and fc_norm exclude each other: set one of them")
+
+    def _refuse_options_of_eagle3(self) -> None:
+        names = (
+            "target_hidden_size",
+            "draft_vocab_size",
+            "layers",
+            "norm_before_fc",
+            "fc_norm",
+            "norm_output",
+            "norm_before_residual",
+        )
+        for name in names:
+            if value := getattr(self, name):
+                raise InputError(
+                    f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
+                )
+
+    @property
+    def feature_size(self) -> int:
+        """Width of the target's hidden states."""
+        return self.target_hidden_size or self.hidden_size
+
+    @property
+    def outputs(self) -> int:
+        """Number of tokens that the head can draft."""
+        return self.draft_vocab_size or self.vocab_size
+
+    @property
+    def states(self) -> int:
+        """Number of hidden states of the target that the head reads at each token."""
+        return len(self.layers or (0, 0, 0)) if self.kind == "eagle3" else 1
+
+    def llama(self, attention: str = "sdpa") -> LlamaConfig:
+        """The configuration of the head's layer; `attention` is the attention implementation of transformers."""
+        options: dict[str, Any] = {"attn_implementation": attention}
+        return LlamaConfig(
+            hidden_size=self.hidden_size,
+            intermediate_size=self.intermediate_size,
+            vocab_size=self.vocab_size,
+            num_hidden_layers=1,
+            num_attention_heads=self.num_attention_heads,
+            num_key_value_heads=self.num_key_value_heads,
+            head_dim=self.head_dim,
+            rms_norm_eps=self.rms_norm_eps,
+            hidden_act=self.hidden_act,
+            rope_parameters=dict(self.rope),
+            max_position_embeddings=self.positions,
+            attention_bias=self.attention_bias,
+            mlp_bias=self.mlp_bias,
+            **options,
+        )
+
+    def taps(self, layers: int) -> tuple[int, ...]:
+        """Numbers of the hidden states that the head reads, of a target with `layers` layers.
+
+        State i enters layer i. State `layers` is the last one, after the final norm; all kinds but eagle3 read that.
+
+        Raises:
+            InputError: the target has too few layers.
+        """
+        if self.kind != "eagle3":
+            return (layers,)
+        taps = self.layers or (2, layers // 2, layers - 3)
+        if len(set(taps)) < len(taps) or not 0 <= min(taps) <= max(taps) < layers:
+            chosen = "" if self.layers else " (2, n // 2, n - 3)"
+            raise InputError(
+                f"the head reads the inputs of layers {', '.join(map(str, taps))}{chosen}, which must be different "
+                f"layers of the target, and the target has {layers} layers: use the target of the head, or set layers"
+            )
+        return taps
+
+    def require_target(self, target: PreTrainedModel, dtype: torch.dtype) -> tuple[int, ...]:
+        """Check that the head, whose weights have type `dtype`, belongs to `target`; return `taps` for this target.
+
+        Raises:
+            InputError: hidden sizes, vocabularies, numbers of layers or types of numbers do not fit each other.
+        """
+        theirs: Any = target.config
+        named = f" ({self.target})" if self.target else ""
+        for what, name, ours, value in (
+            ("hidden size", "hidden_size", self.feature_size, theirs.hidden_size),
+            ("vocabulary", "vocab_size", self.vocab_size, theirs.vocab_size),
+        ):
+            if ours != value:
+                raise InputError(
+                    f"the head is for another target{named}: its {what} ({name}) is {ours}, this target has {value}"
+                )
+        if dtype != target.dtype:
+            raise InputError(
+                f"the head has weights in {str(dtype).removeprefix('torch.')}, the target's hidden states are in "
+                f"{str(target.dtype).removeprefix('torch.')}: load both with one data type"
+            )
+        return self.taps(theirs.num_hidden_layers)

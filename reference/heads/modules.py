@@ -1,0 +1,341 @@
+"""The modules of draft heads: one Llama layer that reads tokens and hidden states of the target."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Any, Self
+
+import torch
+from torch import Tensor, nn
+from transformers import Cache, PreTrainedModel
+from transformers.masking_utils import create_causal_mask
+from transformers.models.llama.modeling_llama import LlamaDecoderLayer, LlamaRMSNorm, LlamaRotaryEmbedding
+
+from reference.heads.config import HeadConfig
+from spectheory.core.errors import InputError
+
+
+class Head(nn.Module, ABC):
+    """A draft head. Row i reads a token and the feature of the token before it, and predicts the token after.
+
+    The feature of a token of the text is `fuse` of the target's hidden states there. The feature of a drafted token is
+    the head's own output at its row. Embeddings and an output head that belong to the target are no weights of this
+    module: `attach` borrows them.
+
+    Attributes:
+        config: sizes and options.
+        taps: numbers of the target's hidden states to read, see `HeadConfig.taps`; empty before `attach`.
+        generation_config: none, as transformers does not generate with a head.
+    """
+
+    fc: nn.Linear
+    layer: LlamaDecoderLayer
+    embed_tokens: nn.Embedding | None
+    generation_config: Any = None
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__()
+        self.config = config
+        self.taps: tuple[int, ...] = ()
+        self.llama = config.llama(attention)
+        self.rotary = LlamaRotaryEmbedding(self.llama)
+        self.embed_tokens = nn.Embedding(config.vocab_size, config.hidden_size) if config.own_embedding else None
+        self._borrowed: dict[str, Any] = {}
+
+    @property
+    def device(self) -> torch.device:
+        """The device of the weights."""
+        return self.fc.weight.device
+
+    @property
+    def dtype(self) -> torch.dtype:
+        """The type of the weights."""
+        return self.fc.weight.dtype
+
+    def attach(self, target: PreTrainedModel) -> Self:
+        """Borrow the embeddings and the output head of `target`, and learn which hidden states to read.
+
+        Raises:
+            InputError: the head is for another target; see `HeadConfig.require_target`.
+        """
+        self.taps = self.config.require_target(target, self.dtype)
+        self._borrowed = {"embeddings": target.get_input_embeddings(), "output head": target.get_output_embeddings()}
+        return self
+
+    def embed(self, tokens: Tensor) -> Tensor:
+        """Embeddings (..., hidden) of tokens (...)."""
+        return (self.embed_tokens or self._target_part("embeddings"))(tokens)
+
+    def _target_part(self, name: str) -> Any:
+        if name not in self._borrowed:
+            raise InputError(f"this head reads the {name} of its target: call head.attach(target) first")
+        return self._borrowed[name]
+
+    @abstractmethod
+    def fuse(self, states: Tensor) -> Tensor:
+        """Features (..., hidden) from the target's concatenated hidden states (..., states x target hidden)."""
+
+    @abstractmethod
+    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
+        """The output of the layer (B, n, hidden) for embeddings and features (B, n, hidden)."""
+
+    @abstractmethod
+    def logits(self, outputs: Tensor) -> Tensor:
+        """Logits (..., V) of the tokens that the head drafts, from its outputs (..., hidden)."""
+
+    @property
+    def token_ids(self) -> Tensor | None:
+        """The token of the target for each logit, if these are not all tokens in their order."""
+        return None
+
+    def on_vocabulary(self, logits: Tensor) -> Tensor:
+        """Logits (..., V) in float32 of all tokens of the target; -infinity for those that the head does not draft."""
+        if self.token_ids is None:
+            return logits.float()
+        found = logits.new_full((*logits.shape[:-1], self.config.vocab_size), -torch.inf, dtype=torch.float32)
+        found[..., self.token_ids] = logits.float()
+        return found
+
+    def forward(
+        self,
+        tokens: Tensor,
+        features: Tensor,
+        *,
+        position_ids: Tensor | None = None,
+        attention_mask: Tensor | None = None,
+        past_key_values: Cache | None = None,
+    ) -> Tensor:
+        """The outputs (B, n, hidden) at n tokens: features of these tokens for the rows that follow.
+
+        Args:
+            tokens: (B, n) token ids.
+            features: (B, n, hidden) feature of the token before each of `tokens`.
+            position_ids: (1 or B, n) positions of the rows; by default they follow those in the cache.
+            attention_mask: (1 or B, 1, n, rows) numbers that are added to the attention scores; by default a row
+                attends to itself and to all rows before it.
+            past_key_values: cache of the earlier rows, which the new rows are added to.
+        """
+        embedded = self.embed(tokens)
+        if position_ids is None:
+            past = 0 if past_key_values is None else past_key_values.get_seq_length()
+            position_ids = torch.arange(past, past + tokens.shape[1], device=tokens.device)[None]
+        if attention_mask is None:
+            attention_mask = create_causal_mask(
+                config=self.llama,
+                inputs_embeds=embedded,
+                attention_mask=None,
+                past_key_values=past_key_values,
+                position_ids=position_ids,
+            )  # pyright: ignore[reportAssignmentType]
+        attention = {
+            "attention_mask": attention_mask,
+            "position_embeddings": self.rotary(embedded, position_ids),
+            "past_key_values": past_key_values,
+        }
+        return self.mix(embedded, features, attention)
+
+
+class Eagle1Head(Head):
+    """The head of EAGLE-1 and EAGLE-2: embedding and feature are mixed by `fc`, then pass one layer.
+
+    The feature is the target's last hidden state, after the final norm; the output head is the target's own, frozen.
+    The layer has no norm at its input, as in the source.
+
+    Source: EAGLE (Li et al., 2024), Section 3; SafeAILab/EAGLE, model/cnets1.py.
+    """
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        self.fc = nn.Linear(2 * config.hidden_size, config.hidden_size, bias=config.fc_bias)
+        self.layer = LlamaDecoderLayer(self.llama, 0)
+        self.layer.input_layernorm = nn.Identity()  # pyright: ignore[reportAttributeAccessIssue]
+
+    def fuse(self, states: Tensor) -> Tensor:
+        """See Head.fuse: the state itself."""
+        return states
+
+    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
+        """See Head.mix."""
+        return self.layer(self.fc(torch.cat([embedded, features], -1)), **attention)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits: the target's output head, without its final norm."""
+        return self._target_part("output head")(outputs)
+
+
+class Eagle3Layer(LlamaDecoderLayer):
+    """A Llama layer whose attention reads an embedding and a feature, each after a norm of its own."""
+
+    def __init__(self, head: HeadConfig, attention: str) -> None:
+        config = head.llama(attention)
+        super().__init__(config, 0)
+        self.norm_before_residual = head.norm_before_residual
+        self.hidden_norm = LlamaRMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+        for name in ("q_proj", "k_proj", "v_proj"):
+            narrow = getattr(self.self_attn, name)
+            wide = nn.Linear(2 * narrow.in_features, narrow.out_features, bias=narrow.bias is not None)
+            setattr(self.self_attn, name, wide)
+
+    def forward(self, embedded: Tensor, features: Tensor, **attention: Any) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """The output (B, n, hidden) for embeddings and features (B, n, hidden)."""
+        normed = self.hidden_norm(features)
+        mixed, _ = self.self_attn(torch.cat([self.input_layernorm(embedded), normed], -1), **attention)
+        states = (normed if self.norm_before_residual else features) + mixed
+        return states + self.mlp(self.post_attention_layernorm(states))
+
+
+class Eagle3Head(Head):
+    """The head of EAGLE-3: several hidden states of the target are fused by `fc`; the output head is the head's own.
+
+    The output head may have a draft vocabulary: logit i is for token `i + d2t[i]` of the target, and `t2d` is true at
+    these tokens.
+
+    What the sources leave open: EAGLE-3 feeds back the output before the last norm, EAGLE-3.1 after it
+    (`norm_output`); the norms before `fc` are one for all states in speculators' `norm_before_fc` and one for each
+    state in `fc_norm`.
+
+    Source: EAGLE-3 (Li et al., 2025), Section 3; SafeAILab/EAGLE, model/cnets.py; vllm-project/speculators,
+    models/eagle3.
+    """
+
+    fc: nn.Linear  # pyright: ignore[reportIncompatibleMethodOverride]
+    d2t: Tensor
+    t2d: Tensor
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        width = config.states * config.feature_size
+        eps = config.rms_norm_eps
+        self.fc = nn.Linear(width, config.hidden_size, bias=config.fc_bias)
+        self.layer = Eagle3Layer(config, attention)
+        self.norm = LlamaRMSNorm(config.hidden_size, eps=eps)
+        self.lm_head = nn.Linear(config.hidden_size, config.outputs, bias=False)
+        if config.norm_before_fc:
+            self.input_norm = LlamaRMSNorm(width, eps=eps)
+        if config.fc_norm:
+            self.fc_norm = nn.ModuleList(LlamaRMSNorm(config.feature_size, eps=eps) for _ in range(config.states))
+        if config.draft_vocab_size is not None:
+            self.register_buffer("d2t", torch.zeros(config.outputs, dtype=torch.int64))
+            self.register_buffer("t2d", torch.arange(config.vocab_size) < config.outputs)
+
+    def fuse(self, states: Tensor) -> Tensor:
+        """See Head.fuse."""
+        if self.config.norm_before_fc:
+            states = self.input_norm(states)
+        if self.config.fc_norm:
+            parts = states.split(self.config.feature_size, -1)
+            states = torch.cat([norm(part) for norm, part in zip(self.fc_norm, parts, strict=True)], -1)
+        return self.fc(states)
+
+    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
+        """See Head.mix."""
+        outputs = self.layer(embedded, features, **attention)
+        return self.norm(outputs) if self.config.norm_output else outputs
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits."""
+        return self.lm_head(outputs if self.config.norm_output else self.norm(outputs))
+
+    @property
+    def token_ids(self) -> Tensor | None:
+        """See Head.token_ids."""
+        if self.config.draft_vocab_size is None:
+            return None
+        return torch.arange(self.config.outputs, device=self.d2t.device) + self.d2t
+
+    def check_vocabulary(self) -> None:
+        """Raise InputError if `d2t` and `t2d` do not name the same tokens."""
+        tokens, size = self.token_ids, self.config.vocab_size
+        if tokens is None:
+            return
+        if not torch.equal(tokens.sort().values, self.t2d.nonzero().flatten()):
+            raise InputError(
+                f"d2t and t2d contradict each other: i + d2t[i] must be the {self.config.outputs} tokens below {size} "
+                "at which t2d is true, each once"
+            )
+
+    def set_vocabulary(self, tokens: Tensor) -> Self:
+        """Draft these tokens (draft_vocab_size,) of the target, which rise.
+
+        Raises:
+            InputError: the tokens are not as many as the draft vocabulary, do not rise or are no tokens of the target.
+        """
+        count, size = self.config.draft_vocab_size, self.config.vocab_size
+        if count is None:
+            raise InputError("this head drafts all tokens of its target: set draft_vocab_size for a draft vocabulary")
+        if tokens.shape != (count,) or (tokens.diff() <= 0).any() or tokens[0] < 0 or tokens[-1] >= size:
+            raise InputError(
+                f"tokens must be {count} rising token ids below {size}, the draft vocabulary, got shape "
+                f"{tuple(tokens.shape)}"
+            )
+        self.d2t.copy_(tokens - torch.arange(count, device=tokens.device))
+        self.t2d.zero_()[tokens] = True
+        return self
+
+
+class MtpHead(Head):
+    """A head like the multi-token-prediction module of DeepSeek-V3, with a dense Llama layer.
+
+    Embedding and feature pass a norm each and are mixed by `fc`; the layer is a whole one. The output head is the
+    target's, after a norm of the head's own. The feature that goes on is the output before that norm.
+
+    What the source leaves open: whether the feature of the text is the target's state before or after its final norm.
+    Here it is the state after it, as in vLLM.
+
+    Source: DeepSeek-V3 (DeepSeek-AI, 2024), Section 2.2.
+    """
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        width, eps = config.hidden_size, config.rms_norm_eps
+        self.embedding_norm, self.feature_norm = LlamaRMSNorm(width, eps=eps), LlamaRMSNorm(width, eps=eps)
+        self.fc = nn.Linear(2 * width, width, bias=config.fc_bias)
+        self.layer = LlamaDecoderLayer(self.llama, 0)
+        self.norm = LlamaRMSNorm(width, eps=eps)
+
+    def fuse(self, states: Tensor) -> Tensor:
+        """See Head.fuse: the state itself."""
+        return states
+
+    def mix(self, embedded: Tensor, features: Tensor, attention: dict[str, Any]) -> Tensor:
+        """See Head.mix."""
+        mixed = torch.cat([self.embedding_norm(embedded), self.feature_norm(features)], -1)
+        return self.layer(self.fc(mixed), **attention)
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits."""
+        return self._target_part("output head")(self.norm(outputs))
+
+
+class ParallelHead(MtpHead):
+    """A head whose one forward gives the distributions of the tokens at all depths.
+
+    The body is that of `MtpHead`, so it has read the root's token. Depth d has a residual block of its own, as in
+    Medusa; norm and output head are shared. The distribution at a depth does not depend on the drafted tokens before
+    it: it is a marginal, and a tree is built from products of marginals. `spectheory.search.SpecExec` finds the best
+    tree under these products.
+
+    Source: Medusa (Cai et al., 2024), Section 2.1, whose heads read the target's state alone.
+    """
+
+    def __init__(self, config: HeadConfig, attention: str = "sdpa") -> None:
+        super().__init__(config, attention)
+        width = config.hidden_size
+        self.blocks = nn.ModuleList(nn.Linear(width, width) for _ in range(config.depths or 0))
+
+    def logits(self, outputs: Tensor) -> Tensor:
+        """See Head.logits: of the tokens at depth 1."""
+        return self.marginals(outputs)[..., 0, :]
+
+    def marginals(self, outputs: Tensor) -> Tensor:
+        """Logits (..., depths, V) of the tokens at each depth, from outputs (..., hidden) at a root."""
+        deep = torch.stack([outputs + nn.functional.silu(block(outputs)) for block in self.blocks], -2)
+        return super().logits(deep)
+
+
+KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp": MtpHead, "parallel": ParallelHead}
+
+
+def new_head(config: HeadConfig, attention: str = "sdpa") -> Head:
+    """A head with random weights and, if it has a draft vocabulary, the first tokens of its target."""
+    return KINDS[config.kind](config, attention)

@@ -1,0 +1,91 @@
+"""The commands of `spectheory head`: `inspect` and `convert`."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from spectheory.cli.options import Force, Json
+from spectheory.cli.output import Output, require_free
+
+if TYPE_CHECKING:
+    from reference.heads import HeadConfig, HeadFile
+
+Folder = Annotated[Path, typer.Argument(help="Folder of the head: config.json and weights in safetensors.")]
+
+
+def inspect(folder: Folder, as_json: Json = False) -> None:
+    """Print what a draft head is, and for which target. Names, shapes and types of all tensors are checked."""
+    from reference.heads import inspect_head
+
+    found = inspect_head(folder)
+    if as_json:
+        print(json.dumps(_plain(found), indent=1))
+        return
+    for name, said in _lines(found).items():
+        print(f"{name:<12}{said}")
+
+
+def convert(
+    folder: Folder,
+    layout: Annotated[
+        Literal["speculators", "sglang", "eagle"],
+        typer.Option("--to", help="Layout to write: of vLLM's speculators, of SGLang, or of the EAGLE repository."),
+    ],
+    out: Annotated[Path, typer.Option("--out", help="Folder to write.")],
+    force: Force = False,
+) -> None:
+    """Write a draft head in the layout of another library.
+
+    What the other layout cannot express is refused by name.
+    """
+    from reference.heads import FILES, convert_head
+
+    sources = [folder / name for name in FILES]
+    require_free(sources, *(Output(out / name, None) for name in FILES), force=force)
+    for path in convert_head(folder, layout, out, overwrite=True):
+        print(f"wrote {path}")
+
+
+def _plain(found: HeadFile) -> dict[str, Any]:
+    """What a checkpoint of a head says, as JSON."""
+    return {
+        "layout": found.layout,
+        "dtype": str(found.dtype).removeprefix("torch."),
+        "parameters": found.parameters,
+        **asdict(found.config),
+        "tensors": found.shapes,
+    }
+
+
+def _lines(found: HeadFile) -> dict[str, str]:
+    """What a checkpoint of a head says, line by line."""
+    head = found.config
+    own = "with its own embeddings" if head.own_embedding else "with the embeddings of its target"
+    drafted = "all tokens" if head.draft_vocab_size is None else f"{head.draft_vocab_size:,} tokens"
+    layer = f"{head.hidden_size:,} wide, MLP {head.intermediate_size:,}, heads {head.num_attention_heads}"
+    return {
+        "head": f"{head.kind}{_norms(head)}, {own}",
+        "layout": found.layout,
+        "target": f"{head.target or 'not named'}: {head.feature_size:,} wide, {head.vocab_size:,} tokens",
+        "reads": _reads(head),
+        "drafts": drafted,
+        "layer": f"{layer} and {head.num_key_value_heads} of {head.head_dim}",
+        "parameters": f"{found.parameters:,} in {str(found.dtype).removeprefix('torch.')}",
+    }
+
+
+def _norms(head: HeadConfig) -> str:
+    names = ("norm_before_fc", "fc_norm", "norm_output", "norm_before_residual")
+    return "".join(f", {name}" for name in names if getattr(head, name))
+
+
+def _reads(head: HeadConfig) -> str:
+    if head.kind == "eagle1":
+        return "the last hidden state of the target"
+    layers = head.layers or ("2", "n // 2", "n - 3")
+    return f"the inputs of layers {', '.join(map(str, layers))}" + ("" if head.layers else " of n")
