@@ -370,7 +370,7 @@ def test_pickled_weights_and_missing_files_are_refused(written: Callable[..., Pa
     with pytest.raises(InputError, match="cannot be read as safetensors"):
         read_head(folder)
     (folder / "config.json").write_text("{")
-    with pytest.raises(InputError, match=r"config.json is no JSON"):
+    with pytest.raises(InputError, match=r"config.json cannot be read as JSON"):
         read_head(folder)
     with pytest.raises(InputError, match="there is no file"):
         read_head(tmp_path / "nothing")

@@ -14,6 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import PreTrainedModel
 
 from reference import tracing
 from reference.decode import Decoder
@@ -245,6 +246,7 @@ def test_prompts_that_cannot_be_are_refused(tiny: Pair, tmp_path: Path) -> None:
 def test_a_padded_output_layer_is_cut(tiny: Pair, tiny_folders: Path) -> None:
     """A draft whose output layer has more entries than the tokenizer drafts and verifies as before."""
     padded = load_pair(tiny_folders / "target", tiny_folders / "draft", dtype=torch.float64)
+    assert isinstance(padded.draft, PreTrainedModel)
     padded.draft.resize_token_embeddings(320)
     assert padded.vocab_size == 300
     tree, prompt = Tree.k_ary(2, 2), PROMPTS[0]

@@ -55,11 +55,15 @@ class HeadFile:
 
 
 def holds_head(folder: str | Path) -> bool:
-    """Whether a folder holds a draft head rather than a model: its config.json names the architecture of a head."""
+    """Whether a folder holds a draft head rather than a model: its config.json names the architecture of a head.
+
+    A config.json that cannot be read names none.
+    """
     file = Path(folder) / CONFIG
-    if not file.is_file():
+    try:
+        config = _json(file) if file.is_file() else {}
+    except InputError:
         return False
-    config = json.loads(read_text(file))
     return any(layout.owns(config) for layout in LAYOUTS[:2]) or "draft_vocab_size" in config
 
 
@@ -181,10 +185,10 @@ def _check_identity(file: HeadFile) -> None:
 def _json(file: Path) -> dict[str, Any]:
     try:
         found = json.loads(read_text(file))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{file} is no JSON: {error}") from None
+        raise InputError(f"{file} cannot be read as JSON: {error}") from None
     if not isinstance(found, dict):
         raise InputError(f"{file} must be a JSON object, got {found!r:.60}")
     return found

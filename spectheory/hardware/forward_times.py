@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,7 +15,7 @@ LARGEST_COUNT = 2**53
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ForwardTimes:
+class ForwardTimes(ABC):
     """Seconds of a forward of both models, by number of tokens and context.
 
     Between the measured points the seconds are interpolated linearly in tokens and in context. For more tokens than
@@ -50,6 +51,10 @@ class ForwardTimes:
                 raise InputError(f"{name} must have shape (contexts, tokens) = {shape}, got {seconds.shape}")
             least = SHORTEST if name == "target_seconds" else 0
             object.__setattr__(self, name, check_seconds(name, seconds, least=least))
+
+    @abstractmethod
+    def plain(self, context: int) -> float:
+        """Seconds per token of plain autoregressive decoding, with what is outside the forwards."""
 
     def covers(self, context: int) -> bool:
         """Whether `context` is within the measured contexts."""

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 from typing import Literal, Self, get_args
+
+import numpy as np
 
 from spectheory.core.checks import check_not_negative, check_whole
 from spectheory.core.errors import InputError
@@ -31,7 +35,7 @@ def usual_parallel(engine: str) -> Parallel:
 
 
 @dataclass(frozen=True)
-class Placement:
+class Placement(ABC):
     """`batch` sequences, each with `context` cached tokens, on `gpus` GPUs that share the models.
 
     Attributes:
@@ -77,6 +81,10 @@ class Placement:
         if self.draft_gpus is not None:
             check_whole("draft_gpus", self.draft_gpus, 1, most=self.gpus)
         check_not_negative("prefill_tokens", self.prefill_tokens, ": give the mean number of a step, or 0")
+
+    @abstractmethod
+    def forward_seconds(self, model: ModelConfig, tokens: Iterable[int]) -> np.ndarray:
+        """The seconds of a forward with n tokens of each sequence, for each n of `tokens`, (len(tokens),) float64."""
 
     @property
     def mean_context(self) -> int:
