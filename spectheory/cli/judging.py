@@ -105,7 +105,7 @@ def evaluate(
     force: Force = False,
     as_json: Json = False,
 ) -> None:
-    """Compare drafts on the same texts of a target: exact E[tau], acceptance and calibration, with intervals.
+    """Compare drafts on the same texts of a target: exact expected tau, acceptance and calibration, with intervals.
 
     Every draft is replayed on every position of the texts, so that small differences are seen. The intervals pair the
     texts and count prompts, not tokens; with several seeds of training per draft they hold the difference between seeds
