@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from time import monotonic, process_time
 
 import torch
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -13,7 +15,8 @@ from torch import Tensor, nn
 
 from spectheory.core.errors import InputError
 
-CHECKPOINT_EVERY = 100
+CHECKPOINT_SECONDS = 15.0
+"""Time between two checkpoints: what a killed training computes again."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +37,14 @@ class LearningRates:
 
 
 def _optimizers(model: nn.Module, schedule: LearningRates) -> list[torch.optim.Optimizer]:
-    """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings and norms."""
+    """Muon (torch >= 2.9) for the matrices inside the layers, AdamW for embeddings, output layers and norms."""
     if not hasattr(torch.optim, "Muon"):
         raise InputError(f"training needs torch >= 2.9 for torch.optim.Muon, found torch {torch.__version__}")
     matrices, rest = [], []
     for name, parameter in model.named_parameters():
-        (matrices if parameter.ndim == 2 and "embed" not in name else rest).append(parameter)
+        if parameter.requires_grad:
+            outer = "embed" in name or "lm_head" in name
+            (rest if outer or parameter.ndim != 2 else matrices).append(parameter)
     return [
         torch.optim.Muon(matrices, lr=schedule.matrix_rate, weight_decay=0.01, momentum=0.95),
         torch.optim.AdamW(rest, lr=schedule.vector_rate, betas=(0.9, 0.95), weight_decay=0.0),
@@ -52,68 +57,103 @@ def fit(
     schedule: LearningRates,
     checkpoint: Path,
     label: str,
-) -> None:
+) -> float:
     """Train `model` in place to minimise `loss(step)`; if the file `checkpoint` exists, continue from it.
 
-    A checkpoint is written whole or not at all, every 100 steps and when the training is interrupted between two
+    A checkpoint is written whole or not at all, every 15 seconds and when the training is interrupted between two
     updates of the weights. Every 10 steps a JSON line is appended to `checkpoint.with_suffix(".jsonl")`.
+
+    Returns:
+        The CPU time of all steps in seconds, those before an interruption included.
     """
-    optimizers = _optimizers(model, schedule)
-    first = 0
-    if checkpoint.exists():
-        try:
-            state = torch.load(checkpoint, weights_only=True)
-        except Exception as error:  # whatever the unpickler stumbles over
-            raise InputError(f"{checkpoint} is damaged: remove it to start this model anew") from error
-        if state["steps"] != schedule.steps:
-            raise InputError(
-                f"{checkpoint} belongs to a run of {state['steps']} steps, this one has {schedule.steps}: "
-                "remove the file to start anew"
-            )
-        model.load_state_dict(state["model"])
-        for optimizer, saved in zip(optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
-        first = state["step"]
-    full = [schedule.matrix_rate, schedule.vector_rate]
-
-    def save(step: int) -> None:
-        partial = checkpoint.with_suffix(".partial")
-        torch.save(
-            {
-                "step": step,
-                "steps": schedule.steps,
-                "model": model.state_dict(),
-                "optimizers": [optimizer.state_dict() for optimizer in optimizers],
-            },
-            partial,
-        )
-        partial.replace(checkpoint)
-
+    run = _Run(model, _optimizers(model, schedule), schedule, checkpoint)
+    run.resume()
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    step, whole = first, True
     model.train()
     with Progress(*columns) as progress, checkpoint.with_suffix(".jsonl").open("a") as log:
-        bar = progress.add_task(label, total=schedule.steps, completed=first)
+        bar = progress.add_task(label, total=schedule.steps, completed=run.step)
         try:
-            while step < schedule.steps:
-                for optimizer, rate in zip(optimizers, full, strict=True):
-                    for group in optimizer.param_groups:
-                        group["lr"] = rate * schedule.factor(step)
-                value = loss(step)
-                value.backward()
-                nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-                whole = False
-                for optimizer in optimizers:
-                    optimizer.step()
-                    optimizer.zero_grad(set_to_none=True)
-                step, whole = step + 1, True
-                if step % 10 == 0:
-                    log.write(json.dumps({"step": step, "loss": round(value.item(), 4)}) + "\n")
+            while run.step < schedule.steps:
+                value = run.advance(loss)
+                if run.step % 10 == 0:
+                    log.write(json.dumps({"step": run.step, "loss": round(value, 4)}) + "\n")
                     log.flush()
-                    progress.update(bar, completed=step, description=f"{label} loss {value.item():.3f}")
-                if step % CHECKPOINT_EVERY == 0:
-                    save(step)
+                    progress.update(bar, completed=run.step, description=f"{label} loss {value:.3f}")
+                if monotonic() - run.saved_at > CHECKPOINT_SECONDS:
+                    run.save()
         finally:
-            if whole:
-                save(step)
+            if run.whole:
+                run.save()
     model.eval()
+    return run.seconds
+
+
+@dataclass
+class _Run:
+    """A training between two checkpoints.
+
+    Attributes:
+        step: number of steps that are done.
+        seconds: their CPU time.
+        whole: whether the weights are those after `step` steps, not in the middle of an update.
+        saved_at: when the last checkpoint was written, by the monotonic clock.
+    """
+
+    model: nn.Module
+    optimizers: list[torch.optim.Optimizer]
+    schedule: LearningRates
+    checkpoint: Path
+    step: int = 0
+    seconds: float = 0.0
+    whole: bool = True
+    saved_at: float = field(default_factory=monotonic)
+
+    def resume(self) -> None:
+        """Continue from the checkpoint, if there is one."""
+        if not self.checkpoint.exists():
+            return
+        try:
+            state = torch.load(self.checkpoint, weights_only=True)
+        except Exception as error:  # whatever the unpickler stumbles over
+            raise InputError(f"{self.checkpoint} is damaged: remove it to start this model anew") from error
+        if state["steps"] != self.schedule.steps:
+            raise InputError(
+                f"{self.checkpoint} belongs to a run of {state['steps']} steps, this one has {self.schedule.steps}: "
+                "remove the file to start anew"
+            )
+        self.model.load_state_dict(state["model"])
+        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
+            optimizer.load_state_dict(saved)
+        self.step, self.seconds = state["step"], state["seconds"]
+
+    def save(self) -> None:
+        """Write the checkpoint."""
+        state = {
+            "step": self.step,
+            "steps": self.schedule.steps,
+            "seconds": self.seconds,
+            "model": self.model.state_dict(),
+            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
+        }
+        partial = self.checkpoint.with_name(f"{self.checkpoint.name}.{secrets.token_hex(4)}.partial")
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)
+        self.saved_at = monotonic()
+
+    def advance(self, loss: Callable[[int], Tensor]) -> float:
+        """One step; the value of the loss before it."""
+        began = process_time()
+        full = self.schedule.matrix_rate, self.schedule.vector_rate
+        for optimizer, rate in zip(self.optimizers, full, strict=True):
+            for group in optimizer.param_groups:
+                group["lr"] = rate * self.schedule.factor(self.step)
+        value = loss(self.step)
+        value.backward()
+        nn.utils.clip_grad_norm_(self.model.parameters(), 1.0)
+        self.whole = False
+        for optimizer in self.optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+        self.step, self.whole = self.step + 1, True
+        self.seconds += process_time() - began
+        return value.item()

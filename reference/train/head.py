@@ -1,0 +1,192 @@
+"""Training of a draft head, or of a draft model, on the target's own texts."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from reference.heads import Eagle3Head, Head, HeadConfig, Kind, new_head, write_head
+from reference.losses import ChainLoss, Gto, Loss
+from reference.models import Pair, weights_hash
+from reference.part_files import claim
+from reference.train.loop import LearningRates, fit
+from reference.train.objectives import Batching, DraftModelObjective, DraftTrees, Objective, objective_of
+from reference.train.own_texts import OwnTexts
+from spectheory.core.checks import check_whole
+from spectheory.core.errors import InputError
+from spectheory.core.files import write_whole
+
+CHECKPOINT, RECORD = "training.pt", "training.json"
+LAYOUTS_OF: dict[Kind, str] = {
+    "eagle1": "eagle",
+    "eagle3": "speculators",
+    "mtp": "spectheory",
+    "parallel": "spectheory",
+}
+"""The layout in which a trained head of each kind is written; `spectheory head convert` writes others."""
+
+
+@dataclass(frozen=True)
+class HeadRecipe:
+    """How a draft is trained.
+
+    Attributes:
+        loss: the loss with its settings.
+        steps: number of updates of the weights.
+        rows: texts in a step.
+        seed: of the weights of a new head, of the order of the texts and of all choices.
+        matrix_rate: learning rate of the matrices inside the layer, by Muon.
+        vector_rate: learning rate of norms, embeddings and output layers, by AdamW.
+        roots: roots in each text at which TALF builds trees.
+        trees: how GTO grows draft trees.
+    """
+
+    loss: Loss
+    steps: int = 1000
+    rows: int = 16
+    seed: int = 0
+    matrix_rate: float = 0.02
+    vector_rate: float = 0.002
+    roots: int = 64
+    trees: DraftTrees = field(default_factory=DraftTrees)
+
+    def __post_init__(self) -> None:
+        for name in ("steps", "rows", "roots"):
+            check_whole(name, getattr(self, name), 1)
+        check_whole("seed", self.seed, 0)
+
+    @property
+    def stamp(self) -> dict[str, Any]:
+        """The settings as a provenance holds them."""
+        loss = json.dumps({"name": self.loss.name} | asdict(self.loss))
+        trees = json.dumps(asdict(self.trees)) if isinstance(self.loss, Gto) else ""
+        numbers = {name: getattr(self, name) for name in ("steps", "rows", "matrix_rate", "vector_rate", "roots")}
+        return numbers | {"loss": loss, "trees": trees}
+
+
+def head_config(
+    target: PreTrainedModel, kind: Kind, *, intermediate_size: int, draft_vocab_size: int | None = None, name: str = ""
+) -> HeadConfig:
+    """The configuration of a new head of one layer for a target, as wide as the target, with the target's embeddings.
+
+    Raises:
+        InputError: a size is out of range, or the target is no model of the Llama kind.
+    """
+    theirs: Any = target.config
+    heads = theirs.num_attention_heads
+    return HeadConfig(
+        kind=kind,
+        hidden_size=theirs.hidden_size,
+        intermediate_size=intermediate_size,
+        vocab_size=theirs.vocab_size,
+        num_attention_heads=heads,
+        num_key_value_heads=getattr(theirs, "num_key_value_heads", None) or heads,
+        head_dim=getattr(theirs, "head_dim", None) or theirs.hidden_size // heads,
+        rms_norm_eps=getattr(theirs, "rms_norm_eps", 1e-6),
+        rope=dict(getattr(theirs, "rope_parameters", None) or {"rope_theta": 10000.0, "rope_type": "default"}),
+        positions=theirs.max_position_embeddings,
+        own_embedding=False,
+        draft_vocab_size=draft_vocab_size,
+        depths=8 if kind == "parallel" else None,
+        target=name or None,
+        target_architectures=tuple(theirs.architectures or ()),
+    )
+
+
+def fresh_head(config: HeadConfig, target: PreTrainedModel, texts: OwnTexts, seed: int) -> Head:
+    """A new head, attached to its target; the output layer of an EAGLE-3 head starts as the target's.
+
+    A draft vocabulary holds the tokens that are the most frequent ones in the first 1,024 texts.
+    """
+    torch.manual_seed(seed)
+    head = new_head(config)
+    if isinstance(head, Eagle3Head):
+        output: Any = target.get_output_embeddings()
+        rows = output.weight.data.float()
+        if config.draft_vocab_size is not None:
+            kept = frequent_tokens(texts, config.vocab_size, config.draft_vocab_size)
+            head.set_vocabulary(kept)
+            rows = rows[kept]
+        head.lm_head.weight.data.copy_(rows)
+    return head.to(target.dtype).attach(target)
+
+
+def frequent_tokens(texts: OwnTexts, vocabulary: int, count: int, most: int = 1024) -> Tensor:
+    """The `count` most frequent tokens of the target's own part of the first `most` texts, in rising order."""
+    batch = texts.batch(range(min(most, texts.rows)))
+    places = torch.arange(batch.tokens.shape[1])
+    own = batch.tokens[(places >= batch.prompt) & (places < batch.lengths[:, None])]
+    return own.bincount(minlength=vocabulary).argsort(descending=True, stable=True)[:count].sort().values
+
+
+def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, config: HeadConfig | None = None) -> None:
+    """Train a new head, or with `config` None the draft of `pair` from its present weights, and write it to `folder`.
+
+    After an interruption the same call continues; once the draft is there, it does nothing.
+
+    Args:
+        pair: the target, and the draft that the training starts from. A frozen copy is the frozen start of GTO.
+        texts: the target's own texts.
+        folder: empty folder, or folder of the same training.
+        recipe: the loss and how it is trained.
+        config: configuration of a new head; the draft of `pair` is then not used.
+
+    Raises:
+        InputError: the texts or the draft belong to another target, the loss does not suit the draft, or `folder` holds
+            something else.
+    """
+    start = config is None
+    begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
+    stated = {"target": pair.names[0], "seed": recipe.seed}
+    settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
+    claim(folder, "training of a draft", **stated, settings=settings)
+    if (folder / RECORD).exists():
+        return
+    draft = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
+    objective = _objective(pair, draft, texts, recipe, started=start)
+    rates = LearningRates(recipe.steps, recipe.matrix_rate, recipe.vector_rate)
+    seconds = fit(draft, objective, rates, folder / CHECKPOINT, folder.name)
+    _write(draft, pair, folder)
+    record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
+    write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")
+    (folder / CHECKPOINT).unlink()
+
+
+def _copy(pair: Pair) -> nn.Module:
+    """A trainable copy of the draft; the token embeddings of a head stay frozen, as in the sources."""
+    draft: Any = pair.draft
+    if not isinstance(draft, Head):
+        twin = type(draft)(draft.config).to(draft.dtype)
+        twin.load_state_dict(draft.state_dict())
+        return twin
+    head = new_head(draft.config).to(draft.dtype)
+    head.load_state_dict(draft.state_dict())
+    if head.embed_tokens is not None:
+        head.embed_tokens.requires_grad_(False)
+    return head.attach(pair.target)
+
+
+def _objective(pair: Pair, draft: nn.Module, texts: OwnTexts, recipe: HeadRecipe, *, started: bool) -> Objective:
+    batching, loss = Batching(texts, recipe.rows, recipe.seed), recipe.loss
+    if not isinstance(draft, Head):
+        if not isinstance(loss, ChainLoss):
+            raise InputError(f"loss must be one that follows the text to train a draft model, got {loss.name}")
+        return DraftModelObjective(draft, pair.target, batching, loss)  # type: ignore[arg-type]
+    start = pair.draft if started and isinstance(pair.draft, Head) else None
+    return objective_of(loss, draft, pair.target, batching, start=start, roots=recipe.roots, trees=recipe.trees)
+
+
+def _write(draft: nn.Module, pair: Pair, folder: Path) -> None:
+    """Write the draft in half precision."""
+    if isinstance(draft, Head):
+        write_head(draft.half(), folder, LAYOUTS_OF[draft.config.kind], overwrite=True)
+        return
+    model: Any = draft
+    model.half().save_pretrained(folder)
+    pair.tokenizer.save_pretrained(folder)

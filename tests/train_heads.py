@@ -1,0 +1,40 @@
+"""Texts of the tiny pair with their hidden states, and heads for them, for the tests of training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import torch
+
+from reference.heads import Head, HeadConfig, Kind, new_head
+from reference.models import Pair
+from reference.prompts import load_prompts
+from reference.train.head import head_config
+from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+
+SETTINGS = TextSettings(rows=6, prompt_tokens=8, new_tokens=12, batch=2, layers=(0, 1))
+
+
+def corpus(pair: Pair) -> list[list[int]]:
+    """Token ids of a few held-out prompts of the shipped pair."""
+    return [list(pair.tokenizer(text)["input_ids"]) for text in load_prompts(count=4)]  # type: ignore[arg-type]
+
+
+def own_texts(pair: Pair, folder: Path, settings: TextSettings = SETTINGS) -> OwnTexts:
+    """The target's texts after pieces of these prompts."""
+    write_own_texts(pair, corpus(pair), settings, folder)
+    return OwnTexts(folder)
+
+
+def config(pair: Pair, kind: Kind, draft_vocab_size: int | None = None) -> HeadConfig:
+    """A small head that reads the stored states."""
+    made = head_config(pair.target, kind, intermediate_size=16, draft_vocab_size=draft_vocab_size)
+    if kind != "eagle3":
+        return made
+    return HeadConfig(**{**vars(made), "layers": SETTINGS.layers})
+
+
+def head(pair: Pair, kind: Kind, seed: int = 0) -> Head:
+    """A random head in the precision of the target, attached to it."""
+    torch.manual_seed(seed)
+    return new_head(config(pair, kind)).to(pair.target.dtype).attach(pair.target)
