@@ -64,7 +64,7 @@ def holds_head(folder: str | Path) -> bool:
         config = _json(file) if file.is_file() else {}
     except InputError:
         return False
-    return any(layout.owns(config) for layout in LAYOUTS[:2]) or "draft_vocab_size" in config
+    return any(layout.certain and layout.owns(config) for layout in LAYOUTS) or "draft_vocab_size" in config
 
 
 def inspect_head(folder: str | Path) -> HeadFile:

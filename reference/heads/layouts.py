@@ -1,4 +1,4 @@
-"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries.
+"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries and in this package.
 
 Checked against vllm-project/speculators @c05b95b, sgl-project/SpecForge @a6b6b02, SGLang's llama_eagle.py and
 llama_eagle3.py, and SafeAILab/EAGLE @cb7e084.
@@ -24,10 +24,12 @@ class Layout(ABC):
     Attributes:
         name: the name on the command line.
         whole_map: whether a head that drafts all tokens has `d2t` and `t2d` in its file, too.
+        certain: whether a config.json that it owns is of a head for certain, not perhaps of a model.
     """
 
     name: ClassVar[str]
-    whole_map: ClassVar[bool]
+    whole_map: ClassVar[bool] = False
+    certain: ClassVar[bool] = True
 
     @abstractmethod
     def owns(self, config: dict[str, Any]) -> bool:
@@ -62,7 +64,6 @@ class Speculators(Layout):
     """
 
     name = "speculators"
-    whole_map = False
 
     def owns(self, config: dict[str, Any]) -> bool:
         """See Layout.owns."""
@@ -87,7 +88,7 @@ class Speculators(Layout):
         sizes = layer.layer()
         why = ": speculators takes false for an absent field, vLLM true; state it"
         options = {name: fields.flag(name) for name in EAGLE3_OPTIONS[:3]}
-        options["norm_before_residual"] = fields.need("norm_before_residual", why)
+        options["norm_before_residual"] = fields.stated_flag("norm_before_residual", why)
         config = HeadConfig(
             "eagle3",
             **sizes,
@@ -139,13 +140,12 @@ def _speculation(plan: Fields) -> dict[str, Any]:
         raise InputError(f"algorithm in {plan.where} must be eagle3, got {algorithm!r:.60}")
     methods, default = plan.need("proposal_methods"), plan.need("default_proposal_method")
     target = plan.object("verifier")
-    named = target.need("name_or_path"), tuple(target.need("architectures"))
+    named = target.need("name_or_path"), target.names("architectures")
     target.finish()
     plan.finish()
-    chosen = [method for method in methods if method.get("proposal_type") == default]
-    if default != "greedy" or len(chosen) != 1 or len(methods) != 1:
+    if default != "greedy" or not isinstance(methods, list) or len(methods) != 1:
         raise InputError(f"proposal_methods in {plan.where} must be one method, greedy, got {methods!r:.120}")
-    method = Fields(chosen[0], f"proposal_methods[0] in {plan.where}")
+    method = Fields(methods[0], f"proposal_methods[0] in {plan.where}")
     tokens = method.whole("speculative_tokens")
     for name, value in (("proposal_type", "greedy"), ("accept_tolerance", 0.0), ("verifier_accept_k", 1)):
         if (found := method.take(name, value)) != value:
@@ -267,6 +267,7 @@ class EagleRepository(_LlamaLayout):
     """The layout of SafeAILab/EAGLE: `layers.0.*` for EAGLE-1 and 2, `midlayer.*` for EAGLE-3; no newer options."""
 
     name = "eagle"
+    certain = False
     architectures: ClassVar = {"eagle3": "LlamaForCausalLM", "eagle1": "LlamaForCausalLM"}
 
     def owns(self, config: dict[str, Any]) -> bool:
@@ -283,7 +284,59 @@ class EagleRepository(_LlamaLayout):
         return next((f"{name}={value}" for name in options if (value := getattr(config, name))), None)
 
 
-LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository())
+class Spectheory(Layout):
+    """The layout of this package, which expresses every head. No other library reads it.
+
+    Tensors have the names of the modules. config.json has the fields of `HeadConfig`, those of its layer under the
+    names that every engine reads.
+    """
+
+    name = "spectheory"
+    architecture: ClassVar[str] = "SpectheoryDraftHead"
+
+    def owns(self, config: dict[str, Any]) -> bool:
+        """See Layout.owns."""
+        return config.get("architectures") == [self.architecture]
+
+    def refusal(self, config: HeadConfig) -> str | None:
+        """See Layout.refusal: nothing."""
+        return None
+
+    def tensor_name(self, name: str, config: HeadConfig) -> str:
+        """See Layout.tensor_name: the name in the module."""
+        return name
+
+    def read(self, fields: Fields, *, own_embedding: bool) -> HeadConfig:
+        """See Layout.read."""
+        fields.take("architectures")
+        config = HeadConfig(
+            fields.need("kind"),
+            **fields.layer(),
+            **{name: fields.flag(name) for name in ("fc_bias", *EAGLE3_OPTIONS)},
+            own_embedding=own_embedding,
+            layers=fields.layer_numbers("layers"),
+            target_architectures=fields.names("target_architectures"),
+            speculative_tokens=fields.whole("speculative_tokens"),
+            **{name: fields.take(name) for name in ("target", "target_hidden_size", "draft_vocab_size", "depths")},
+        )
+        fields.finish()
+        return config
+
+    def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
+        """See Layout.written."""
+        names = (
+            *("kind", "fc_bias", *EAGLE3_OPTIONS, "layers", "target", "target_architectures", "speculative_tokens"),
+            *("target_hidden_size", "draft_vocab_size", "depths"),
+        )
+        return {
+            "architectures": [self.architecture],
+            "torch_dtype": _type_name(dtype),
+            **layer_fields(config),
+            **{name: getattr(config, name) for name in names},
+        }
+
+
+LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository(), Spectheory())
 
 
 def layout_named(name: str) -> Layout:
