@@ -400,7 +400,7 @@ def test_unroll_cuts_the_gradient_between_passes_if_asked(detached: bool) -> Non
 
 def test_every_loss_has_a_name_and_says_what_it_needs() -> None:
     assert [loss.name for loss in ALL] == [
-        "eagle", "hass", "eagle3", "kl", "tv", "lk_alpha", "lk_lambda", "talf", "gto"
+        "eagle", "hass", "eagle3", "kl", "tv", "lk_alpha", "lk_lambda", "marginal", "talf", "gto"
     ]  # fmt: skip
     assert all(loss_of(loss.name) is loss for loss in ALL)
     assert loss_of("hass").needs == Needs(passes=3, detached=True, target_features=True)

@@ -325,12 +325,15 @@ class ParallelHead(MtpHead):
 
     def logits(self, outputs: Tensor) -> Tensor:
         """See Head.logits: of the tokens at depth 1."""
-        return self.marginals(outputs)[..., 0, :]
+        return self.marginal(outputs, 1)
+
+    def marginal(self, outputs: Tensor, depth: int) -> Tensor:
+        """Logits (..., V) of the tokens at `depth`, from 1 to `depths`, from outputs (..., hidden) at a root."""
+        return super().logits(outputs + nn.functional.silu(self.blocks[depth - 1](outputs)))
 
     def marginals(self, outputs: Tensor) -> Tensor:
         """Logits (..., depths, V) of the tokens at each depth, from outputs (..., hidden) at a root."""
-        deep = torch.stack([outputs + nn.functional.silu(block(outputs)) for block in self.blocks], -2)
-        return super().logits(deep)
+        return torch.stack([self.marginal(outputs, depth) for depth in range(1, len(self.blocks) + 1)], -2)
 
 
 KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp": MtpHead, "parallel": ParallelHead}
