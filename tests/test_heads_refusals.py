@@ -32,6 +32,7 @@ from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, PARALLEL, WHOLE
         (lambda t: t.update({"t2d": t["t2d"].float()}), "t2d in .* must be of type BOOL, got F32"),
         (lambda t: t.update({"d2t": t["d2t"].float()}), "d2t in .* must be of type I64, got F32"),
         (lambda t: t.update({"t2d": ~t["t2d"]}), "d2t and t2d contradict each other"),
+        (lambda t: t["d2t"].copy_(t["d2t"].flip(0) + 23 - 2 * torch.arange(24)), "and rise with i: sort the tokens"),
         (lambda t: t["d2t"].fill_(1000), "d2t and t2d contradict each other"),
         (
             lambda t: t.update({"fc.weight": t["fc.weight"].half()}),
@@ -170,6 +171,7 @@ def test_pickled_weights_and_missing_files_are_refused(tmp_path: Path) -> None:
         ({"rope": {"rope_type": "spiral", "rope_theta": 1e4}}, "rope must be parameters of a rotary embedding"),
         ({"layers": ()}, "layers must be different layers"),
         ({"layers": (-1,)}, "a number in layers must be between 0 and 65,536, got -1"),
+        ({"target_hidden_size": 64, "own_embedding": False}, "own_embedding must be True for a head of width 32"),
         ({"kind": "eagle1"}, "draft_vocab_size is an option of eagle3 heads, a head of kind eagle1 has none, got 24"),
     ],
 )

@@ -7,21 +7,25 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
 from reference.decode import Cycle, Decoder
-from reference.drafters import Searched
+from reference.drafters import PlannedTree, Searched
 from reference.heads import HeadConfig, write_head
+from reference.judging import StaticTree
 from reference.judging.drafts import ForcedBatch
+from reference.judging.evaluation import _forced_rows
 from reference.judging.head_drafts import HeadDraft
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
-from spectheory import Eagle2, SpecExec
+from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import DraftComparison
+from spectheory.verify import Greedy
 from tests.command_line import Run, refused, run  # noqa: F401
 from tests.conftest import generated
 from tests.slow_heads import SlowHead, headed
@@ -55,6 +59,26 @@ def test_the_judge_reads_a_head_as_decoding_does(kind: str) -> None:
                 torch.testing.assert_close(found[depth, place, end], slow.float(), rtol=1e-5, atol=1e-5)
     with pytest.raises(InputError, match="depths must be at least 1, got 0"):
         HeadDraft(pair, 0)
+
+
+@KINDS
+@pytest.mark.parametrize("tree", [Tree.chain(3), Tree([-1, 0, 0, 0, 1, 1, 2, 4])], ids=["chain", "tree"])
+def test_a_static_tree_of_a_head_makes_the_cycles_of_decoding(kind: str, tree: Tree) -> None:
+    """Greedy: what the judge replays on a text is what the decoder did, cycle by cycle."""
+    pair = small(kind)
+    prompts = [[3, 3, 5, 1], [0, 1, 2, 3, 4, 5] * 3]
+    found = [Decoder(pair, PlannedTree(tree)).generate(prompt, 24) for prompt in prompts]
+    batch = ForcedBatch(pair, [(p, one.tokens) for p, one in zip(prompts, found, strict=True)], 0, features=True)
+    policy, draft, kept = StaticTree(tree, Greedy()), HeadDraft(pair, 3), 0
+    with torch.inference_mode():
+        rows = list(_forced_rows(batch, draft, Sampling()))
+    for row, one in zip(rows, found, strict=True):
+        starts = 1 + np.cumsum([0, *(accepted + 1 for accepted in one.accepted)])[:-1]
+        whole = [accepted for start, accepted in zip(starts, one.accepted, strict=True) if start + 3 < len(one.tokens)]
+        judged = policy.drafted(draft, row, Sampling(), 0, 1)
+        np.testing.assert_allclose(judged.accepted, np.bincount(whole, minlength=4), atol=1e-12)
+        kept += sum(whole)
+    assert kept > 4, "nothing was accepted, so nothing was tested of the next cycle"
 
 
 @pytest.mark.parametrize("sampling", [Sampling(), Sampling(1.0)], ids=str)

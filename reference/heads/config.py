@@ -172,6 +172,11 @@ class HeadConfig:
             _check_size("a number in layers", layer, 0)
         if self.layers is not None and (not self.layers or len(set(self.layers)) < len(self.layers)):
             raise InputError(f"layers must be different layers of the target, at least one, got {self.layers}")
+        if not self.own_embedding and self.feature_size != self.hidden_size:
+            raise InputError(
+                f"own_embedding must be True for a head of width {self.hidden_size} and a target of width "
+                f"{self.feature_size}: the head cannot read embeddings of another width"
+            )
         if self.norm_before_fc and self.fc_norm:
             raise InputError("norm_before_fc and fc_norm exclude each other: set one of them")
 
@@ -190,6 +195,12 @@ class HeadConfig:
                 raise InputError(
                     f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
                 )
+
+    @property
+    def computed(self) -> dict[str, Any]:
+        """The fields that decide what the head computes, beside its weights."""
+        hints = ("positions", "target", "target_architectures", "speculative_tokens")
+        return {name: value for name, value in vars(self).items() if name not in hints}
 
     @property
     def feature_size(self) -> int:

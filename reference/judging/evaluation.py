@@ -245,7 +245,7 @@ def _facts(texts: HeldOutTexts, settings: JudgeSettings, **further: str) -> dict
     """The fields of a provenance that decide the results."""
     pair, policy = texts.pair, settings.policy
     stamp = {name: value for name, value in pair.stamp.items() if name != "draft"}
-    held = {"policy": policy.name, "deepest": policy.deepest, "texts": texts.identity, "samples": settings.samples}
+    held = {"policy": policy.identity, "deepest": policy.deepest, "texts": texts.identity, "samples": settings.samples}
     return {
         **stamp,
         **texts.sampling.stamp,
