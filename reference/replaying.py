@@ -137,8 +137,8 @@ def replay_drafter(
 
     Dynamic trees, whose shape depends on the draft, are replayed in this way: the draft alone runs where cycles start,
     and each cycle keeps the longest match of its tree with the text. The target reads the prompts, and the text itself
-    if the drafter asks for logits at accepted nodes. A drafter that also reads them at rejected nodes cannot be
-    replayed: the text does not determine its cycles (claim R-REJECTED).
+    if the draft is a head or the drafter asks for logits at accepted nodes. A drafter that also reads them at rejected
+    nodes cannot be replayed: the text does not determine its cycles (claim R-REJECTED).
 
     Args:
         pair: target and draft.

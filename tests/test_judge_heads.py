@@ -26,7 +26,7 @@ from spectheory import Eagle2, SpecExec, Tree
 from spectheory.core.errors import InputError
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import Greedy
-from tests.command_line import Run, refused, run  # noqa: F401
+from tests.command_line import Run, refused
 from tests.conftest import generated
 from tests.slow_heads import SlowHead, headed
 from tests.tiny_heads import CONFIGS, random_head, random_target
@@ -111,7 +111,7 @@ def test_a_replay_of_a_drafter_takes_heads() -> None:
     assert found.emitted.sum() > found.cycles.sum()
 
 
-def test_the_command_judges_heads_of_every_layout(run: Run, tiny_folders: Path) -> None:  # noqa: F811
+def test_the_command_judges_heads_of_every_layout(run: Run, tiny_folders: Path) -> None:
     """With a static tree and with dynamic ones; a parallel head drafts no deeper than it is."""
     sizes = (48, 300, 4, 2, 8)
     three = HeadConfig("eagle3", 32, *sizes, target_hidden_size=64, draft_vocab_size=100, layers=(0, 1))
