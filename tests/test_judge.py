@@ -303,6 +303,23 @@ def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[
     judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
     with pytest.raises(InputError, match="holds a draft comparison with another deepest .3, here 2., policy "):
         judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][1]), tmp_path)
+    target: Any = deepcopy(tiny.target)
+    restless(target, seed=9, scale=1e-9)
+    other = replace(HeldOutTexts.of_trace(traces(0.0), tiny), pair=replace(tiny, target=target))
+    with pytest.raises(InputError, match="holds a draft comparison with other texts"):
+        judge(other, groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
+
+
+def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
+    tiny: Pair, traces: Callable[[float], Path], tmp_path: Path
+) -> None:
+    texts, groups = HeldOutTexts.of_trace(traces(0.0), tiny), {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    smaller, larger = (
+        JudgeSettings(DynamicTrees(Searched(st.Eagle2(4, 4, budget)), 4, "EAGLE-2")) for budget in (8, 16)
+    )
+    judge(texts, groups, smaller, tmp_path)
+    with pytest.raises(InputError, match="holds a draft comparison with .*policy"):
+        judge(texts, groups, larger, tmp_path)
 
 
 def test_a_record_that_contradicts_itself_is_refused(
