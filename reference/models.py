@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -80,9 +81,14 @@ class Pair:
 
 
 def weights_hash(*models: torch.nn.Module) -> str:
-    """A short hash of names, shapes and a sample of the values of all weights of some models."""
+    """A short hash of names, shapes and a sample of the values of all weights of some models, and of a head's options.
+
+    Heads with equal weights compute different things if they read other layers of the target or norm other states.
+    """
     digest = hashlib.sha256()
     for model in models:
+        if isinstance(model, Head):
+            digest.update(json.dumps(model.config.computed, sort_keys=True).encode())
         for name, weight in model.state_dict().items():
             values = weight.flatten()
             sample = values[:: max(1, len(values) // 1024)].cpu().double().numpy()

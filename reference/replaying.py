@@ -137,8 +137,8 @@ def replay_drafter(
 
     Dynamic trees, whose shape depends on the draft, are replayed in this way: the draft alone runs where cycles start,
     and each cycle keeps the longest match of its tree with the text. The target reads the prompts, and the text itself
-    if the drafter asks for logits at accepted nodes. A drafter that also reads them at rejected nodes cannot be
-    replayed: the text does not determine its cycles (claim R-REJECTED).
+    if the draft is a head or the drafter asks for logits at accepted nodes. A drafter that also reads them at rejected
+    nodes cannot be replayed: the text does not determine its cycles (claim R-REJECTED).
 
     Args:
         pair: target and draft.
@@ -186,21 +186,16 @@ def followed(
 ) -> list[tuple[int, int, int]]:
     """(Start, accepted tokens, depth of the draft) of each cycle on one text; see `replay_drafter`. Not checked."""
     drafting, room = drafter.start(pair, sampling), pair.context - len(prompt) - 1
-    target = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
-    drafting.read(prompt, target.forward(torch.tensor([prompt], device=pair.device)))
-    settle(target.peaks, *drafting.peaks())
+    target = _KnownText(pair, prompt + text, drafting.taps)
+    before = len(prompt)
+    if drafting.taps:
+        drafting.observe(target.states(before, before))
+    drafting.read(prompt, target.logits(before, before))
+    settle(*drafting.peaks())
     drafting.commit([], text[:1])
     position, found = 1, []
-
-    def read(end: int, rows: int) -> torch.Tensor:
-        """The target's logits after the last `rows` of the first `end` tokens of the text."""
-        unread = text[target.length - len(prompt) : end]
-        logits = target.forward(torch.tensor([unread], device=pair.device))
-        settle(target.peaks)
-        return logits[-rows:]
-
     while position < len(text):
-        draft = drafting.grow(room, None)
+        draft = drafting.grow(min(room, drafting.deepest), None)
         tokens = torch.as_tensor(draft.tokens).tolist()
         following = iter(text[position:])
         path, last = walk(draft.draws, tokens, lambda node: next(following, -1))  # noqa: B023
@@ -208,7 +203,42 @@ def followed(
         if last < 0:
             break
         emitted = text[position : position + len(path) + 1]
-        logits = _TextLogits(len(tokens), path, partial(read, position + len(path), len(path) + 1))
+        read = before + position + len(path), len(path) + 1
+        if drafting.taps:
+            drafting.observe(target.states(*read))
+        logits = _TextLogits(len(tokens), path, partial(target.logits, *read))
         drafting.commit(path, emitted, cast(torch.Tensor, logits))
         position, room = position + len(emitted), room - len(emitted)
     return found
+
+
+class _KnownText:
+    """The target on tokens that are there already. It reads as few of them as are asked for, in order.
+
+    If a draft reads its hidden states, which it does at all tokens, the target reads all of them at once.
+    """
+
+    def __init__(self, pair: Pair, tokens: list[int], taps: tuple[int, ...]) -> None:
+        self.tokens, self.device, self.first = tokens, pair.device, 0
+        self.model = CachedModel(pair.target, pair.vocab_size, f"target {pair.names[0]}")
+        self.model.taps = taps
+        self.read = torch.empty(0)
+
+    def logits(self, end: int, count: int) -> torch.Tensor:
+        """(count, V) after each of the last `count` of the first `end` tokens, which one forward has read."""
+        rows = self._rows(end, count)
+        return self.read[rows]
+
+    def states(self, end: int, count: int) -> torch.Tensor:
+        """(count, taps x hidden) hidden states at the last `count` of the first `end` tokens."""
+        rows = self._rows(end, count)
+        return self.model.states[rows]
+
+    def _rows(self, end: int, count: int) -> slice:
+        """The rows of these tokens in the last forward, which runs now if `end` was not read before."""
+        if self.model.length < end:
+            self.first = self.model.length
+            unread = self.tokens[self.first : len(self.tokens) if self.model.taps else end]
+            self.read = self.model.forward(torch.tensor([unread], device=self.device))
+            settle(self.model.peaks)
+        return slice(end - count - self.first, end - self.first)

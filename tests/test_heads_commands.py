@@ -8,9 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from reference.heads import read_head, write_head
+from reference.heads import HeadConfig, read_head, write_head
 from tests.command_line import Run, refused, run  # noqa: F401
-from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, random_head
+from tests.head_folders import same
+from tests.tiny_heads import EAGLE1, EAGLE3, EAGLE31, MTP, PARALLEL, random_head
 
 
 @pytest.fixture
@@ -62,6 +63,22 @@ def test_convert_writes_another_layout(run: Run) -> None:  # noqa: F811
     refused(run("head", "convert", "newer", "--to", "sglang", "--out", "new"), "new/config.json already exists")
     assert run("head", "convert", "newer", "--to", "sglang", "--out", "new", "--force").exit_code == 0
     assert json.loads(run("head", "inspect", "new", "--json").stdout)["layers"] == [1, 2, 3]
+
+
+@pytest.mark.parametrize("config", [MTP, PARALLEL], ids=["mtp", "parallel"])
+def test_heads_that_no_other_library_has_are_kept_in_the_layout_of_this_one(run: Run, config: HeadConfig) -> None:  # noqa: F811
+    write_head(random_head(config), "ours", "spectheory")
+    found = run("head", "inspect", "ours").stdout
+    assert f"head        {config.kind}, with its own embeddings" in found
+    assert "layout      spectheory" in found
+    assert "reads       the last hidden state of the target" in found
+    assert ("drafts      all tokens, 4 deep in one forward" in found) == (config.kind == "parallel")
+    assert run("head", "convert", "ours", "--to", "spectheory", "--out", "copy").exit_code == 0
+    assert same(read_head("copy"), random_head(config))
+    for layout in ("speculators", "sglang", "eagle"):
+        words = f"the layout {layout} cannot express a head of kind {config.kind}"
+        refused(run("head", "convert", "ours", "--to", layout, "--out", "other"), words)
+    assert not Path("other").exists()
 
 
 @pytest.mark.usefixtures("heads")

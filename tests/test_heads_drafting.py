@@ -2,36 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
-from torch import Tensor
 
-from reference.candidates import largest
 from reference.decode import Cycle, Decoder
 from reference.drafters import Checked, Drafter, Drawn, PlannedTree, Searched
-from reference.heads import Head, HeadConfig, ParallelHead
+from reference.heads import HeadConfig
 from reference.host_arrays import to_host
-from reference.judging.drafts import ForcedBatch
-from reference.judging.head_drafts import HeadDraft
 from reference.models import Pair
 from reference.random_streams import streams
 from reference.sampling import Sampling
-from spectheory import Acceptance, Draft, Eagle2, OptTree, Salf, SpecExec, Tree, best_tree
+from spectheory import Draft, Eagle2, OptTree, Salf, SpecExec, Tree
 from spectheory.core.errors import InputError
 from spectheory.core.world import Levels, Paths
 from spectheory.otlp import RRS
 from spectheory.verify import TopDown
-from spectheory.yields import block_efficiency
 from tests.conftest import generated
-from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, LAYERS, PARALLEL, VOCABULARY, random_head, random_target
+from tests.slow_heads import PROMPTS, SlowHead, accepting, headed, paths_of
+from tests.tiny_heads import CONFIGS, EAGLE1, EAGLE3, LAYERS, PARALLEL, random_head, random_target
 
-PROMPTS = ([7], [3, 3, 20, 31], list(range(5, 25)))
 BRANCHING = Tree([-1, 0, 0, 1, 1, 2, 5, 5, 3])
 """Levels of which some inner nodes attend to everything before them, and some do not."""
 SEARCHES = (Eagle2(3, 4, 12), OptTree(8, 0.1), SpecExec(8, 3), Salf(8, 0.2, batch=3))
@@ -42,74 +35,6 @@ SAMPLED: tuple[Drafter, ...] = (
     Drawn(Paths(3, 2, trunk=1)),
     Drawn(Levels((2, 1, 2))),
 )
-
-
-@cache
-def target() -> Any:
-    return random_target()
-
-
-def headed(config: HeadConfig) -> Pair:
-    """A random target of four layers with a random head, in float64. The tokenizer is never used."""
-    if config.kind == "eagle3" and config.layers is None:
-        config = replace(config, layers=(3, 0, 2))
-    head = random_head(config, dtype=torch.float64).attach(target())
-    tokenizer: Any = None
-    return Pair(target(), head, tokenizer, ("the target", "the head"))
-
-
-@dataclass
-class SlowHead:
-    """A head without a cache: each path of drafted tokens is computed anew from the whole text.
-
-    It uses the modules' `fuse`, `forward` and `logits` alone: there is no cache and no tree mask, and no row of the
-    head is used twice. The target reads the text alone.
-
-    Attributes:
-        pair: target and head.
-        text: tokens of the text, the root last.
-        room: maximum depth of a path.
-    """
-
-    pair: Pair
-    text: list[int]
-    room: int = 100
-    trusted: bool = False
-
-    @property
-    def head(self) -> Head:
-        assert isinstance(self.pair.draft, Head)
-        return self.pair.draft
-
-    @cached_property
-    def features(self) -> Tensor:
-        """Features (1, n, hidden) of the tokens of the text."""
-        states = self.pair.target(torch.tensor([self.text]), output_hidden_states=True).hidden_states
-        return self.head.fuse(torch.cat([states[tap] for tap in self.head.taps], -1))
-
-    @torch.inference_mode()
-    def logits(self, path: Sequence[int]) -> Tensor:
-        """Logits (V,) of the token after the text and `path`."""
-        tokens, features = self.text[1:], self.features[:, :-1]
-        if isinstance(self.head, ParallelHead):
-            return self.head.marginals(self.head(torch.tensor([tokens]), features)[0, -1])[min(len(path), 3)]
-        for token in path:
-            outputs = self.head(torch.tensor([tokens]), features)
-            tokens, features = [*tokens, token], torch.cat([features, outputs[:, -1:]], 1)
-        outputs = self.head(torch.tensor([tokens]), features)[0, -1]
-        drafted = self.head.logits(outputs)
-        if self.head.token_ids is None:
-            return drafted
-        logits = torch.full((self.pair.vocab_size,), -torch.inf, dtype=drafted.dtype)
-        logits[self.head.token_ids] = drafted
-        return logits
-
-    def expand(self, paths: Sequence[Sequence[int]]) -> tuple[np.ndarray, np.ndarray]:
-        """See spectheory.search.DraftModel."""
-        q = torch.stack([self.logits(path) for path in paths]).softmax(-1)
-        q[[len(path) >= self.room for path in paths]] = 0
-        tokens, probabilities = largest(q, 12)
-        return to_host(tokens), to_host(probabilities)
 
 
 def cycles(pair: Pair, drafter: Drafter, prompt: list[int], count: int) -> list[tuple[Any, Cycle]]:
@@ -124,44 +49,6 @@ def cycles(pair: Pair, drafter: Drafter, prompt: list[int], count: int) -> list[
             found.append((text[:first], cycle))
         first += len(cycle.emitted)
     return found
-
-
-def paths_of(draft: Draft) -> list[list[int]]:
-    """The drafted tokens from the root to each node, the root left out."""
-    found: list[list[int]] = [[]]
-    tokens = [int(token) for token in draft.tokens]
-    for node, parent in enumerate(draft.tree.parent.tolist()[1:], start=1):
-        found.append([*found[parent], tokens[node]])
-    return found
-
-
-def accepting(pair: Pair, drafter: Drafter, prompt: list[int], count: int) -> Iterator[tuple[list[int], Draft]]:
-    """Greedy drafts after texts that take random paths of the drafts, so that long paths are accepted as well.
-
-    The hidden states come from forwards of the target over the whole text.
-    """
-    rng, text = np.random.default_rng(0), list(prompt)
-    drafting = Checked(drafter).start(pair, Sampling())
-
-    def states(count: int) -> Tensor:
-        found = pair.target(torch.tensor([text]), output_hidden_states=True).hidden_states
-        return torch.cat([found[tap][0, -count:] for tap in drafting.taps], -1)
-
-    with torch.inference_mode():
-        drafting.observe(states(len(prompt)))
-        drafting.read(prompt, torch.empty(0))
-        text.append(int(rng.integers(VOCABULARY)))
-        drafting.commit([], text[-1:])
-        for _ in range(count):
-            draft = drafting.grow(min(100, drafting.deepest), None)
-            yield text, draft
-            path: list[int] = []
-            while rng.random() < 0.8 and (children := draft.draws[path[-1] if path else 0]):
-                path.append(int(rng.choice(children)))
-            text += [int(draft.tokens[node]) for node in path]
-            drafting.observe(states(len(path) + 1))
-            text.append(int(rng.integers(VOCABULARY)))
-            drafting.commit(path, text[-len(path) - 1 :], torch.empty(0))
 
 
 def assert_searched(search: Any, slow: SlowHead, draft: Draft) -> None:
@@ -244,36 +131,6 @@ def test_a_head_that_is_the_target_is_always_accepted() -> None:
     found = Decoder(pair, PlannedTree(Tree.chain(3))).generate([5, 6], 20)
     assert found.accepted == [3] * len(found.accepted)
     assert found.tokens == generated(pair, [5, 6], 20)
-
-
-def test_the_tree_of_a_parallel_head_is_the_best_under_products_of_marginals() -> None:
-    pair = headed(PARALLEL)
-    for text, draft in accepting(pair, Searched(SpecExec(10, 4)), PROMPTS[0], 4):
-        slow = SlowHead(pair, text)
-        with torch.inference_mode():
-            rates = torch.stack([slow.logits([0] * depth).softmax(-1) for depth in range(4)])
-        best = Acceptance.by_depth_and_rank(rates.sort(descending=True).values.numpy())
-        worth = sum(
-            np.prod([rates[depth, token].item() for depth, token in enumerate(path)]) for path in paths_of(draft)
-        )
-        assert draft.tree.budget == 10
-        assert worth == pytest.approx(block_efficiency(best_tree(best, 10, max_depth=4), best), rel=1e-6)
-
-
-@pytest.mark.parametrize("kind", ["eagle1", "eagle3", "eagle3.1", "mtp", "parallel"])
-def test_the_judge_reads_a_head_as_decoding_does(kind: str) -> None:
-    """Entry [d, b, t] has drafted the last d of the tokens up to t; the texts have different lengths."""
-    pair, texts = headed(CONFIGS[kind]), [([5, 6, 7], [8, 9, 30, 31]), ([1, 2], [3, 4])]
-    with torch.inference_mode():
-        found = HeadDraft(pair, 3).logits(ForcedBatch(pair, texts, 0, features=True))
-    for place, (prompt, text) in enumerate(texts):
-        tokens = [*prompt, *text]
-        for end in range(3, len(tokens)):
-            for depth in range(3):
-                slow = SlowHead(pair, tokens[: end + 1 - depth]).logits(tokens[end + 1 - depth : end + 1])
-                torch.testing.assert_close(found[depth, place, end], slow.float(), rtol=1e-5, atol=1e-5)
-    with pytest.raises(InputError, match="depths must be at least 1, got 0"):
-        HeadDraft(pair, 0)
 
 
 def test_a_tree_deeper_than_a_parallel_head_is_refused() -> None:

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reference.decode import Decoder
 from reference.drafters import PlannedTree, Searched
-from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, write_head
+from reference.heads import Eagle3Head, Head, HeadConfig, HeadStep, holds_head, write_head
 from reference.hugging_face import generate
 from reference.losses.unrolling import FILLER, unroll
 from reference.models import Pair, load_pair
@@ -175,6 +175,17 @@ def test_a_pair_with_a_head_is_loaded_and_decodes(with_head: Pair) -> None:
     assert with_head.context == with_head.target.config.max_position_embeddings
     for drafter in (PlannedTree(Tree.chain(3)), Searched(SpecExec(8, 2))):
         assert Decoder(with_head, drafter).generate([5, 250, 17], 12).tokens == generated(with_head, [5, 250, 17], 12)
+
+
+def test_a_head_of_the_eagle_repository_is_told_from_a_model_of_one_layer(tiny_folders: Path, tmp_path: Path) -> None:
+    """Both have the architecture LlamaForCausalLM and one layer."""
+    random_target(layers=1).save_pretrained(tmp_path / "model")
+    assert not holds_head(tmp_path / "model")
+    assert not holds_head(tiny_folders / "draft")
+    write_head(random_head(HeadConfig("eagle1", 64, 48, 300, 4, 2, 8)), tmp_path / "head", "eagle")
+    pair = load_pair(tiny_folders / "target", tmp_path / "head", dtype=torch.float64)
+    found = Decoder(pair, PlannedTree(Tree.chain(3))).generate([5, 250, 17], 12)
+    assert found.tokens == generated(pair, [5, 250, 17], 12)
 
 
 def test_what_needs_a_draft_model_refuses_a_head(with_head: Pair, tmp_path: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from collections.abc import Callable
 from copy import deepcopy
 from dataclasses import replace
@@ -12,15 +11,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
-from torch import Tensor
 
 import spectheory as st
 from reference.drafters import Searched
 from reference.judging import (
     DynamicTrees,
-    ForcedBatch,
-    ForcedDraft,
     HeldOutTexts,
     JudgeSettings,
     ModelDraft,
@@ -28,17 +23,18 @@ from reference.judging import (
     judge,
 )
 from reference.judging.policies import searched
-from reference.models import Pair, weights_hash, with_draft
+from reference.models import Pair
 from reference.replaying import replay_drafter
 from reference.sampling import Sampling
+from reference.teacher_forcing import forced_texts
 from reference.tracing import TraceSettings, record_trace
 from spectheory.core.errors import InputError
 from spectheory.otlp import RRS, Naive
-from spectheory.replay import Replayed, Replays, TargetText
+from spectheory.replay import Replays, TargetText
 from spectheory.results.draft_comparison import DraftComparison
 from spectheory.verify import Block, Greedy, TopDown, Traversal
-from tests.command_line import Run, refused
 from tests.conftest import restless
+from tests.judged import Mixture, forced_ranks, replayed
 from tests.replay.inputs import prompts
 
 CHAIN, TREE = st.Tree.chain(3), st.Tree([-1, 0, 0, 1, 1, 2])
@@ -75,42 +71,6 @@ def worse(tiny: Pair) -> Pair:
     draft: Any = deepcopy(tiny.draft)
     restless(draft, seed=5, scale=0.05)
     return replace(tiny, draft=draft.eval(), names=(tiny.names[0], "worse"))
-
-
-class Mixture(ForcedDraft):
-    """The draft (1 - l) q + l p: closer to the target by the share `l`, and by nothing at depths above 0."""
-
-    def __init__(self, pair: Pair, share: float, *, by_depth: bool = False) -> None:
-        self.inner, self.share, self.by_depth = ModelDraft(pair), share, by_depth
-        self.name, self.weights = f"mixture of {share}", f"{self.inner.weights}-{share}-{by_depth}"
-        self.vocab_size, self.context = pair.vocab_size, pair.context
-
-    def logits(self, batch: ForcedBatch) -> Tensor:
-        q, p = (torch.softmax(one.double(), -1) for one in (self.inner.logits(batch), batch.target_logits))
-        mixed = ((1 - self.share) * q + self.share * p).log()
-        return torch.cat([mixed, q.log()]) if self.by_depth else mixed
-
-
-def replayed(trace: Path, pair: Pair, policy: StaticTree) -> Replayed:
-    """What `Replays` gives for the draft of a pair on the texts of a trace."""
-    texts = HeldOutTexts.of_trace(trace)
-    if texts.sampling.greedy:
-        ranks = [forced_ranks(pair, *one) for one in zip(texts.prompts, texts.texts, strict=True)]
-        return Replays([st.GreedyText(one) for one in ranks]).replay(policy.shape, Greedy())
-    from reference.teacher_forcing import forced_texts
-
-    forced = forced_texts(pair, texts.prompts, texts.texts, texts.sampling)
-    return Replays(forced).replay(policy.shape, policy.verifier, policy.rule)
-
-
-def forced_ranks(pair: Pair, prompt: list[int], text: list[int]) -> np.ndarray:
-    """Ranks of the tokens of a text in the draft, by a slow rendering: one forward for each position."""
-    found = []
-    for position, token in enumerate(text):
-        with torch.inference_mode():
-            logits = pair.draft(torch.tensor([prompt + text[:position]])).logits[0, -1].float()
-        found.append(int((logits > logits[token]).sum()))
-    return np.array(found)
 
 
 @pytest.mark.parametrize(("temperature", "policy"), CASES, ids=lambda one: getattr(one, "name", str(one)))
@@ -157,8 +117,6 @@ def test_a_draft_nudged_towards_the_target_wins_by_what_replay_says(
     texts = HeldOutTexts.of_trace(traces(1.0), tiny)
     groups = {"q": [ModelDraft(worse)], "half": [Mixture(worse, 0.5)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
-    from reference.teacher_forcing import forced_texts
-
     exact = Replays(forced_texts(worse, texts.prompts, texts.texts, texts.sampling))
     closer = exact.replay(policy.shape, policy.verifier, policy.rule, closer=0.5).tau
     assert found.runs[1].tau == pytest.approx(closer, rel=1e-5)
@@ -177,8 +135,6 @@ def test_a_draft_by_depth_is_read_by_depth(
     policy = STATIC[1.0][0]
     groups = {"q": [ModelDraft(worse)], "first": [Mixture(worse, 0.5, by_depth=True)]}
     found = judge(texts, groups, JudgeSettings(policy), tmp_path)
-    from reference.teacher_forcing import forced_texts
-
     forced = [
         TargetText(one.tokens, one.p, np.stack([(one.q[0] + one.p) / 2, one.q[0]]))
         for one in forced_texts(worse, texts.prompts, texts.texts, texts.sampling)
@@ -347,6 +303,23 @@ def test_a_folder_of_another_comparison_is_refused(tiny: Pair, traces: Callable[
     judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
     with pytest.raises(InputError, match="holds a draft comparison with another deepest .3, here 2., policy "):
         judge(HeldOutTexts.of_trace(traces(0.0), tiny), groups, JudgeSettings(STATIC[0.0][1]), tmp_path)
+    target: Any = deepcopy(tiny.target)
+    restless(target, seed=9, scale=1e-9)
+    other = replace(HeldOutTexts.of_trace(traces(0.0), tiny), pair=replace(tiny, target=target))
+    with pytest.raises(InputError, match="holds a draft comparison with other texts"):
+        judge(other, groups, JudgeSettings(STATIC[0.0][0]), tmp_path)
+
+
+def test_dynamic_trees_with_one_name_and_other_settings_are_other_comparisons(
+    tiny: Pair, traces: Callable[[float], Path], tmp_path: Path
+) -> None:
+    texts, groups = HeldOutTexts.of_trace(traces(0.0), tiny), {"a": [ModelDraft(tiny)], "b": [ModelDraft(tiny)]}
+    smaller, larger = (
+        JudgeSettings(DynamicTrees(Searched(st.Eagle2(4, 4, budget)), 4, "EAGLE-2")) for budget in (8, 16)
+    )
+    judge(texts, groups, smaller, tmp_path)
+    with pytest.raises(InputError, match="holds a draft comparison with .*policy"):
+        judge(texts, groups, larger, tmp_path)
 
 
 def test_a_record_that_contradicts_itself_is_refused(
@@ -362,46 +335,3 @@ def test_a_record_that_contradicts_itself_is_refused(
     data["runs"][1]["emitted"][0] += 1
     with pytest.raises(st.RecordError, match="the sum of emitted of mixture of 0.5 must be"):
         DraftComparison.from_dict(data)
-
-
-def test_the_command_compares_and_goes_on(run: Run, tiny_folders: Path, tmp_path: Path) -> None:
-    target, draft, tree = tiny_folders / "target", tiny_folders / "draft", tmp_path / "tree.json"
-    tree.write_text("[-1, 0, 0, 1]")
-    prompts_file = tmp_path / "prompts.jsonl"
-    prompts_file.write_text(
-        "\n".join(json.dumps({"text": f"def f{i}(x): return x + {i}  # of json"}) for i in range(3))
-    )
-    pair = "--target", target, "--draft", draft
-    length = "--prompts", prompts_file, "--prompt-tokens", 8, "--new-tokens", 12, "--count", 3
-    groups = "--group", f"draft={draft}", "--group", f"itself={target}"
-    result = run("head", "evaluate", *pair, *length, *groups, "--tree", tree, "--temperature", 1, "--out", "out")
-    assert result.exit_code == 0, result.output
-    assert "E[tau] of itself is above that of draft" in " ".join(result.stdout.split())
-    assert "<svg" in Path("out/index.html").read_text()
-    found = DraftComparison.load("out/comparison.json")
-    assert found.verifier == "Traversal"
-    assert found.provenance.temperature == 1
-    result = run("head", "evaluate", "--trace", "out/texts", *groups, "--tree", tree, "--out", "out", "--json")
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)["rows"] == json.loads(json.dumps(found.to_dict()))["rows"]
-    trace = "head", "evaluate", "--trace", "out/texts", "--out", "other"
-    refused(run(*trace, "--group", f"a={draft}"), "groups must be at least two, got 1")
-    refused(run(*trace, "--group", draft, "--group", "b"), "group must be a name with its folders")
-    refused(run(*trace, *groups, "--temperature", 1), "--trace names its target, device and sampling")
-    refused(run(*trace, *groups, "--search", "EAGLE-2", "--verifier", "Block"), "--search grows its own trees")
-    refused(run(*trace, *groups, "--verifier", "Greedy"), "verifier must be a verifier of sampled text")
-
-
-def test_a_draft_of_another_vocabulary_is_refused(tiny: Pair, tiny_folders: Path, tmp_path: Path) -> None:
-    shutil.copytree(tiny_folders / "draft", tmp_path / "other")
-    tokenizer = json.loads((tmp_path / "other" / "tokenizer.json").read_text())
-    vocabulary = tokenizer["model"]["vocab"]
-    first, second = list(vocabulary)[:2]
-    vocabulary[first], vocabulary[second] = vocabulary[second], vocabulary[first]
-    (tmp_path / "other" / "tokenizer.json").write_text(json.dumps(tokenizer))
-    with pytest.raises(InputError, match="vocabularies differ"):
-        with_draft(tiny, tmp_path / "other")
-    same = with_draft(tiny, tiny_folders / "draft")
-    assert same.target is tiny.target
-    assert weights_hash(same.draft) == weights_hash(tiny.draft)
-    assert same.fingerprint == tiny.fingerprint

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal, get_args
 
 import torch
 from transformers import LlamaConfig, PreTrainedModel
+from transformers.activations import ACT2FN
+from transformers.models.llama.modeling_llama import LlamaRotaryEmbedding
 
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
@@ -20,6 +22,40 @@ Kind = Literal["eagle1", "eagle3", "mtp", "parallel"]
 - `mtp`: like the multi-token-prediction module of DeepSeek-V3, with a dense layer.
 - `parallel`: one forward gives the distributions at all depths.
 """
+
+LARGEST = {
+    "hidden_size": 2**24,
+    "intermediate_size": 2**24,
+    "vocab_size": 2**24,
+    "num_attention_heads": 2**16,
+    "num_key_value_heads": 2**16,
+    "head_dim": 2**16,
+    "positions": 2**40,
+    "speculative_tokens": 2**16,
+    "target_hidden_size": 2**24,
+    "depths": 2**8,
+    "a number in layers": 2**16,
+}
+"""The largest sizes, far beyond those of any head, so that a damaged file takes neither memory nor time."""
+
+
+def check_rope(rope: Any, frequencies: Callable[[], list[float]]) -> None:
+    """Check the parameters of a rotary embedding by the `frequencies` that transformers computes from them.
+
+    Raises:
+        InputError: it computes none, or some are no finite numbers above 0.
+    """
+    try:
+        found = frequencies()
+    except Exception as error:
+        reason = str(error).strip().splitlines()[-1] if str(error) else type(error).__name__
+        raise InputError(f"rope must be parameters of a rotary embedding, got {rope!r:.80}: {reason:.200}") from error
+    if not all(0 < one < float("inf") for one in found):
+        raise InputError(f"rope must give frequencies above 0, got {rope!r:.80}: mend rope_theta")
+
+
+def _check_size(name: str, value: Any, least: int = 1) -> None:
+    check_whole(name, value, least, most=LARGEST[name])
 
 
 @dataclass(frozen=True)
@@ -100,7 +136,7 @@ class HeadConfig:
             "positions",
             "speculative_tokens",
         ):
-            check_whole(name, getattr(self, name), 1)
+            _check_size(name, getattr(self, name))
         if self.num_attention_heads % self.num_key_value_heads:
             raise InputError(
                 f"num_attention_heads must be a multiple of num_key_value_heads, got {self.num_attention_heads} and "
@@ -108,23 +144,39 @@ class HeadConfig:
             )
         if self.head_dim % 2:
             raise InputError(f"head_dim must be even for the rotary embedding, got {self.head_dim}")
+        self._check_layer()
         self._check_features()
+
+    def _check_layer(self) -> None:
+        eps, activation = self.rms_norm_eps, self.hidden_act
+        if isinstance(eps, bool) or not isinstance(eps, int | float) or not 0 < eps < 1:
+            raise InputError(f"rms_norm_eps must be a number between 0 and 1, such as 1e-6, got {eps!r:.60}")
+        if not isinstance(activation, str) or activation not in ACT2FN:
+            raise InputError(f"hidden_act must be an activation of transformers, such as silu, got {activation!r:.60}")
+        if not (self.target is None or isinstance(self.target, str)):
+            raise InputError(f"target must be the name or folder of a model, or None, got {self.target!r:.60}")
+        check_rope(self.rope, lambda: LlamaRotaryEmbedding(self.llama()).inv_freq.tolist())
 
     def _check_features(self) -> None:
         if self.target_hidden_size is not None:
-            check_whole("target_hidden_size", self.target_hidden_size, 1)
+            _check_size("target_hidden_size", self.target_hidden_size)
         if self.kind != "eagle3":
             self._refuse_options_of_eagle3()
         if (self.depths is None) == (self.kind == "parallel"):
             raise InputError(f"depths must be given for parallel heads and for no others, got {self.depths}")
         if self.depths is not None:
-            check_whole("depths", self.depths, 1)
+            _check_size("depths", self.depths)
         if self.draft_vocab_size is not None:
             check_whole("draft_vocab_size", self.draft_vocab_size, 1, most=self.vocab_size)
         for layer in self.layers or ():
-            check_whole("a number in layers", layer, 0)
+            _check_size("a number in layers", layer, 0)
         if self.layers is not None and (not self.layers or len(set(self.layers)) < len(self.layers)):
             raise InputError(f"layers must be different layers of the target, at least one, got {self.layers}")
+        if not self.own_embedding and self.feature_size != self.hidden_size:
+            raise InputError(
+                f"own_embedding must be True for a head of width {self.hidden_size} and a target of width "
+                f"{self.feature_size}: the head cannot read embeddings of another width"
+            )
         if self.norm_before_fc and self.fc_norm:
             raise InputError("norm_before_fc and fc_norm exclude each other: set one of them")
 
@@ -143,6 +195,12 @@ class HeadConfig:
                 raise InputError(
                     f"{name} is an option of eagle3 heads, a head of kind {self.kind} has none, got {value}"
                 )
+
+    @property
+    def computed(self) -> dict[str, Any]:
+        """The fields that decide what the head computes, beside its weights."""
+        hints = ("positions", "target", "target_architectures", "speculative_tokens")
+        return {name: value for name, value in vars(self).items() if name not in hints}
 
     @property
     def feature_size(self) -> int:

@@ -8,6 +8,7 @@ from typing import Any
 
 from transformers import LlamaConfig
 
+from reference.heads.config import check_rope
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
 
@@ -38,6 +39,24 @@ ONLY: dict[str, tuple[Any, ...]] = {
     "layer_types": (None, ["full_attention"]),
 }
 """Fields of the layer, with the values that these heads can have."""
+ROPE = {
+    "attention_factor",
+    "beta_fast",
+    "beta_slow",
+    "factor",
+    "high_freq_factor",
+    "long_factor",
+    "low_freq_factor",
+    "mscale",
+    "mscale_all_dim",
+    "original_max_position_embeddings",
+    "rope_theta",
+    "rope_type",
+    "short_factor",
+    "truncate",
+    "type",
+}
+"""Parameters of the rotary embeddings of a Llama layer."""
 
 
 class Fields:
@@ -72,7 +91,13 @@ class Fields:
 
     def flag(self, name: str, default: bool = False) -> bool:
         """A boolean field."""
-        value = self.take(name, default)
+        return self._boolean(name, self.take(name, default))
+
+    def stated_flag(self, name: str, why: str) -> bool:
+        """A boolean field that must be there; `why` is added to the message."""
+        return self._boolean(name, self.need(name, why))
+
+    def _boolean(self, name: str, value: Any) -> bool:
         if not isinstance(value, bool):
             raise InputError(f"{name} in {self.where} must be true or false, got {value!r:.60}")
         return value
@@ -82,7 +107,16 @@ class Fields:
         value = self.take(name)
         if value is not None and not isinstance(value, list):
             raise InputError(f"{name} in {self.where} must be a list of numbers of layers, got {value!r:.60}")
+        for number in value or ():
+            check_whole(f"a number in {name} in {self.where}", number, 0)
         return tuple(value) if value else None
+
+    def names(self, name: str) -> tuple[str, ...]:
+        """A list of texts that must be there."""
+        value = self.need(name)
+        if not isinstance(value, list) or not all(isinstance(one, str) for one in value):
+            raise InputError(f"{name} in {self.where} must be a list of names, got {value!r:.60}")
+        return tuple(value)
 
     def object(self, name: str) -> Fields:
         """The fields of the object in a field that must be there."""
@@ -115,7 +149,10 @@ class Fields:
         """The parameters of the rotary embedding: transformers brings the older fields into its present form."""
         given = {name: self.take(name) for name in ("rope_theta", "rope_scaling", "rope_parameters")}
         given = {name: value for name, value in given.items() if value is not None}
-        rope = dict(LlamaConfig(**given).rope_parameters or {})
+        rope: dict[str, Any] = {}
+        check_rope(given, lambda: rope.update(LlamaConfig(**given).rope_parameters or {}) or [])
+        if unknown := sorted(rope.keys() - ROPE):
+            raise InputError(f"{self.where} has unknown parameters of the rotary embedding: {', '.join(unknown)}")
         rope.pop("type", None)
         return rope
 

@@ -55,16 +55,20 @@ class HeadFile:
 
 
 def holds_head(folder: str | Path) -> bool:
-    """Whether a folder holds a draft head rather than a model: its config.json names the architecture of a head.
+    """Whether a folder holds a draft head rather than a model.
 
-    A config.json that cannot be read names none.
+    Its config.json names the architecture of a head, or that of a model with one layer beside a tensor `fc.weight`,
+    which no such model has. A config.json that cannot be read names none.
     """
-    file = Path(folder) / CONFIG
+    folder = Path(folder)
     try:
-        config = _json(file) if file.is_file() else {}
+        config = _json(folder / CONFIG) if (folder / CONFIG).is_file() else {}
+        owners = [layout for layout in LAYOUTS if layout.owns(config)]
+        if "draft_vocab_size" in config or any(layout.certain for layout in owners):
+            return True
+        return bool(owners) and config.get("num_hidden_layers") == 1 and "fc.weight" in _places(folder)
     except InputError:
         return False
-    return any(layout.owns(config) for layout in LAYOUTS[:2]) or "draft_vocab_size" in config
 
 
 def inspect_head(folder: str | Path) -> HeadFile:

@@ -1,7 +1,10 @@
-"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries.
+"""The layouts of checkpoints: names of tensors and fields of config.json, in three libraries and in this package.
 
 Checked against vllm-project/speculators @c05b95b, sgl-project/SpecForge @a6b6b02, SGLang's llama_eagle.py and
 llama_eagle3.py, and SafeAILab/EAGLE @cb7e084.
+
+Of public checkpoints, each layout says what was confirmed on 23 November 2026. It comes from configurations, names and
+shapes that public code and issues quote; no checkpoint was at hand, so no list of tensors was read from one.
 """
 
 from __future__ import annotations
@@ -24,10 +27,12 @@ class Layout(ABC):
     Attributes:
         name: the name on the command line.
         whole_map: whether a head that drafts all tokens has `d2t` and `t2d` in its file, too.
+        certain: whether a config.json that it owns is of a head for certain, not perhaps of a model.
     """
 
     name: ClassVar[str]
-    whole_map: ClassVar[bool]
+    whole_map: ClassVar[bool] = False
+    certain: ClassVar[bool] = True
 
     @abstractmethod
     def owns(self, config: dict[str, Any]) -> bool:
@@ -59,10 +64,14 @@ class Speculators(Layout):
 
     Layer numbers are of the layers that a state enters. `norm_before_residual` must be stated, because speculators
     takes false for an absent field, and vLLM true.
+
+    Confirmed: the fields of RedHatAI/gemma-4-31B-it-speculator.eagle3 (quoted in public code) and of a converted
+    nm-testing/SpeculatorLlama3-1-8B-Eagle3 (pull request 53); `d2t` of 32,000 and `t2d` of 128,256 entries in the
+    latter (pull request 50); `input_norm` over three states in RedHatAI/gpt-oss-20b-speculator.eagle3 (public code).
+    Not confirmed: a whole list of the tensors of a RedHatAI head; and whether `fc_norm` and `norm_output` occur in one.
     """
 
     name = "speculators"
-    whole_map = False
 
     def owns(self, config: dict[str, Any]) -> bool:
         """See Layout.owns."""
@@ -87,7 +96,7 @@ class Speculators(Layout):
         sizes = layer.layer()
         why = ": speculators takes false for an absent field, vLLM true; state it"
         options = {name: fields.flag(name) for name in EAGLE3_OPTIONS[:3]}
-        options["norm_before_residual"] = fields.need("norm_before_residual", why)
+        options["norm_before_residual"] = fields.stated_flag("norm_before_residual", why)
         config = HeadConfig(
             "eagle3",
             **sizes,
@@ -139,13 +148,12 @@ def _speculation(plan: Fields) -> dict[str, Any]:
         raise InputError(f"algorithm in {plan.where} must be eagle3, got {algorithm!r:.60}")
     methods, default = plan.need("proposal_methods"), plan.need("default_proposal_method")
     target = plan.object("verifier")
-    named = target.need("name_or_path"), tuple(target.need("architectures"))
+    named = target.need("name_or_path"), target.names("architectures")
     target.finish()
     plan.finish()
-    chosen = [method for method in methods if method.get("proposal_type") == default]
-    if default != "greedy" or len(chosen) != 1 or len(methods) != 1:
+    if default != "greedy" or not isinstance(methods, list) or len(methods) != 1:
         raise InputError(f"proposal_methods in {plan.where} must be one method, greedy, got {methods!r:.120}")
-    method = Fields(chosen[0], f"proposal_methods[0] in {plan.where}")
+    method = Fields(methods[0], f"proposal_methods[0] in {plan.where}")
     tokens = method.whole("speculative_tokens")
     for name, value in (("proposal_type", "greedy"), ("accept_tolerance", 0.0), ("verifier_accept_k", 1)):
         if (found := method.take(name, value)) != value:
@@ -221,6 +229,11 @@ class SGLang(_LlamaLayout):
     Layer numbers are of the layers whose output is read, one below those of speculators: SpecForge names 1, n // 2 - 1
     and n - 4. `norm_output` is as in SGLang and in SpecForge since its pull request 879; before, SpecForge's own
     training code read the field in another sense.
+
+    Confirmed: all names and shapes of thoughtworks/Qwen3-32B-Eagle3 @ba10360 (a test in public code); the fields of
+    SpecForge's configs/qwen3-30B-A3B-eagle3.1.json @581664a. SpecForge's configs/qwen3-4b-eagle3.json says
+    `tie_word_embeddings: true`, although its heads have an `lm_head` of their own and SGLang would not read that: such
+    a file is refused. Heads of the architecture `Eagle3LlamaForCausalLM` are of another layout.
     """
 
     name = "sglang"
@@ -264,9 +277,17 @@ class SGLang(_LlamaLayout):
 
 
 class EagleRepository(_LlamaLayout):
-    """The layout of SafeAILab/EAGLE: `layers.0.*` for EAGLE-1 and 2, `midlayer.*` for EAGLE-3; no newer options."""
+    """The layout of SafeAILab/EAGLE: `layers.0.*` for EAGLE-1 and 2, `midlayer.*` for EAGLE-3; no newer options.
+
+    Confirmed: the fields of yuhuili/EAGLE-LLaMA3-Instruct-8B (speculators pull request 23) and of its 3.1 (pull request
+    31), which are equal; that it has no `fc.bias` (NVIDIA/TensorRT-LLM issue 2588) but `layers.0.*` of attention and
+    MLP (sgl-project/sglang issue 5773); `lm_head` (32000, 4096) in a head for Llama 3.1 8B (SafeAILab/EAGLE issue 249)
+    and `q_proj` (4096, 5120) in AngelSlim/Qwen3-4B_eagle3 (issue 315); all names of wantsleep/OLMoE_1B_7B_Eagle3 (issue
+    265). Not confirmed: a whole list of the tensors of yuhuili's heads, which are pickled and so never loaded here.
+    """
 
     name = "eagle"
+    certain = False
     architectures: ClassVar = {"eagle3": "LlamaForCausalLM", "eagle1": "LlamaForCausalLM"}
 
     def owns(self, config: dict[str, Any]) -> bool:
@@ -283,7 +304,59 @@ class EagleRepository(_LlamaLayout):
         return next((f"{name}={value}" for name in options if (value := getattr(config, name))), None)
 
 
-LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository())
+class Spectheory(Layout):
+    """The layout of this package, which expresses every head. No other library reads it.
+
+    Tensors have the names of the modules. config.json has the fields of `HeadConfig`, those of its layer under the
+    names that every engine reads.
+    """
+
+    name = "spectheory"
+    architecture: ClassVar[str] = "SpectheoryDraftHead"
+
+    def owns(self, config: dict[str, Any]) -> bool:
+        """See Layout.owns."""
+        return config.get("architectures") == [self.architecture]
+
+    def refusal(self, config: HeadConfig) -> str | None:
+        """See Layout.refusal: nothing."""
+        return None
+
+    def tensor_name(self, name: str, config: HeadConfig) -> str:
+        """See Layout.tensor_name: the name in the module."""
+        return name
+
+    def read(self, fields: Fields, *, own_embedding: bool) -> HeadConfig:
+        """See Layout.read."""
+        fields.take("architectures")
+        config = HeadConfig(
+            fields.need("kind"),
+            **fields.layer(),
+            **{name: fields.flag(name) for name in ("fc_bias", *EAGLE3_OPTIONS)},
+            own_embedding=own_embedding,
+            layers=fields.layer_numbers("layers"),
+            target_architectures=fields.names("target_architectures"),
+            speculative_tokens=fields.whole("speculative_tokens"),
+            **{name: fields.take(name) for name in ("target", "target_hidden_size", "draft_vocab_size", "depths")},
+        )
+        fields.finish()
+        return config
+
+    def written(self, config: HeadConfig, dtype: torch.dtype) -> dict[str, Any]:
+        """See Layout.written."""
+        names = (
+            *("kind", "fc_bias", *EAGLE3_OPTIONS, "layers", "target", "target_architectures", "speculative_tokens"),
+            *("target_hidden_size", "draft_vocab_size", "depths"),
+        )
+        return {
+            "architectures": [self.architecture],
+            "torch_dtype": _type_name(dtype),
+            **layer_fields(config),
+            **{name: getattr(config, name) for name in names},
+        }
+
+
+LAYOUTS: tuple[Layout, ...] = (Speculators(), SGLang(), EagleRepository(), Spectheory())
 
 
 def layout_named(name: str) -> Layout:

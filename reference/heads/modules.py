@@ -188,7 +188,7 @@ class Eagle3Head(Head):
     """The head of EAGLE-3: several hidden states of the target are fused by `fc`; the output head is the head's own.
 
     The output head may have a draft vocabulary: logit i is for token `i + d2t[i]` of the target, and `t2d` is true at
-    these tokens.
+    these tokens. They rise with i, so that the target's probabilities at `t2d` are in the order of the logits.
 
     What the sources leave open: EAGLE-3 feeds back the output before the last norm, EAGLE-3.1 after it
     (`norm_output`); the norms before `fc` are one for all states in speculators' `norm_before_fc` and one for each
@@ -244,14 +244,14 @@ class Eagle3Head(Head):
         return torch.arange(self.config.outputs, device=self.d2t.device) + self.d2t
 
     def check_vocabulary(self) -> None:
-        """Raise InputError if `d2t` and `t2d` do not name the same tokens."""
+        """Raise InputError if `d2t` and `t2d` do not name the same tokens in the same order."""
         tokens, size = self.token_ids, self.config.vocab_size
         if tokens is None:
             return
-        if not torch.equal(tokens.sort().values, self.t2d.nonzero().flatten()):
+        if not torch.equal(tokens, self.t2d.nonzero().flatten()):
             raise InputError(
                 f"d2t and t2d contradict each other: i + d2t[i] must be the {self.config.outputs} tokens below {size} "
-                "at which t2d is true, each once"
+                "at which t2d is true, each once, and rise with i: sort the tokens with their rows of lm_head"
             )
 
     def set_vocabulary(self, tokens: Tensor) -> Self:
@@ -325,12 +325,15 @@ class ParallelHead(MtpHead):
 
     def logits(self, outputs: Tensor) -> Tensor:
         """See Head.logits: of the tokens at depth 1."""
-        return self.marginals(outputs)[..., 0, :]
+        return self.marginal(outputs, 1)
+
+    def marginal(self, outputs: Tensor, depth: int) -> Tensor:
+        """Logits (..., V) of the tokens at `depth`, from 1 to `depths`, from outputs (..., hidden) at a root."""
+        return super().logits(outputs + nn.functional.silu(self.blocks[depth - 1](outputs)))
 
     def marginals(self, outputs: Tensor) -> Tensor:
         """Logits (..., depths, V) of the tokens at each depth, from outputs (..., hidden) at a root."""
-        deep = torch.stack([outputs + nn.functional.silu(block(outputs)) for block in self.blocks], -2)
-        return super().logits(deep)
+        return torch.stack([self.marginal(outputs, depth) for depth in range(1, len(self.blocks) + 1)], -2)
 
 
 KINDS: dict[str, type[Head]] = {"eagle1": Eagle1Head, "eagle3": Eagle3Head, "mtp": MtpHead, "parallel": ParallelHead}

@@ -6,8 +6,9 @@ import torch
 from torch import Tensor
 from transformers import DynamicCache
 
-from reference.heads.modules import Head
+from reference.heads.modules import Head, ParallelHead
 from reference.losses.unrolling import attended
+from spectheory.core.errors import InputError
 
 
 class HeadStep:
@@ -16,25 +17,44 @@ class HeadStep:
     Row r of the first call has the feature of position r and the token of position r + 1. In call i, row r has the
     output that call i - 1 returned for it and the token of position r + 1 + i, so it computes what the head computes at
     depth i of a draft that starts at r. Its position is r + i, and keys and values of all calls are kept. Gradients
-    pass through them.
+    pass through them. Texts start at row 0 and are padded on the right, if at all: a row attends to all rows before it.
+
+    A parallel head has one forward: call i returns its marginals at depth i + 1, and the outputs of the first call.
     """
 
     def __init__(self, head: Head) -> None:
         self.head = head
         self.cache = DynamicCache()
         self.calls = 0
+        self.outputs: Tensor | None = None
 
     def __call__(self, features: Tensor, tokens: Tensor) -> tuple[Tensor, Tensor]:
-        """Outputs (B, L, hidden) and logits (B, L, V) for features (B, L, hidden) and tokens (B, L)."""
+        """Outputs (B, L, hidden) and logits (B, L, V) for features (B, L, hidden) and tokens (B, L).
+
+        Raises:
+            InputError: a parallel head has no further depth.
+        """
+        if self.outputs is None or not isinstance(self.head, ParallelHead):
+            self.outputs = self._forward(features, tokens)
+        self.calls += 1
+        return self.outputs, self._logits(self.outputs)
+
+    def _forward(self, features: Tensor, tokens: Tensor) -> Tensor:
         length = tokens.shape[1]
         mask = torch.zeros(length, (self.calls + 1) * length, dtype=features.dtype)
         mask.masked_fill_(~attended(length, self.calls), torch.finfo(features.dtype).min)
-        outputs = self.head(
+        return self.head(
             tokens,
             features,
             position_ids=torch.arange(self.calls, self.calls + length, device=tokens.device)[None],
             attention_mask=mask[None, None].to(tokens.device),
             past_key_values=self.cache,
         )
-        self.calls += 1
-        return outputs, self.head.logits(outputs)
+
+    def _logits(self, outputs: Tensor) -> Tensor:
+        """The logits of the present call."""
+        if not isinstance(self.head, ParallelHead):
+            return self.head.logits(outputs)
+        if self.calls > (most := len(self.head.blocks)):
+            raise InputError(f"passes must be at most {most}, the depths of this parallel head, got {self.calls}")
+        return self.head.marginal(outputs, self.calls)

@@ -15,6 +15,7 @@ from reference.replaying import followed
 from reference.sampling import Sampling
 from reference.teacher_forcing import check_rows, padded
 from spectheory.core.errors import InputError
+from spectheory.core.tree import LARGEST_TREE
 
 
 class ForcedBatch:
@@ -74,9 +75,11 @@ class ForcedDraft(ABC):
         vocab_size: number of tokens that it gives probabilities.
         context: maximum number of tokens of a text.
         reads_features: whether `logits` reads the target's hidden states.
+        deepest: maximum depth of its drafts.
     """
 
     reads_features: bool = False
+    deepest: int = LARGEST_TREE
     name: str
     weights: str
     vocab_size: int

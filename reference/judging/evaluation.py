@@ -89,8 +89,9 @@ def judge(
 
     Raises:
         InputError: there are fewer than two groups, or they cannot be compared (see `DraftComparison`); a draft has
-            another vocabulary or its context is too short; the target cannot have generated a text, or no whole cycle
-            fits into the texts; the policy does not suit their sampling; or `folder` holds something else.
+            another vocabulary, its context is too short, or the static tree is deeper than its drafts; the target
+            cannot have generated a text, or no whole cycle fits into the texts; the policy does not suit their
+            sampling; or `folder` holds something else.
         LogitsError: a model returns logits that are not distributions.
     """
     _check(texts, groups, settings)
@@ -132,6 +133,11 @@ def _check(texts: HeldOutTexts, groups: Groups, settings: JudgeSettings) -> None
         if longest > draft.context:
             raise InputError(
                 f"{draft.name} has a context of {draft.context}, a prompt with its text has {longest} tokens"
+            )
+        if (tree := settings.policy.tree) is not None and tree.max_depth > draft.deepest:
+            raise InputError(
+                f"tree is {tree.max_depth} deep, {draft.name} drafts {draft.deepest} tokens: use a tree that is less "
+                "deep"
             )
         if largest >= draft.vocab_size:
             raise InputError(f"{draft.name} has {draft.vocab_size} tokens, the texts hold token {largest}")
@@ -239,7 +245,7 @@ def _facts(texts: HeldOutTexts, settings: JudgeSettings, **further: str) -> dict
     """The fields of a provenance that decide the results."""
     pair, policy = texts.pair, settings.policy
     stamp = {name: value for name, value in pair.stamp.items() if name != "draft"}
-    held = {"policy": policy.name, "deepest": policy.deepest, "texts": texts.identity, "samples": settings.samples}
+    held = {"policy": policy.identity, "deepest": policy.deepest, "texts": texts.identity, "samples": settings.samples}
     return {
         **stamp,
         **texts.sampling.stamp,

@@ -5,10 +5,13 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reference.heads import Head, HeadStep, ParallelHead
+from reference.drafters import Drafter
+from reference.heads import Head, HeadStep
 from reference.judging.drafts import ForcedBatch, ForcedDraft
 from reference.losses.unrolling import unroll
 from reference.models import Pair, weights_hash
+from reference.replaying import followed
+from reference.sampling import Sampling
 from reference.teacher_forcing import check_rows
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
@@ -22,10 +25,10 @@ class HeadDraft(ForcedDraft):
     Args:
         pair: the target of the texts with the head.
         depths: number of depths that are computed: at least the depth of the trees that are judged, because the last
-            depth stands for all deeper nodes.
+            depth stands for all deeper nodes. A parallel head has no more than its own.
 
     Raises:
-        InputError: the draft of the pair is no head, or `depths` is below 1 or beyond those of a parallel head.
+        InputError: the draft of the pair is no head, or `depths` is below 1.
     """
 
     reads_features = True
@@ -34,9 +37,9 @@ class HeadDraft(ForcedDraft):
         check_whole("depths", depths, 1)
         if not isinstance(pair.draft, Head):
             raise InputError(f"{pair.names[1]} is a draft model, not a draft head: read it with ModelDraft")
-        if depths > (most := pair.draft.config.depths or depths):
-            raise InputError(f"depths must be at most {most}, the depths of this parallel head, got {depths}")
-        self.head, self.depths, self.name = pair.draft, depths, pair.names[1]
+        self.pair, self.head, self.name = pair, pair.draft, pair.names[1]
+        self.deepest = pair.draft.config.depths or self.deepest
+        self.depths = min(depths, self.deepest)
         self.vocab_size, self.context = pair.vocab_size, pair.context
         self.weights = weights_hash(pair.draft)
 
@@ -47,17 +50,19 @@ class HeadDraft(ForcedDraft):
         of all nothing can be drafted: its logits are 0.
         """
         states = torch.cat([batch.hidden_states[tap] for tap in self.head.taps], -1)
-        rows, length = self._passes(self.head.fuse(states)[:, :-1], batch.tokens[:, 1:]), batch.tokens.shape[1]
+        features, tokens, length = self.head.fuse(states)[:, :-1], batch.tokens[:, 1:], batch.tokens.shape[1]
         found = states.new_zeros((self.depths, *batch.tokens.shape, self.vocab_size), dtype=torch.float32)
-        for depth, drafted in enumerate(rows):
+        for depth, one in enumerate(unroll(HeadStep(self.head), features, tokens, self.depths)):
             if depth:
                 found[depth] = found[depth - 1]
-            found[depth, :, depth + 1 :] = self.head.on_vocabulary(drafted)[:, : length - 1 - depth, : self.vocab_size]
+            drafted = self.head.on_vocabulary(one.logits)[:, : length - 1 - depth, : self.vocab_size]
+            found[depth, :, depth + 1 :] = drafted
             check_rows(found[depth], f"draft {self.name}", self.head.dtype, batch.first)
         return found
 
-    def _passes(self, features: Tensor, tokens: Tensor) -> list[Tensor]:
-        """For each depth the logits (B, T - 1, V); row r is for a draft that starts after token r + 1."""
-        if isinstance(self.head, ParallelHead):
-            return list(self.head.marginals(self.head(tokens, features)).unbind(-2))[: self.depths]
-        return [one.logits for one in unroll(HeadStep(self.head), features, tokens, self.depths)]
+    @torch.inference_mode()
+    def follow(
+        self, drafter: Drafter, prompt: list[int], text: list[int], sampling: Sampling
+    ) -> list[tuple[int, int, int]]:
+        """See ForcedDraft.follow."""
+        return followed(self.pair, drafter, prompt, text, sampling)

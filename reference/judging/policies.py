@@ -52,6 +52,11 @@ class JudgedPolicy(ABC):
         """What is drafted, in words."""
 
     @property
+    def identity(self) -> str:
+        """What is drafted, to the last setting, so that other settings never continue a comparison."""
+        return self.name
+
+    @property
     @abstractmethod
     def verifying(self) -> str:
         """The verifier's name."""
@@ -151,6 +156,11 @@ class DynamicTrees(JudgedPolicy):
     def name(self) -> str:
         """See JudgedPolicy.name."""
         return self.called
+
+    @property
+    def identity(self) -> str:
+        """See JudgedPolicy.identity."""
+        return f"{self.called}, {self.drafter}"
 
     @property
     def verifying(self) -> str:

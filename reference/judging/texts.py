@@ -7,7 +7,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from reference.models import Pair
+from reference.models import Pair, weights_hash
 from reference.part_files import short_hash, stamp_of
 from reference.replaying import traced_pair, traced_prompts
 from reference.sampling import Sampling
@@ -71,7 +71,7 @@ class HeldOutTexts:
         """A hash of the prompt of each text."""
         return [short_hash(prompt) for prompt in self.prompts]
 
-    @property
+    @cached_property
     def identity(self) -> str:
-        """A hash of all prompts and texts."""
-        return short_hash([self.prompts, self.texts])
+        """A hash of all prompts and texts, and of the weights of the target."""
+        return short_hash([self.prompts, self.texts, weights_hash(self.pair.target)])

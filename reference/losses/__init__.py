@@ -8,6 +8,7 @@ from reference.losses.gto import Gto, adjacent_groups, longest_accepted, tree_re
 from reference.losses.hass import Hass
 from reference.losses.kl import Kl, cross_entropy, kl
 from reference.losses.lk import LkAlpha, LkLambda
+from reference.losses.marginal import Marginal
 from reference.losses.needs import Loss, Needs
 from reference.losses.talf import Talf, TreeStep, unroll_tree
 from reference.losses.tv import Tv, acceptance
@@ -27,6 +28,7 @@ __all__ = [
     "LkAlpha",
     "LkLambda",
     "Loss",
+    "Marginal",
     "Needs",
     "OnDraftVocabulary",
     "Pass",
@@ -50,7 +52,7 @@ __all__ = [
     "unroll_tree",
 ]
 
-ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Talf(), Gto())
+ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Marginal(), Talf(), Gto())
 """Every loss, with the settings of its source."""
 
 

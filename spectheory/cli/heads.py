@@ -33,8 +33,12 @@ def inspect(folder: Folder, as_json: Json = False) -> None:
 def convert(
     folder: Folder,
     layout: Annotated[
-        Literal["speculators", "sglang", "eagle"],
-        typer.Option("--to", help="Layout to write: of vLLM's speculators, of SGLang, or of the EAGLE repository."),
+        Literal["speculators", "sglang", "eagle", "spectheory"],
+        typer.Option(
+            "--to",
+            help="Layout to write: of vLLM's speculators, of SGLang, of the EAGLE repository, or of this package, "
+            "which expresses every head.",
+        ),
     ],
     out: Annotated[Path, typer.Option("--out", help="Folder to write.")],
     force: Force = False,
@@ -67,13 +71,14 @@ def _lines(found: HeadFile) -> dict[str, str]:
     head = found.config
     own = "with its own embeddings" if head.own_embedding else "with the embeddings of its target"
     drafted = "all tokens" if head.draft_vocab_size is None else f"{head.draft_vocab_size:,} tokens"
+    deep = "" if head.depths is None else f", {head.depths} deep in one forward"
     layer = f"{head.hidden_size:,} wide, MLP {head.intermediate_size:,}, heads {head.num_attention_heads}"
     return {
         "head": f"{head.kind}{_norms(head)}, {own}",
         "layout": found.layout,
         "target": f"{head.target or 'not named'}: {head.feature_size:,} wide, {head.vocab_size:,} tokens",
         "reads": _reads(head),
-        "drafts": drafted,
+        "drafts": drafted + deep,
         "layer": f"{layer} and {head.num_key_value_heads} of {head.head_dim}",
         "parameters": f"{found.parameters:,} in {str(found.dtype).removeprefix('torch.')}",
     }
@@ -85,7 +90,7 @@ def _norms(head: HeadConfig) -> str:
 
 
 def _reads(head: HeadConfig) -> str:
-    if head.kind == "eagle1":
+    if head.kind != "eagle3":
         return "the last hidden state of the target"
     layers = head.layers or ("2", "n // 2", "n - 3")
     return f"the inputs of layers {', '.join(map(str, layers))}" + ("" if head.layers else " of n")
