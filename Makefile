@@ -45,7 +45,7 @@ bench: setup
 	$(BIN)/python -m pytest benchmarks -q
 
 pair: setup
-	$(BIN)/spectheory train --out reference/pair --work build/pair
+	$(BIN)/spectheory train pair --out reference/pair --work build/pair
 
 claims: setup
 	$(BIN)/python docs/generate_claims.py

@@ -293,7 +293,7 @@ def test_an_installed_package_says_where_training_is(run: Run, monkeypatch: pyte
     for name in [name for name in sys.modules if name.startswith("reference.train")]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "reference.train", None)
-    found = run("train", "--out", "pair", "--work", "work")
+    found = run("train", "pair", "--out", "pair", "--work", "work")
     refused(found, "training is not part of the installed package: run `make pair` in a checkout")
 
 

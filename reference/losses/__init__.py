@@ -10,6 +10,7 @@ from reference.losses.kl import Kl, cross_entropy, kl
 from reference.losses.lk import LkAlpha, LkLambda
 from reference.losses.marginal import Marginal
 from reference.losses.needs import Loss, Needs
+from reference.losses.settings import with_settings
 from reference.losses.talf import Talf, TreeStep, unroll_tree
 from reference.losses.tv import Tv, acceptance
 from reference.losses.unrolling import Pass, Step, attended, unroll
@@ -50,6 +51,7 @@ __all__ = [
     "tree_rewards",
     "unroll",
     "unroll_tree",
+    "with_settings",
 ]
 
 ALL: tuple[Loss, ...] = (Eagle(), Hass(), Eagle3(), Kl(), Tv(), LkAlpha(), LkLambda(), Marginal(), Talf(), Gto())

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from reference.heads import Head, HeadStep, ParallelHead
+from reference.heads import Head, HeadStep
 from reference.losses import (
     BeamTrees,
     ChainLoss,
@@ -354,11 +354,7 @@ def objective_of(
 
 def passes_of(head: Head, lesson: Lesson, needs: Needs) -> list[Pass]:
     """The passes of a head along the text. The depths of a parallel head are its passes."""
-    features = head.fuse(lesson.states)
-    if not isinstance(head, ParallelHead):
-        return unroll(HeadStep(head), features, lesson.tokens, needs.passes, detached=needs.detached)
-    outputs = head(lesson.tokens, features)
-    return [Pass(outputs, logits) for logits in head.marginals(outputs).unbind(-2)[: needs.passes]]
+    return unroll(HeadStep(head), head.fuse(lesson.states), lesson.tokens, needs.passes, detached=needs.detached)
 
 
 @torch.no_grad()

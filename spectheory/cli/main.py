@@ -30,6 +30,7 @@ from spectheory.cli import (
     predicted_tau,
     replaying,
     simulating,
+    training,
     tuning,
 )
 from spectheory.cli.options import with_groups
@@ -127,7 +128,6 @@ for command in (
     checking.check,
     exploring.explore,
     demo.demo,
-    measuring.train,
 ):
     app.command(command.__name__.rstrip("_"))(in_one_line(with_groups(command)))
 
@@ -135,3 +135,10 @@ head = typer.Typer(help="Draft heads, such as EAGLE-3's: inspect, convert and co
 for command in (heads.inspect, heads.convert, judging.evaluate):
     head.command(command.__name__)(in_one_line(with_groups(command)))
 app.add_typer(head, name="head")
+
+train = typer.Typer(
+    help="Train drafts: the shipped pair, and draft heads on a target's own texts.", no_args_is_help=True
+)
+for command in (training.pair, training.texts, training.head):
+    train.command(command.__name__)(in_one_line(with_groups(command)))
+app.add_typer(train, name="train")

@@ -1,4 +1,4 @@
-"""Commands that run models: `trace`, `profile`, `decode`, `generate` and `train`."""
+"""Commands that run models: `trace`, `profile`, `decode` and `generate`."""
 
 from __future__ import annotations
 
@@ -293,22 +293,3 @@ def _continued(pair: Pair, plan: Plan, text: str, new_tokens: int, sampling: Sam
     drafter, verifier = PlannedTree(plan.tree), verifier_at(sampling.temperature, plan)
     decoder = Decoder(pair, drafter, sampling, verifier, stop_tokens=pair.stop_tokens)
     return str(pair.tokenizer.decode(prompt + decoder.generate(prompt, new_tokens, *streams(pair, seed)).tokens))
-
-
-def train(
-    out: Annotated[Path, typer.Option("--out", help="Folder in which to write the folders of the two models.")],
-    work: Annotated[
-        Path, typer.Option("--work", help="Folder for checkpoints. To continue an interrupted run, repeat the command.")
-    ],
-) -> None:
-    """Train the shipped target and draft from scratch on the source code of Python's standard library.
-
-    This takes about an hour and a half.
-    """
-    try:
-        from reference.train.pair import build_pair
-    except ModuleNotFoundError as error:
-        if not str(error.name).startswith("reference.train"):
-            raise
-        raise InputError("training is not part of the installed package: run `make pair` in a checkout") from error
-    build_pair(out, work)

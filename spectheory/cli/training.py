@@ -1,0 +1,197 @@
+"""The commands of `spectheory train`: `pair`, `texts` and `head`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from spectheory.cli.options import PairOptions, Seed, numbers
+from spectheory.cli.output import progress
+from spectheory.core.errors import InputError
+
+if TYPE_CHECKING:
+    from reference.losses import Loss
+    from reference.models import Pair
+
+Texts = Annotated[
+    Path, typer.Option("--texts", help="Folder of the target's own texts, from `spectheory train texts`.")
+]
+
+Target = Annotated[
+    Path | None, typer.Option("--target", help="Folder of the target model.", show_default="shipped target")
+]
+Device = Annotated[str, typer.Option("--device", help="Device, such as cpu or cuda.")]
+
+
+@contextmanager
+def _in_a_checkout() -> Iterator[None]:
+    """Context in which training is imported, which is not part of the installed package."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        if not str(error.name).startswith("reference.train"):
+            raise
+        raise InputError("training is not part of the installed package: run this command in a checkout") from error
+
+
+def pair(
+    out: Annotated[Path, typer.Option("--out", help="Folder in which to write the folders of the two models.")],
+    work: Annotated[
+        Path, typer.Option("--work", help="Folder for checkpoints. To continue an interrupted run, repeat the command.")
+    ],
+) -> None:
+    """Train the shipped target and draft from scratch on the source code of Python's standard library.
+
+    This takes about an hour and a half.
+    """
+    with _in_a_checkout():
+        from reference.train.pair import build_pair
+    build_pair(out, work)
+
+
+def texts(
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder to write. To continue an interrupted run, repeat the command.")
+    ],
+    target: Target = None,
+    device: Device = "cpu",
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            help="JSON Lines file with texts of which the target continues pieces, none of them held out; by default "
+            "the files of the standard library that the shipped pair was trained on.",
+        ),
+    ] = None,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Number of texts.")] = 10_240,
+    prompt_tokens: Annotated[int, typer.Option("--prompt-tokens", min=1, help="Tokens of a piece.")] = 64,
+    new_tokens: Annotated[int, typer.Option("--new-tokens", min=1, help="Tokens that the target adds.")] = 192,
+    temperatures: Annotated[
+        str, typer.Option("--temperatures", help="Temperatures of the texts, which take turns, such as 0,1.")
+    ] = "0,1",
+    layers: Annotated[
+        str | None,
+        typer.Option(
+            "--layers",
+            help="Layers of the target whose inputs are stored beside its last hidden state, such as 2,9,15; by "
+            "default 2, n/2 and n-3 of n.",
+        ),
+    ] = None,
+    seed: Seed = 0,
+    share: Annotated[
+        str, typer.Option("--share", help="Write every n-th file, from file k on: k/n. Processes divide the work so.")
+    ] = "0/1",
+) -> None:
+    """Let the target continue training texts, and store its tokens and hidden states: what heads are trained on.
+
+    About 900 tokens a second on a core with the shipped target: 2 million in 40 CPU minutes, 3.4 GB on disk.
+    """
+    with _in_a_checkout():
+        from reference.train.own_texts import TextSettings, write_own_texts
+    from reference.prompts import load_prompts, training_texts
+
+    settings = TextSettings(
+        rows=rows,
+        prompt_tokens=prompt_tokens,
+        new_tokens=new_tokens,
+        temperatures=tuple(numbers("temperatures", temperatures, float)),
+        layers=None if layers is None else tuple(numbers("layers", layers, int)),
+        seed=seed,
+    )
+    which = _share(share)
+    loaded = _pair(target, None, device)
+    read = None if corpus is None else loaded.tokenizer(load_prompts(corpus), add_special_tokens=False)["input_ids"]
+    pieces = training_texts(loaded) if read is None else [list(row) for row in read]  # type: ignore[arg-type]
+    with progress("texts") as done:
+        write_own_texts(loaded, pieces, settings, out, done, which)
+    print(f"wrote {out}")
+
+
+def head(
+    loss: Annotated[
+        str,
+        typer.Option("--loss", help="Loss: eagle, hass, eagle3, kl, tv, lk_alpha, lk_lambda, marginal, talf or gto."),
+    ],
+    texts: Texts,
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder of the head. To continue an interrupted run, repeat the command.")
+    ],
+    target: Target = None,
+    device: Device = "cpu",
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", help="Setting of the loss, such as passes=3 or token_loss.passes=4. Repeat for each."),
+    ] = None,
+    kind: Annotated[
+        Literal["eagle1", "eagle3", "mtp", "parallel"] | None,
+        typer.Option("--kind", help="Kind of a new head.", show_default="the kind that the loss was made for"),
+    ] = None,
+    start: Annotated[
+        Path | None,
+        typer.Option(
+            "--start", help="Folder of a head or a draft model to train on, instead of a new head; needed for gto."
+        ),
+    ] = None,
+    intermediate: Annotated[int, typer.Option("--intermediate", min=1, help="Width of a new head's MLP.")] = 512,
+    vocabulary: Annotated[
+        int | None,
+        typer.Option("--vocabulary", min=1, help="Number of tokens that a new EAGLE-3 head drafts; by default all."),
+    ] = None,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 1200,
+    rows: Annotated[int, typer.Option("--rows", min=1, help="Texts in a step.")] = 16,
+    roots: Annotated[int, typer.Option("--roots", min=1, help="Roots in each text at which TALF builds trees.")] = 64,
+    groups: Annotated[int, typer.Option("--groups", min=1, help="Groups of roots in each text for GTO.")] = 4,
+    shuffled: Annotated[
+        bool, typer.Option("--shuffled", help="Deal GTO's rewards at random within each group: the control.")
+    ] = False,
+    seed: Seed = 0,
+) -> None:
+    """Train a draft head for a target by one of the papers' losses, and write it.
+
+    On one core 1,200 steps of eagle3 with one pass take 8 minutes; each further pass costs the same again. The head is
+    written in half precision; `spectheory head convert` writes the layouts of other libraries.
+    """
+    with _in_a_checkout():
+        from reference.train.head import HeadRecipe, head_config, train_head
+        from reference.train.objectives import DraftTrees
+        from reference.train.own_texts import OwnTexts
+    from reference.losses import loss_of, with_settings
+
+    chosen = with_settings(loss_of(loss), settings or [])
+    trees = DraftTrees(groups=groups, shuffled=shuffled)
+    recipe = HeadRecipe(chosen, steps=steps, rows=rows, seed=seed, roots=roots, trees=trees)
+    stored, loaded, config = OwnTexts(texts), _pair(target, start, device), None
+    if start is None:
+        made, name = kind or _made_for(chosen), loaded.names[0]
+        config = head_config(
+            loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
+        )
+    train_head(loaded, stored, out, recipe, config)
+    print(f"wrote {out}")
+
+
+def _pair(target: Path | None, draft: Path | None, device: str) -> Pair:
+    """The target with a draft; with itself in place of a draft if there is none, which gives it the vocabulary."""
+    from reference.models import SHIPPED
+
+    place = target or SHIPPED / "target"
+    return PairOptions(place, draft or place, device=device).load()
+
+
+def _made_for(loss: Loss) -> Literal["eagle1", "eagle3", "parallel"]:
+    """The kind of head that a loss was made for."""
+    if loss.needs.target_features:
+        return "eagle1"
+    return "parallel" if loss.name == "marginal" else "eagle3"
+
+
+def _share(text: str) -> tuple[int, int]:
+    """(k, n) of "k/n"."""
+    first, slash, count = text.partition("/")
+    if not (slash and first.isdecimal() and count.isdecimal() and int(first) < int(count)):
+        raise InputError(f"share must be k/n with 0 <= k < n, such as 0/2 and 1/2, got {text!r:.40}")
+    return int(first), int(count)
