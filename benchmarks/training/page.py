@@ -1,0 +1,143 @@
+"""docs/training.md: the comparison as tables."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.training.comparing import BUDGET
+from benchmarks.training.rows import ROWS, SHIPPED, Row
+from reference.train.head import RECORD
+from spectheory import DraftComparison
+from spectheory.results.draft_comparison import LEVEL, POWER, DraftRow
+
+Comparisons = Mapping[float, DraftComparison]
+"""The comparison at each temperature."""
+
+
+def costs(drafts: Mapping[str, list[Path]]) -> dict[str, float]:
+    """Mean CPU seconds of a training by row, as the trainings measured them."""
+    return {
+        name: float(np.mean([json.loads((run / RECORD).read_text())["cpu_seconds"] for run in runs]))
+        for name, runs in drafts.items()
+    }
+
+
+def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
+    """The page as Markdown."""
+    rows = [row for row in ROWS if row.name in seconds]
+    return _TEXT.format(
+        budget=BUDGET,
+        level=f"{LEVEL:.0%}",
+        power=f"{POWER:.0%}",
+        taus="\n".join(_taus(found, rows, seconds)),
+        pairs="\n".join(_pairs(found, rows)),
+        ranks="\n".join(_ranks(found, rows)),
+        size="; ".join(
+            f"temperature {temperature:g}: {one.roots.sum():,} roots in texts of {len(one.prompts):,} prompts"
+            for temperature, one in found.items()
+        ),
+        machine="\n".join(f"- temperature {t:g}: {_measured(one)}" for t, one in found.items()),
+    )
+
+
+def _taus(found: Comparisons, rows: list[Row], seconds: Mapping[str, float]) -> Iterator[str]:
+    """E[tau] of each row, and its difference from the shipped draft."""
+    titles = [f"E[tau], T={t:g} | over the shipped draft | seeds differ by" for t in found]
+    yield f"| draft | CPU s | texts read | {' | '.join(titles)} |"
+    yield "|" + " --- |" * (3 + 3 * len(found))
+    by_name = {t: {row.group: row for row in one.rows} for t, one in found.items()}
+    for name in [SHIPPED, *(row.name for row in rows)]:
+        row = next((row for row in rows if row.name == name), None)
+        cells = [name, "", ""] if row is None else [name, f"{seconds[name]:.0f}", f"{row.steps * row.rows:,}"]
+        for one in by_name.values():
+            cells += _cells(one[name])
+        yield f"| {' | '.join(cells)} |"
+
+
+def _cells(row: DraftRow) -> list[str]:
+    over = "" if row.difference is None else f"{row.difference:+.1f}% ± {row.half:.1f}"
+    spread = "" if row.deviation is None else f"{row.deviation:.3f}"
+    return [f"{row.tau:.3f} ± {row.tau_half:.3f}", over, spread]
+
+
+def _measured(one: DraftComparison) -> str:
+    stamp = one.provenance
+    versions = ", ".join(f"{name} {version}" for name, version in stamp.versions.items())
+    return f"{stamp.machine}; {versions}; {stamp.created}"
+
+
+def _pairs(found: Comparisons, rows: list[Row]) -> Iterator[str]:
+    """Each row against the row that differs from it in one thing."""
+    titles = [f"T={t:g} | seen from" for t in found]
+    yield f"| draft | against | {' | '.join(titles)} | published |"
+    yield "|" + " --- |" * (3 + 2 * len(found))
+    names = {row.name for row in rows}
+    for row in rows:
+        if row.against not in names:
+            continue
+        cells = [row.name, str(row.against)]
+        for one in found.values():
+            paired = one.difference(row.name, str(row.against))
+            cells += [
+                f"{paired.percent:+.2f}% ± {paired.half_width(LEVEL):.2f}",
+                f"{paired.minimum_detectable(LEVEL, POWER):.1f}%",
+            ]
+        yield f"| {' | '.join([*cells, row.published])} |"
+
+
+def _ranks(found: Comparisons, rows: list[Row]) -> Iterator[str]:
+    """How often the draft's tokens of rank 0 to 3 are the target's at the first depth, and their calibration error."""
+    temperature, one = max(found.items())
+    titles = [f"rank {rank}" for rank in range(4)]
+    yield f"| draft, T={temperature:g} | {' | '.join(titles)} | {' | '.join('error ' + title for title in titles)} |"
+    yield "|" + " --- |" * 9
+    for name in [SHIPPED, *(row.name for row in rows)]:
+        runs = one.groups[name]
+        hits = np.mean([run.hits[0, :4] for run in runs], 0)
+        errors = np.mean([run.calibration_error[0, :4] for run in runs], 0)
+        yield f"| {name} | {' | '.join(f'{value:.3f}' for value in [*hits, *errors])} |"
+
+
+_TEXT = """# Training: do the papers' losses help?
+
+Drafts for the shipped target, trained on its own texts by `spectheory train head`, compared on held-out texts by
+`spectheory head evaluate`. Written by `python -m benchmarks.training`; do not edit.
+
+Every row of the second group starts from one of two drafts, the EAGLE-1 start and the EAGLE-3 start, each trained for
+about as long again, and is trained on by its own loss for about the same CPU time. "Texts read" counts texts of 256
+tokens, of which the target wrote 192. TALF's trees and GTO's rewards are computed by the target during the training,
+and their cost is in the CPU time.
+
+## E[tau]
+
+Tree of {budget} nodes, the best one for the shipped draft's measured rates; Greedy at temperature 0, Traversal at 1.
+{size}. All held out: no file of the prompts was used in any training.
+
+{taus}
+
+Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the seeds of training.
+
+## One thing at a time
+
+Each row against the row that differs from it in one thing, paired by prompt, with the variation between seeds in the
+interval. "Seen from": the smallest true difference that this comparison shows with a probability of {power}.
+
+{pairs}
+
+GTO without rewards is the token-level loss of GTO alone, on the same texts; with shuffled rewards the rewards of each
+group of positions are dealt to them at random.
+
+## Ranks
+
+How often the draft's token of a rank is the target's token at the first depth, and the expected calibration error.
+
+{ranks}
+
+## Measured by
+
+{machine}
+"""

@@ -1,0 +1,76 @@
+"""The rows of the comparison: which draft is trained by which loss, from which start, for how long."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from reference.heads import Kind
+from reference.losses import Eagle, Eagle3, Gto, Hass, LkLambda, Loss, Talf, Tv
+from reference.train.objectives import DraftTrees
+
+SHIPPED = "shipped draft"
+"""The row that is not trained: the draft that comes with the package, the baseline of all."""
+
+
+@dataclass(frozen=True)
+class Row:
+    """One row: a draft that is trained once for each seed.
+
+    Attributes:
+        name: name in the table.
+        loss: the loss with its settings.
+        steps: number of steps, chosen so that all rows with a start cost about the same CPU time.
+        start: the row whose draft of the same seed is trained on; None for a new head, `SHIPPED` for the shipped draft.
+        kind: kind of a new head.
+        rows: texts in a step.
+        roots: roots in each text at which TALF builds trees.
+        trees: how GTO grows draft trees.
+        against: the row that it is compared with, beside the shipped draft.
+        published: what the source reports.
+    """
+
+    name: str
+    loss: Loss
+    steps: int
+    start: str | None
+    kind: Kind = "eagle3"
+    rows: int = 16
+    roots: int = 64
+    trees: DraftTrees = field(default_factory=DraftTrees)
+    against: str | None = None
+    published: str = ""
+
+    @property
+    def folder(self) -> str:
+        """Name of the row's folders."""
+        return self.name.lower().replace(" ", "-").replace("=", "").replace(",", "")
+
+
+GROUPS = DraftTrees(groups=2)
+CONTROL = DraftTrees(groups=2, shuffled=True)
+GTO = Gto(token_loss=Eagle3(passes=4))
+ONE = "EAGLE-3, 1 pass"
+ROWS: tuple[Row, ...] = (
+    Row("EAGLE-1 start", Eagle(), 1400, None, kind="eagle1"),
+    Row("EAGLE-3 start", Eagle3(passes=1), 1200, None),
+    Row("draft trained on", Tv(), 1200, SHIPPED),
+    Row("EAGLE-1", Eagle(), 1400, "EAGLE-1 start"),
+    Row("HASS", Hass(), 430, "EAGLE-1 start", against="EAGLE-1", published="+3.9 to +8.1% over EAGLE-2's loss"),
+    Row(ONE, Eagle3(passes=1), 1200, "EAGLE-3 start"),
+    Row("EAGLE-3, 3 passes", Eagle3(passes=3), 410, "EAGLE-3 start", against=ONE),
+    Row("EAGLE-3, 7 passes", Eagle3(passes=7), 150, "EAGLE-3 start", against=ONE),
+    Row("LK, 3 passes", LkLambda(passes=3), 340, "EAGLE-3 start", against="EAGLE-3, 3 passes"),
+    Row("TALF k=1", Talf(k=1), 420, "EAGLE-3 start", rows=8, roots=96, against="EAGLE-3, 3 passes"),
+    Row("TALF k=2", Talf(k=2), 270, "EAGLE-3 start", rows=8, roots=96, against="TALF k=1"),
+    Row(
+        "TALF k=4", Talf(k=4), 145, "EAGLE-3 start", rows=8, roots=96, against="TALF k=1",
+        published="+3.5 to +7.3% over HASS",
+    ),
+    Row("GTO without rewards", Eagle3(passes=4), 110, "EAGLE-3 start", rows=8, against="EAGLE-3, 7 passes"),
+    Row(
+        "GTO", GTO, 110, "EAGLE-3 start", rows=8, trees=GROUPS, against="GTO without rewards",
+        published="speed +7.7% (T=0) and +5.6% (T=1) over EAGLE-3",
+    ),
+    Row("GTO, shuffled rewards", GTO, 110, "EAGLE-3 start", rows=8, trees=CONTROL, against="GTO without rewards"),
+)  # fmt: skip
+"""All rows; a start, and what a row is compared with, comes before it."""

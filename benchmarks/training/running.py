@@ -1,0 +1,75 @@
+"""The trainings of all rows and seeds, on several processes; after an interruption the same call continues."""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from pathlib import Path
+
+import torch
+
+from benchmarks.training.rows import ROWS, SHIPPED, Row
+from reference.models import SHIPPED as PAIR
+from reference.models import load_pair
+from reference.prompts import training_texts
+from reference.train.head import RECORD, HeadRecipe, head_config, train_head
+from reference.train.own_texts import OwnTexts, TextSettings, write_own_texts
+
+INTERMEDIATE = 512
+"""Width of the MLP of new heads: a forward of one token costs less than one of the shipped draft."""
+Told = Callable[[str], None]
+
+
+def run_folder(work: Path, row: Row, seed: int) -> Path:
+    """The folder of one training."""
+    return work / "runs" / f"{row.folder}-{seed}"
+
+
+def write_texts(work: Path, processes: int, say: Told) -> None:
+    """Let the target write the texts that all rows are trained on."""
+    with _pool(processes) as pool:
+        for done in as_completed([pool.submit(_write_share, work, k, processes) for k in range(processes)]):
+            done.result()
+    say(f"texts: {OwnTexts(work / 'texts').rows:,} in {work / 'texts'}")
+
+
+def train_all(work: Path, seeds: Sequence[int], processes: int, say: Told) -> None:
+    """Train every row with every seed; the starts first."""
+    for wave in ([row for row in ROWS if row.start is None], [row for row in ROWS if row.start is not None]):
+        todo = [(row, seed) for seed in seeds for row in wave]
+        with _pool(processes) as pool:
+            running = {pool.submit(_train, work, row, seed): f"{row.name}, seed {seed}" for row, seed in todo}
+            for number, done in enumerate(as_completed(running), start=1):
+                done.result()
+                say(f"trained {running[done]} ({number} of {len(todo)})")
+
+
+def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:
+    """The folders of each row of which all seeds are trained."""
+    folders = {row.name: [run_folder(work, row, seed) for seed in seeds] for row in ROWS}
+    return {name: runs for name, runs in folders.items() if all((run / RECORD).exists() for run in runs)}
+
+
+def _pool(processes: int) -> ProcessPoolExecutor:
+    return ProcessPoolExecutor(
+        processes, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
+    )
+
+
+def _write_share(work: Path, number: int, of: int) -> None:
+    pair = load_pair()
+    write_own_texts(pair, training_texts(pair), TextSettings(), work / "texts", share=(number, of))
+
+
+def _train(work: Path, row: Row, seed: int) -> None:
+    target = PAIR / "target"
+    recipe = HeadRecipe(row.loss, steps=row.steps, rows=row.rows, seed=seed, roots=row.roots, trees=row.trees)
+    if row.start is None:
+        pair = load_pair()
+        config = head_config(pair.target, row.kind, intermediate_size=INTERMEDIATE)
+    else:
+        begin = {one.name: one for one in ROWS}
+        draft = PAIR / "draft" if row.start == SHIPPED else run_folder(work, begin[row.start], seed)
+        pair, config = load_pair(target, draft), None
+    train_head(pair, OwnTexts(work / "texts"), run_folder(work, row, seed), recipe, config)
