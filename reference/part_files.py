@@ -72,6 +72,15 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(described, differing))}"
 
 
+def check_same(found: Provenance, here: Provenance) -> None:
+    """Raise InputError if a record was begun by another command, on another machine or with other settings."""
+    theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
+    if found.source != here.source:
+        raise InputError(f"the record is from {found.source!r}, not from {here.source!r}: name a new file or remove it")
+    if differing := differences(theirs, ours):
+        raise InputError(f"the record was begun with {differing}: name a new file or remove it")
+
+
 def stamp_of(folder: Path) -> Provenance:
     """Read the provenance that `claim` wrote."""
     try:

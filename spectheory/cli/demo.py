@@ -85,6 +85,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
+    (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
     tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", TRACED, **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -195,7 +195,12 @@ def decode(
     top_p: PlanTopP = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the tally (the counts and times of the run).")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File for the tally (the counts and times of the run). To continue an interrupted run, repeat the "
+            "command.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -258,24 +263,21 @@ def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: f
 
 
 def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
-    """Decode every prompt with the plan and plainly. After each prompt, the tally so far is saved to `out`.
+    """Decode every prompt with the plan and plainly, except those that the tally in `out` counts already.
 
-    `skip` is the number of the first prompt in its file, counted from 0.
+    After each prompt, the tally so far is saved to `out`. `skip` is the number of the first prompt in its file, counted
+    from 0.
     """
     from reference.measuring import measure, verifier_at
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    total: Tally | None = None
+    total = Tally.load(out) if out is not None and out.exists() else None
     with progress("decode") as done:
         verifier = verifier_at(settings["temperature"], plan)
-        for tally in measure(pair, plan.tree, prompts, verifier=verifier, **settings, diverged=say):
-            if total is None:
-                stamp = tally.provenance
-                total = replace(tally, provenance=stamp.replace(settings=stamp.settings | {"skip": skip}))
-            else:
-                total += tally
+        run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)
+        for total in run:
             if out is not None:
                 total.save(out)
             done(len(total.cycles), len(prompts))
