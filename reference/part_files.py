@@ -19,6 +19,8 @@ from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""
+RUN = b"spectheory run"
+"""Key of the metadata of a Parquet file that names the run it is a part of."""
 LONGEST = 60
 """Maximum number of characters of a value that a message repeats."""
 
@@ -31,13 +33,17 @@ def claim(folder: Path, what: str, **fields: Any) -> Provenance:
     """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
 
     Raises:
-        InputError: the folder cannot be made, because a file has its name.
+        InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
     if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
         raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
+        if found := next(folder.glob("*.parquet"), None):
+            raise InputError(
+                f"{folder} holds {found.name} without its {STAMP}: name an empty folder or remove this one"
+            )
         write_whole(folder / STAMP, to_json(here.to_dict()))
         return here
     found = stamp_of(folder)
@@ -90,10 +96,10 @@ def stamp_of(folder: Path) -> Provenance:
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` to a file that appears only once it is complete."""
-    table = pa.Table.from_pylist(list(rows), schema=columns)
+    """Write `rows` to a file that appears only once it is complete. It names the run that its folder belongs to."""
+    table = pa.Table.from_pylist(list(rows), schema=columns).replace_schema_metadata({RUN: _run_of(part.parent)})
     partial = part.with_suffix(".partial")
-    pq.write_table(table, partial)
+    pq.write_table(table, partial, write_page_checksum=True)
     partial.replace(part)
 
 
@@ -101,9 +107,21 @@ def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     """Read a table that `write_part` wrote, or some of its columns.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or belongs to another run than the folder that it is in.
     """
+    run = _run_of(part.parent)
     try:
-        return pq.read_table(part, columns=columns)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pq.read_table(part, columns=columns, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
+    if (table.schema.metadata or {}).get(RUN) != run:
+        raise InputError(
+            f"{part} is of another run than the {STAMP} beside it: remove it and record again to have it rewritten"
+        )
+    return table
+
+
+def _run_of(folder: Path) -> bytes:
+    """A hash of what decides the results in a folder."""
+    stamp = stamp_of(folder)
+    return short_hash([stamp.source, stamp.identity]).encode()

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -120,10 +121,9 @@ def record_trace(
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     claim(folder, "trace", **settings.provenance(pair, inputs))
-    if not (folder / PROMPTS).exists():
-        write_whole(folder / PROMPTS, json.dumps(prompts))
+    write_whole(folder / PROMPTS, json.dumps(prompts))
     for first in range(0, len(prompts), settings.batch):
-        part = folder / f"part-{first:06d}.parquet"
+        part = folder / _part_name(first)
         rows = prompts[first : first + settings.batch]
         if not part.exists():
             write_part(part, _rows(pair, rows, settings, first), COLUMNS)
@@ -246,9 +246,43 @@ def by_request(folder: Path, column: str) -> list[np.ndarray]:
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
-    texts = []
-    for part in parts:
-        table = read_part(part, ["request_id", column])
-        request, values = (table[name].to_numpy() for name in ("request_id", column))
-        texts += [values[request == r] for r in np.unique(request)]
+    stamp = stamp_of(folder)
+    batch, new_tokens, candidates = (stamp.settings.get(name) for name in ("batch", "new_tokens", "candidates"))
+    if not (isinstance(batch, int) and isinstance(new_tokens, int) and isinstance(candidates, int)):
+        raise InputError(f"{folder / STAMP} is not of a trace: record the trace again")
+    ranks = range(-1, candidates)
+    allowed = {"target_rank": ranks, "target_top_rank": ranks, "target_token": range(np.iinfo(np.int32).max)}
+    texts: list[np.ndarray] = []
+    for part, first in zip(parts, count(0, batch), strict=False):
+        if part.name != (name := _part_name(first)):
+            raise InputError(f"{folder} lacks {name}: repeat `spectheory trace` to have it recorded")
+        found = _texts_of(part, first, column, new_tokens, allowed[column])
+        if found is None or len(found) > batch or (len(found) < batch and part is not parts[-1]):
+            raise InputError(
+                f"{part} does not hold the requests from {first} on, position by position, with values from "
+                f"{allowed[column].start} to {allowed[column].stop - 1} as {column}: remove it and record again"
+            )
+        texts += found
     return texts
+
+
+def _part_name(first: int) -> str:
+    return f"part-{first:06d}.parquet"
+
+
+def _texts_of(part: Path, first: int, column: str, new_tokens: int, allowed: range) -> list[np.ndarray] | None:
+    """A column of one part by request; None if requests, positions or values cannot be those of this part."""
+    names = ["request_id", "pos", column]
+    table = read_part(part, names)
+    if any(table[name].type != COLUMNS.field(name).type or table[name].null_count for name in names):
+        return None
+    request, positions, values = (table[name].to_numpy() for name in names)
+    numbers = np.unique(request)
+    if numbers.tolist() != list(range(first, first + len(numbers))) or not len(numbers):
+        return None
+    if values.min() < allowed.start or values.max() >= allowed.stop:
+        return None
+    places = [positions[request == number] for number in numbers]
+    if any(len(place) > new_tokens or (place != np.arange(len(place))).any() for place in places):
+        return None
+    return [values[request == number] for number in numbers]

@@ -7,7 +7,7 @@ import signal
 from collections.abc import Callable
 from typing import Any
 
-LONGEST = 60
+LONGEST = 600
 """Seconds after which a fork that hangs is ended."""
 
 
