@@ -25,7 +25,7 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
-from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
 from reference.sampling import Sampling, require_drawing
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
@@ -105,7 +105,7 @@ def record_trace(
 
     Raises:
         InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
-            prompts or weights; or the draft is a draft head.
+            prompts or weights, or is in use by another process; or the draft is a draft head.
         LogitsError: a model returns logits that give no probabilities.
     """
     pair.require_draft_model("a trace")
@@ -120,14 +120,14 @@ def record_trace(
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
-    claim(folder, "trace", **settings.provenance(pair, inputs))
-    write_whole(folder / PROMPTS, json.dumps(prompts))
-    for first in range(0, len(prompts), settings.batch):
-        part = folder / _part_name(first)
-        rows = prompts[first : first + settings.batch]
-        if not part.exists():
-            write_part(part, _rows(pair, rows, settings, first), COLUMNS)
-        done(first + len(rows), len(prompts))
+    with claimed(folder, "trace", **settings.provenance(pair, inputs)):
+        write_whole(folder / PROMPTS, json.dumps(prompts))
+        for first in range(0, len(prompts), settings.batch):
+            part = folder / _part_name(first)
+            rows = prompts[first : first + settings.batch]
+            if not part.exists():
+                write_part(part, _rows(pair, rows, settings, first), COLUMNS)
+            done(first + len(rows), len(prompts))
 
 
 @torch.inference_mode()

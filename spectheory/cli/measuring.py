@@ -22,7 +22,7 @@ from spectheory.cli.options import (
     Temperature,
     numbers,
 )
-from spectheory.cli.output import Output, errors, progress, require_free, show, warn
+from spectheory.cli.output import Output, errors, only_writer, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -273,8 +273,8 @@ def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None,
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    total = Tally.load(out) if out is not None and out.exists() else None
-    with progress("decode") as done:
+    with only_writer(out), progress("decode") as done:
+        total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
         run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)
         for total in run:

@@ -15,7 +15,7 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import GENERATOR
+from spectheory.core.files import GENERATOR, owned
 from spectheory.core.record import Record
 
 console = Console(stderr=False)
@@ -83,6 +83,16 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
             raise InputError(f"{output.path} already exists: name another file or folder, or {repair}")
         _require_writable(output.path)
         taken[here] = "another output of this command"
+
+
+@contextmanager
+def only_writer(out: Path | None) -> Iterator[None]:
+    """Context manager that makes this process the only writer of `out`, a file that is written again and again."""
+    if out is None:
+        yield
+        return
+    with owned(out, out.with_name(f"{out.name}.lock"), "name another file"):
+        yield
 
 
 def _kind_of(path: Path) -> str | None:
