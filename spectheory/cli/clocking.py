@@ -64,6 +64,7 @@ def clock(
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
     with only_writer(out):
         record = WallClock.load(out) if out is not None and out.exists() else None
+        text.read(skip, count, least_skip=int(not plans))
         models = pair.load()
         rows = text.encoded(models, skip, count, least_skip=int(not plans))
         if not plans:

@@ -11,7 +11,7 @@ import typer
 
 from spectheory.cli.measuring import measured
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
-from spectheory.cli.output import console, progress
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
 from spectheory.hardware.latency import Latency
@@ -35,6 +35,7 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
 
     started, page = time.perf_counter(), out / "index.html"
+    require_free([], Output(page, PAGE))
     models = pair.load()
     console.print(f"target {models.names[0]}, draft {models.names[1]}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew

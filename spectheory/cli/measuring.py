@@ -114,8 +114,6 @@ def trace(
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
-        models = pair.load()
-        rows = text.encoded(models, skip, count)
         settings = tracing.TraceSettings(
             dataset=text.dataset,
             temperature=temperature,
@@ -126,6 +124,9 @@ def trace(
             batch=batch,
             seed=seed,
         )
+        text.read(skip, count)
+        models = pair.load()
+        rows = text.encoded(models, skip, count)
         with progress("trace") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
@@ -154,14 +155,16 @@ def profile(
     as_json: Json = False,
 ) -> None:
     """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
-    from reference.profiling import forward_sizes
+    from reference.profiling import check_settings, forward_sizes
     from reference.profiling import profile as measure_latency
+    from reference.sampling import Sampling
     from spectheory.report.tables import latency_rows
 
     require_free([], Output(out, "latency"))
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
+    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
     with progress("profile") as done:
         latency = measure_latency(
             pair.load(),
@@ -217,6 +220,7 @@ def decode(
 
     require_cycle(text.new_tokens)
     sampling = _sampling(planned, temperature, top_k, top_p)
+    text.read(skip, count)
     models = pair.load()
     warn_of_mismatches(planned, models, sampling.stamp)
     rows = text.encoded(models, skip, count)
@@ -238,6 +242,8 @@ def generate(
     """Continue a text with real models that decode with a plan, and print the result."""
     if not text:
         raise InputError("TEXT is empty: give at least one character to continue")
+    if new_tokens < 1:
+        raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
     planned = Plan.load(plan)
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()

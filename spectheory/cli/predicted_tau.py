@@ -10,7 +10,7 @@ import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough
 from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
-from spectheory.cli.output import console, progress
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.results.calibration import Calibration
@@ -65,6 +65,8 @@ def matrix(
     if not any(degrees):
         require_drawing(Sampling(0, top_k, top_p))
     with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
+        require_free([], Output(out / "index.html", PAGE))
+        text.read(skip, count, least_skip=1)
         models = pair.load()
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
