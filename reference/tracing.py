@@ -121,13 +121,19 @@ def record_trace(
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
     with claimed(folder, "trace", **settings.provenance(pair, inputs)):
-        write_whole(folder / PROMPTS, json.dumps(prompts))
+        _write_prompts(folder / PROMPTS, json.dumps(prompts))
         for first in range(0, len(prompts), settings.batch):
             part = folder / _part_name(first)
             rows = prompts[first : first + settings.batch]
             if not part.exists():
                 write_part(part, _rows(pair, rows, settings, first), COLUMNS)
             done(first + len(rows), len(prompts))
+
+
+def _write_prompts(file: Path, text: str) -> None:
+    """Write the prompts, unless the file holds them."""
+    if not file.exists() or file.read_bytes() != text.encode():
+        write_whole(file, text)
 
 
 @torch.inference_mode()

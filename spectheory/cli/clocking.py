@@ -73,7 +73,7 @@ def clock(
             )
         warn_of_mismatches(plans[0], models, settings.sampling.stamp)
         running = entrants(models, plans, settings, library(models))
-        with progress("clock") as done:
+        with progress("clock", "lower --count, --new-tokens or --rounds") as done:
             for longer in run(models, rows, plans, running, settings, record):
                 if out is not None:
                     longer.save(out)
@@ -91,7 +91,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
-    with enough, progress("plan") as done:
+    with enough, progress("plan", "lower --skip or --new-tokens, or give a --plan") as done:
         return measured_plans(
             pair,
             prompts,

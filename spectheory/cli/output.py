@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,6 +23,9 @@ console = Console(stderr=False)
 errors = Console(stderr=True)
 STANDARD_INPUT = "-"
 PAGE = "page"
+LONG, EVERY, INSTANT = 45.0, 20.0, 0.05
+"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. A
+first step that is reported within INSTANT was finished before."""
 
 
 def warn(said: str) -> None:
@@ -29,16 +33,65 @@ def warn(said: str) -> None:
     errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
-@contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Context manager that shows a progress bar. It gives a function to call with (finished, total).
+class _Remaining:
+    """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
-    The bar is shown on standard error, only if that is a terminal. It disappears at the end.
+    `shorter` is advice such as "lower --count". `repeated` is whether lines follow the first, as off a terminal.
+    """
+
+    def __init__(self, label: str, shorter: str, repeated: bool) -> None:
+        self.label, self.shorter, self.repeated = label, shorter, repeated
+        self.begun: tuple[int, float] | None = None
+        self.entered, self.said = time.monotonic(), 0.0
+
+    def update(self, finished: int, total: int) -> None:
+        """Print a line if one is due. Steps that an earlier, interrupted run finished do not count as fast ones."""
+        now = time.monotonic()
+        if self.begun is None:
+            instantly = now - self.entered < INSTANT
+            self.begun = (finished, now) if instantly else (0, self.entered)
+        done, seconds = finished - self.begun[0], now - self.begun[1]
+        if done < 1 or finished >= total or now - self.said < EVERY:
+            return
+        left = seconds / done * (total - finished)
+        if not self.said:
+            if seconds + left < LONG:
+                return
+            shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
+            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}"
+            errors.print(warned, soft_wrap=True, highlight=False, markup=False)
+        elif self.repeated:
+            line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
+            errors.print(line, soft_wrap=True, highlight=False, markup=False)
+        self.said = now
+
+
+def duration(seconds: float) -> str:
+    """Some seconds in words, such as "3 minutes"."""
+    for size, name in ((3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.{int(size == 3600)}f} {name}s"
+    return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
+
+
+@contextmanager
+def progress(label: str, shorter: str = "") -> Iterator[Callable[[int, int], None]]:
+    """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
+
+    On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
+    prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
+    steps show it, and `shorter`, advice such as "lower --count".
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    lines = _Remaining(label, shorter, not errors.is_terminal)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda finished, total: bar.update(task, completed=finished, total=total)
+
+        def update(finished: int, total: int) -> None:
+            bar.update(task, completed=finished, total=total)
+            lines.update(finished, total)
+
+        yield update
 
 
 @dataclass(frozen=True)

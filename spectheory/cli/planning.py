@@ -133,7 +133,7 @@ def plan(
     texts = None if trace is None else _replays(trace, rates)
     classes = _classes(rates) if texts is None else None
     if tree is None:
-        with progress("trees") as tell:
+        with progress("trees", "lower --max-budget or --max-depth") as tell:
             chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
         terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
@@ -305,7 +305,7 @@ def schedule(
         output_tokens=output_tokens,
         costs=calibrated,
     )
-    with progress("trees") as tell:
+    with progress("trees", "lower --max-budget or --max-depth") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)

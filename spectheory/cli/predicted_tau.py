@@ -71,13 +71,13 @@ def matrix(
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace") as done:
+        with progress("trace", "lower --skip or --new-tokens") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
         if not wanted:
             raise InputError(f"no combination's name contains --only {only!r}: a valid name is {offered[0].name!r}")
-        with progress("matrix") as done:
+        with progress("matrix", "lower --count or --new-tokens, or choose by --only") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
 
