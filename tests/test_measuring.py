@@ -27,7 +27,7 @@ from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
 from reference.train.recipe import LayerSizes
-from spectheory import DrawRule, Tree, block_efficiency
+from spectheory import Acceptance, DrawRule, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
 
@@ -331,18 +331,16 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
 def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
     tiny: Pair, tmp_path: Path, rule: DrawRule
 ) -> None:
-    """The jackknife, with one folder more for each request that is left out."""
+    """The jackknife, with rates of their own for each request that is left out."""
     whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
     tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
     tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
     top = rule is DrawRule.TOP_K
     depths = tracing.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
-    others = []
-    for part in sorted(whole.glob("*.parquet")):
-        lacking = tmp_path / part.stem
-        shutil.copytree(whole, lacking)
-        (lacking / part.name).unlink()
-        rates = tracing.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1, top=top).smoothed()
+    others, texts = [], tracing.ranks(whole, top=top)
+    for i in range(len(texts)):
+        lacking = [*texts[:i], *texts[i + 1 :]]
+        rates = Acceptance.from_ranks(lacking, ranks=4, policy=tree, max_depth=depths, min_trials=1).smoothed()
         others.append(block_efficiency(tree, rates))
     assert len(set(others)) > 1
     variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)
