@@ -107,13 +107,13 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         if "scaled_dot_product_attention" in reason:
             raise PairError(
                 f"{role} {folder} has no SDPA: load_pair(..., attention='eager') or --attention eager takes it"
             ) from error
         raise PairError(
-            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
+            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.600}"
         ) from error
     finally:
         dynamic_module_utils.TIME_OUT_REMOTE_CODE = before

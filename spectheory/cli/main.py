@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import io
 import logging
 import os
 import sys
@@ -70,6 +71,8 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Any, **given: Any) -> None:
         try:
             command(*arguments, **given)
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             _end(
                 "interrupted: all files written so far are complete; repeat the command to continue or restart it", 130
@@ -80,6 +83,11 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
             if SHOW_TRACEBACK.get():
                 raise
             _end(f"error: {error}", 2)
+        except OSError as error:
+            if SHOW_TRACEBACK.get() or error.strerror is None:
+                raise
+            place = f"{error.filename!s:.300} cannot be used: " if error.filename else ""
+            _end(f"error: {place}{error.strerror}: name another file or folder, or free what is missing", 2)
         except MemoryError as error:
             if SHOW_TRACEBACK.get():
                 raise
@@ -122,6 +130,9 @@ def _about(
 ) -> None:
     """Options that come before the name of the command."""
     SHOW_TRACEBACK.set(traceback)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep a cache of fonts
 
 

@@ -242,6 +242,8 @@ def generate(
     """Continue a text with real models that decode with a plan, and print the result."""
     if not text:
         raise InputError("TEXT is empty: give at least one character to continue")
+    if text != text.encode(errors="ignore").decode():
+        raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
     if new_tokens < 1:
         raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
     planned = Plan.load(plan)

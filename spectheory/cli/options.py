@@ -8,6 +8,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -65,7 +66,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON ins
 
 def rates_of(source: Path) -> Acceptance:
     """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
-    if source.exists() or not re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)):
+    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
+    with suppress(OSError):  # a long list is too long for a file name
+        listed = listed and not source.exists()
+    if not listed:
         return loaded(Acceptance, source)
     rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
     stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")

@@ -19,8 +19,16 @@ from spectheory.core.errors import InputError
 from spectheory.core.files import GENERATOR, owned
 from spectheory.core.record import Record
 
-console = Console(stderr=False)
-errors = Console(stderr=True)
+
+class _Console(Console):
+    """A console that leaves a broken pipe to the command, for which it is no error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = _Console(stderr=False, markup=False)
+errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
 LONG, EVERY, INSTANT = 45.0, 20.0, 0.05
@@ -155,7 +163,7 @@ def _kind_of(path: Path) -> str | None:
         return PAGE
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found.get("kind") if isinstance(found, dict) and "schema" in found else None
 
@@ -183,10 +191,20 @@ def _require_writable(path: Path) -> None:
 Kind = TypeVar("Kind", bound=Record)
 
 
+def standard_input() -> str:
+    """The text on standard input. Raises InputError if it is closed or not UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not text in UTF-8 ({error.reason}): convert it to UTF-8") from error
+    except (AttributeError, OSError, ValueError) as error:
+        raise InputError("standard input is closed: redirect a file to it, or name the file") from error
+
+
 def loaded(kind: type[Kind], file: Path) -> Kind:
     """The record in `file`, or from standard input if `file` is `-`."""
     if str(file) == STANDARD_INPUT:
-        return kind.from_text(sys.stdin.read(), "standard input")
+        return kind.from_text(standard_input(), "standard input")
     return kind.load(file)
 
 
