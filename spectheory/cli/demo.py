@@ -14,6 +14,7 @@ from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
 from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
+from spectheory.core.provenance import model_name
 from spectheory.hardware.latency import Latency
 from spectheory.results.comparison import compare
 
@@ -37,7 +38,7 @@ def demo(
     started, page = time.perf_counter(), out / "index.html"
     require_free([], Output(page, PAGE))
     models = pair.load()
-    console.print(f"target {models.names[0]}, draft {models.names[1]}")
+    console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
     latency = _profile(models, out, seed)
     console.rule("latency")
