@@ -29,7 +29,8 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
         except RuntimeError as error:
             if "cannot cache function" not in str(error):
                 raise
-            return njit(**{**options, "cache": False})(body)
+            uncached: dict[str, Any] = {**options, "cache": False}
+            return njit(**uncached)(body)
         for name in ("load_overload", "save_overload"):
             setattr(found._cache, name, _forgiving(getattr(found._cache, name)))
         return found

@@ -120,7 +120,7 @@ EDITS: dict[str, tuple[str, Edit]] = {
     "rows turned": ("target_rank", lambda table: table.take(np.arange(len(table))[::-1].copy())),
     "every row twice": ("target_rank", lambda table: pa.concat_tables([table, table])),
     "no row": ("target_rank", lambda table: table.slice(0, 0)),
-    "one request": ("target_rank", lambda table: table.filter(pc.equal(table["request_id"], 0))),
+    "one request": ("target_rank", lambda table: table.filter(pc.field("request_id") == 0)),
     "ranks as numbers of another type": (
         "target_rank",
         lambda table: table.set_column(5, "target_rank", table["target_rank"].cast("int64")),

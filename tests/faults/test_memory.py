@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -120,6 +121,6 @@ def allocate_by_torch() -> None:
 
 
 @pytest.mark.parametrize("fault", [allocate, allocate_by_torch, lambda: bytearray(2**62)])
-def test_a_lack_of_memory_is_one_line(plan: Run, monkeypatch: pytest.MonkeyPatch, fault: object) -> None:
+def test_a_lack_of_memory_is_one_line(plan: Run, monkeypatch: pytest.MonkeyPatch, fault: Callable[[], object]) -> None:
     monkeypatch.setattr("spectheory.planning.candidates.Candidates.__init__", lambda *_, **__: fault())
     refused(plan("--latency", "latency.json"), "memory ran out (")
