@@ -30,7 +30,8 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
             if "cannot cache function" not in str(error):
                 raise
             uncached: dict[str, Any] = {**options, "cache": False}
-            return njit(**uncached)(body)
+            found = njit(**uncached)(body)
+            return found
         for name in ("load_overload", "save_overload"):
             setattr(found._cache, name, _forgiving(getattr(found._cache, name)))
         return found

@@ -50,10 +50,14 @@ def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path`. Even an interruption leaves no half-written file there.
 
     Raises:
-        InputError: the file cannot be written. The message names `path`.
+        InputError: the file cannot be written, or the text has a lone surrogate. The message names `path`.
     """
     with whole_file(path) as partial:
-        partial.write_text(text, encoding="utf-8", errors="backslashreplace")
+        try:
+            partial.write_text(text, encoding="utf-8")
+        except UnicodeEncodeError as error:
+            wrong = text[max(0, error.start - 20) : error.end]
+            raise InputError(f"{path} cannot be written: {wrong!r} is no text in UTF-8, rename what has it") from error
 
 
 @contextmanager
