@@ -7,13 +7,14 @@ operator takes 5 to 40 microseconds.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from spectheory.core.compiling import compiler
 
 LANES = 32
 """Number of partial sums that one pass over a distribution computes: token t is added to lane t mod LANES."""
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def drawn(distributions: np.ndarray, uniforms: np.ndarray, apart: bool, tokens: np.ndarray) -> None:
     """Draw k tokens from each of P distributions by inversion in float64, with the tokens sorted by lane.
 
@@ -58,7 +59,7 @@ def drawn(distributions: np.ndarray, uniforms: np.ndarray, apart: bool, tokens: 
                     lanes[lane] += weights[token]
 
 
-@njit(cache=True)
+@compiler(cache=True)
 def largest(values: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
     """See `reference.candidates.largest`; tokens are int64."""
     shape = len(values), k

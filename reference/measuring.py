@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import platform
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
+import torch
 
 from reference.decode import Decoder, Generation
 from reference.divergence import Divergence, first_divergence
 from reference.drafters import PlannedTree
 from reference.meter import Meter
 from reference.models import Pair
+from reference.part_files import check_same, short_hash
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
 from spectheory import Plan, Provenance, Tally, Tree
@@ -39,6 +43,20 @@ def require_cycle(new_tokens: int) -> None:
         )
 
 
+def processor() -> dict[str, str | int]:
+    """The settings of a provenance that name the processor and the number of threads."""
+    return {"threads": torch.get_num_threads(), "cpu": _cpu()}
+
+
+def _cpu() -> str:
+    """The name of the processor, if the system has it."""
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
 def count_fourgrams(tokens: list[int]) -> tuple[int, int]:
     """Number of runs of four tokens in a text, and how many of them occurred earlier in it."""
     runs = list(zip(*(tokens[i:] for i in range(4)), strict=False))
@@ -56,12 +74,14 @@ def measure(
     top_p: float = 1.0,
     verifier: Verifier | None = None,
     seed: int = 0,
+    skip: int = 0,
+    so_far: Tally | None = None,
     diverged: Callable[[int, Divergence], None] = lambda request, divergence: None,
 ) -> Iterator[Tally]:
-    """Decode each prompt plainly and with the tree; yields one tally per prompt. Their sum is the result.
+    """Decode each prompt plainly and with the tree; yields the tally of all prompts so far after each of them.
 
     A text ends at one of the target's stop tokens. The provenance names the tree, the verifier and the number of all
-    requests, so that a sum over some prompts can be told from a complete one.
+    requests, so that a tally of some prompts can be told from a complete one.
 
     Args:
         pair: target and draft.
@@ -73,11 +93,13 @@ def measure(
         top_p: top-p of both decoders.
         verifier: the verifier of the tree; None takes that of `verifier_at`.
         seed: seed of all random streams.
+        skip: number of the first prompt in its file, counted from 0, for the provenance.
+        so_far: the tally of an interrupted call. Its prompts are not decoded again.
         diverged: callback at temperature 0, called for each request whose two texts differ, with the number of the
             request and the first difference.
 
     Raises:
-        InputError: `new_tokens` is below 2.
+        InputError: `new_tokens` is below 2, or `so_far` has other models, prompts, settings, versions or machine.
     """
     require_cycle(new_tokens)
     sampling, plainly = Sampling(temperature, top_k, top_p), verifier_at(temperature)
@@ -96,17 +118,29 @@ def measure(
         tree=tree.identity,
         verifier=str(verifier),
         requests=len(prompts),
-        settings={"new_tokens": new_tokens},
+        settings={
+            "new_tokens": new_tokens,
+            "skip": skip,
+            "weights": pair.fingerprint,
+            "prompts": short_hash(prompts),
+            **processor(),
+        },
     )
-    for decoder in (plain, speculative):
-        decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))
-    for request, prompt in enumerate(prompts):
+    if so_far is not None:
+        check_same(so_far.provenance, stamp)
+    first = 0 if so_far is None else len(so_far.cycles)
+    if first < len(prompts):
+        for decoder in (plain, speculative):
+            decoder.generate(prompts[0], min(new_tokens, 16), *streams(pair, seed, len(prompts)))
+    for request, prompt in enumerate(prompts[first:], start=first):
         with Meter(pair) as meter:
             reference = plain.generate(prompt, new_tokens, *streams(pair, seed, request))
             text = speculative.generate(prompt, new_tokens, *streams(pair, seed, request))
         if sampling.greedy and (where := first_divergence(pair, prompt, reference.tokens, text.tokens)):
             diverged(request, where)
-        yield _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
+        tally = _tally(reference, text, meter, tree, stamp, greedy=sampling.greedy)
+        so_far = tally if so_far is None else so_far + tally
+        yield so_far
 
 
 def _tally(plain: Generation, text: Generation, meter: Meter, tree: Tree, stamp: Provenance, *, greedy: bool) -> Tally:

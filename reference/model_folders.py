@@ -9,6 +9,7 @@ tokenizer itself.
 from __future__ import annotations
 
 import json
+import math
 import os.path
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from safetensors import safe_open
 from transformers import (
     CONFIG_MAPPING,
     MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -31,6 +33,7 @@ from transformers import (
 from transformers.models.auto.tokenization_auto import tokenizer_class_from_name
 
 from spectheory.core.errors import InputError
+from spectheory.core.memory import available_bytes
 
 WEIGHTS, INDEX = "model.safetensors", "model.safetensors.index.json"
 PICKLED_WEIGHTS = (".bin", ".bin.index.json", ".pt", ".pth", ".ckpt", ".pkl", ".pickle")
@@ -59,8 +62,15 @@ def load_folder(
         raise PairError(f"{role} folder {folder} {reason}")
     with _loading(role, folder):
         config = AutoConfig.from_pretrained(folder, local_files_only=True, trust_remote_code=False)
+        need = _weights(folder) * dtype.itemsize
     if reason := _undecodable(config):
         raise PairError(f"{role} {folder} {reason}, which tree decoding does not support: use another model")
+    available = available_bytes()
+    if available is not None and need > available:
+        raise PairError(
+            f"{role} {folder} needs {need / 1e9:,.1f} GB of memory in {str(dtype).removeprefix('torch.')}, "
+            f"{available / 1e9:,.1f} GB are available: use a smaller type, a smaller model or a larger machine"
+        )
     with _loading(role, folder):
         loaded: Any = AutoModelForCausalLM.from_pretrained(
             folder,
@@ -97,13 +107,13 @@ def _loading(role: str, folder: Path) -> Iterator[None]:
     try:
         yield
     except Exception as error:
-        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        reason = " ".join(str(error).split()) or type(error).__name__
         if "scaled_dot_product_attention" in reason:
             raise PairError(
                 f"{role} {folder} has no SDPA: load_pair(..., attention='eager') or --attention eager takes it"
             ) from error
         raise PairError(
-            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.300}"
+            f"{role} folder {folder} cannot be loaded as a causal model with its tokenizer: {reason:.600}"
         ) from error
     finally:
         dynamic_module_utils.TIME_OUT_REMOTE_CODE = before
@@ -187,6 +197,16 @@ def _pickled_weights(folder: Path, config: dict[str, Any]) -> str | None:
                 f"names weights that are no safetensors ({name!r}), which can run code and are never loaded: {convert}"
             )
     return None
+
+
+def _weights(folder: Path) -> int:
+    """How many weights the safetensors of a folder have."""
+    files = {WEIGHTS} if (folder / WEIGHTS).is_file() else set(_settings(folder / INDEX).get("weight_map", {}).values())
+    count = 0
+    for name in files:
+        with safe_open(folder / name, "pt") as file:
+            count += sum(math.prod(file.get_slice(key).get_shape()) for key in file.keys())  # noqa: SIM118
+    return count
 
 
 def _inside(name: str) -> bool:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,15 @@ import pyarrow.parquet as pq
 
 from spectheory import Provenance
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
+from spectheory.core.files import owned, read_text, whole_file, write_whole
 from spectheory.core.record import parse, to_json
 
 STAMP = "provenance.json"
 """Name of the file that holds the settings, versions and date of a folder."""
+LOCK = "writer.lock"
+"""Name of the file that exists while a process writes to a folder."""
+RUN = b"spectheory run"
+"""Key of the metadata of a Parquet file that names the run it is a part of."""
 LONGEST = 60
 """Maximum number of characters of a value that a message repeats."""
 
@@ -27,17 +32,42 @@ class ForeignFolderError(InputError):
     """A folder holds results of other models, prompts, settings or versions."""
 
 
+@contextmanager
+def claimed(folder: Path, what: str, **fields: Any) -> Iterator[Provenance]:
+    """Context manager that reserves `folder` as `claim` does, and makes this process its only writer.
+
+    Raises:
+        InputError: as `claim`, or another process writes to the folder.
+        ForeignFolderError: as `claim`.
+    """
+    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
+        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
+    with owned(folder, folder / LOCK, "name another folder"):
+        stamp = _stamped(folder, what, **fields)
+        for left in folder.glob("*.partial"):
+            left.unlink(missing_ok=True)
+        yield stamp
+
+
 def claim(folder: Path, what: str, **fields: Any) -> Provenance:
     """Reserve `folder` for `what`, "trace" or "matrix", and return the provenance that has these `fields`.
 
     Raises:
-        InputError: the folder cannot be made, because a file has its name.
+        InputError: the folder cannot be made, because a file has its name, or holds results without their provenance.
         ForeignFolderError: the folder is reserved for something else, or with other fields or versions.
     """
-    if taken := next((place for place in (folder, *folder.parents) if place.is_file()), None):
-        raise InputError(f"{folder} cannot be a folder, {taken} is a file: name another place")
+    with claimed(folder, what, **fields) as stamp:
+        return stamp
+
+
+def _stamped(folder: Path, what: str, **fields: Any) -> Provenance:
+    """The provenance of a folder, which is written first if the folder has none; its errors are those of `claim`."""
     here = Provenance.now(f"spectheory {what}", packages=("torch", "transformers"), **fields)
     if not (folder / STAMP).exists():
+        if found := next(folder.glob("*.parquet"), None):
+            raise InputError(
+                f"{folder} holds {found.name} without its {STAMP}: name an empty folder or remove this one"
+            )
         write_whole(folder / STAMP, to_json(here.to_dict()))
         return here
     found = stamp_of(folder)
@@ -72,6 +102,15 @@ def differences(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
     return f"{'other' if differing[0].endswith('s') else 'another'} {', '.join(map(described, differing))}"
 
 
+def check_same(found: Provenance, here: Provenance) -> None:
+    """Raise InputError if a record was begun by another command, on another machine or with other settings."""
+    theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
+    if found.source != here.source:
+        raise InputError(f"the record is from {found.source!r}, not from {here.source!r}: name a new file or remove it")
+    if differing := differences(theirs, ours):
+        raise InputError(f"the record was begun with {differing}: name a new file or remove it")
+
+
 def stamp_of(folder: Path) -> Provenance:
     """Read the provenance that `claim` wrote."""
     try:
@@ -81,20 +120,31 @@ def stamp_of(folder: Path) -> Provenance:
 
 
 def write_part(part: Path, rows: Iterable[dict[str, Any]], columns: pa.Schema) -> None:
-    """Write `rows` to a file that appears only once it is complete."""
-    table = pa.Table.from_pylist(list(rows), schema=columns)
-    partial = part.with_suffix(".partial")
-    pq.write_table(table, partial)
-    partial.replace(part)
+    """Write `rows` to a file that appears only once it is complete. It names the run that its folder belongs to."""
+    table = pa.Table.from_pylist(list(rows), schema=columns).replace_schema_metadata({RUN: _run_of(part.parent)})
+    with whole_file(part) as partial:
+        pq.write_table(table, partial, write_page_checksum=True)
 
 
 def read_part(part: Path, columns: list[str] | None = None) -> pa.Table:
     """Read a table that `write_part` wrote, or some of its columns.
 
     Raises:
-        InputError: the file is damaged.
+        InputError: the file is damaged, or belongs to another run than the folder that it is in.
     """
+    run = _run_of(part.parent)
     try:
-        return pq.read_table(part, columns=columns)
-    except (pa.ArrowInvalid, OSError) as error:
+        table = pq.read_table(part, columns=columns, page_checksum_verification=True)
+    except (pa.ArrowException, OSError, ValueError) as error:
         raise InputError(f"{part} is damaged: remove it and record again to have it rewritten") from error
+    if (table.schema.metadata or {}).get(RUN) != run:
+        raise InputError(
+            f"{part} is of another run than the {STAMP} beside it: remove it and record again to have it rewritten"
+        )
+    return table
+
+
+def _run_of(folder: Path) -> bytes:
+    """A hash of what decides the results in a folder."""
+    stamp = stamp_of(folder)
+    return short_hash([stamp.source, stamp.identity]).encode()

@@ -68,9 +68,9 @@ def profile(
     """
     pair.require_draft_model("a profile")
     tokens = forward_sizes() if tokens is None else tokens
-    _check(pair, tokens, contexts, rounds)
     sampling = Sampling(temperature, top_k, top_p)
-    require_drawing(sampling)
+    check_settings(tokens, contexts, rounds, sampling)
+    _check_context(pair, tokens, contexts)
     rng = np.random.default_rng(seed)
     seconds = np.empty((2, len(contexts), len(tokens), rounds))
     for c, context in enumerate(contexts):
@@ -207,12 +207,17 @@ def _overhead(
     return float(np.median(shares))
 
 
-def _check(pair: Pair, tokens: Sequence[int], contexts: Sequence[int], rounds: int) -> None:
+def check_settings(tokens: Sequence[int], contexts: Sequence[int], rounds: int, sampling: Sampling) -> None:
+    """Check what can be checked of a profile without its models. Raises InputError as `profile` does."""
+    require_drawing(sampling)
     if rounds < 1:
         raise InputError(f"rounds must be at least 1, got {rounds}")
     for name, sizes in (("tokens", tokens), ("contexts", contexts)):
         if not sizes or min(sizes) < 1 or sorted(set(sizes)) != list(sizes):
             raise InputError(f"{name} must be increasing whole numbers from 1 on, got {list(sizes)}")
+
+
+def _check_context(pair: Pair, tokens: Sequence[int], contexts: Sequence[int]) -> None:
     need = max(max(contexts) + max(tokens), OVERHEAD_PROMPT + OVERHEAD_TEXT + DEEP.max_depth)
     if need > pair.context:
         raise InputError(

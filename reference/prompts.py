@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from reference.library_sources import standard_library
 from reference.models import SHIPPED, Pair
 from spectheory.core.errors import InputError
+from spectheory.core.files import read_text
+from spectheory.core.record import RecordError, parse
 
 HELD_OUT = SHIPPED / "held_out.jsonl"
 
@@ -23,12 +24,12 @@ def load_prompts(path: Path = HELD_OUT, count: int | None = None, skip: int = 0,
         wrong = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"prompts file {path} {wrong}: name a JSON Lines file with a field 'text' on each line")
     texts = []
-    for number, line in enumerate(path.read_text(encoding="utf-8").split("\n"), start=1):
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
         if not line.strip():
             continue
         try:
-            text = json.loads(line)["text"]
-        except (json.JSONDecodeError, KeyError, TypeError) as error:
+            text = parse(line, str(path))["text"]
+        except (RecordError, KeyError, TypeError) as error:
             raise InputError(
                 f'{path}, line {number} is not a JSON object with a field \'text\', as in {{"text": "def"}}: correct it'
             ) from error

@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.logits import Peaks, settle
 from reference.models import Pair
-from reference.part_files import STAMP, claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import STAMP, claimed, read_part, short_hash, stamp_of, write_part
 from reference.sampling import Sampling, require_drawing
 from reference.uniforms import Uniforms
 from spectheory import Acceptance, DrawRule, Tree
@@ -104,7 +105,7 @@ def record_trace(
 
     Raises:
         InputError: prompts differ in length or do not fit the context, or `folder` holds a trace with other settings,
-            prompts or weights; or the draft is a draft head.
+            prompts or weights, or is in use by another process; or the draft is a draft head.
         LogitsError: a model returns logits that give no probabilities.
     """
     pair.require_draft_model("a trace")
@@ -119,15 +120,20 @@ def record_trace(
     if settings.candidates > pair.vocab_size:
         raise InputError(f"candidates must be at most the vocabulary of {pair.vocab_size}, got {settings.candidates}")
     inputs = {"prompts": short_hash(prompts), "weights": pair.fingerprint}
-    claim(folder, "trace", **settings.provenance(pair, inputs))
-    if not (folder / PROMPTS).exists():
-        write_whole(folder / PROMPTS, json.dumps(prompts))
-    for first in range(0, len(prompts), settings.batch):
-        part = folder / f"part-{first:06d}.parquet"
-        rows = prompts[first : first + settings.batch]
-        if not part.exists():
-            write_part(part, _rows(pair, rows, settings, first), COLUMNS)
-        done(first + len(rows), len(prompts))
+    with claimed(folder, "trace", **settings.provenance(pair, inputs)):
+        _write_prompts(folder / PROMPTS, json.dumps(prompts))
+        for first in range(0, len(prompts), settings.batch):
+            part = folder / _part_name(first)
+            rows = prompts[first : first + settings.batch]
+            if not part.exists():
+                write_part(part, _rows(pair, rows, settings, first), COLUMNS)
+            done(first + len(rows), len(prompts))
+
+
+def _write_prompts(file: Path, text: str) -> None:
+    """Write the prompts, unless the file holds them."""
+    if not file.exists() or file.read_bytes() != text.encode():
+        write_whole(file, text)
 
 
 @torch.inference_mode()
@@ -246,9 +252,43 @@ def by_request(folder: Path, column: str) -> list[np.ndarray]:
     parts = sorted(folder.glob("part-*.parquet"))
     if not parts or not (folder / STAMP).exists():
         raise InputError(f"{folder} holds no trace: record one with `spectheory trace`")
-    texts = []
-    for part in parts:
-        table = read_part(part, ["request_id", column])
-        request, values = (table[name].to_numpy() for name in ("request_id", column))
-        texts += [values[request == r] for r in np.unique(request)]
+    stamp = stamp_of(folder)
+    batch, new_tokens, candidates = (stamp.settings.get(name) for name in ("batch", "new_tokens", "candidates"))
+    if not (isinstance(batch, int) and isinstance(new_tokens, int) and isinstance(candidates, int)):
+        raise InputError(f"{folder / STAMP} is not of a trace: record the trace again")
+    ranks = range(-1, candidates)
+    allowed = {"target_rank": ranks, "target_top_rank": ranks, "target_token": range(np.iinfo(np.int32).max)}
+    texts: list[np.ndarray] = []
+    for part, first in zip(parts, count(0, batch), strict=False):
+        if part.name != (name := _part_name(first)):
+            raise InputError(f"{folder} lacks {name}: repeat `spectheory trace` to have it recorded")
+        found = _texts_of(part, first, column, new_tokens, allowed[column])
+        if found is None or len(found) > batch or (len(found) < batch and part is not parts[-1]):
+            raise InputError(
+                f"{part} does not hold the requests from {first} on, position by position, with values from "
+                f"{allowed[column].start} to {allowed[column].stop - 1} as {column}: remove it and record again"
+            )
+        texts += found
     return texts
+
+
+def _part_name(first: int) -> str:
+    return f"part-{first:06d}.parquet"
+
+
+def _texts_of(part: Path, first: int, column: str, new_tokens: int, allowed: range) -> list[np.ndarray] | None:
+    """A column of one part by request; None if requests, positions or values cannot be those of this part."""
+    names = ["request_id", "pos", column]
+    table = read_part(part, names)
+    if any(table[name].type != COLUMNS.field(name).type or table[name].null_count for name in names):
+        return None
+    request, positions, values = (table[name].to_numpy() for name in names)
+    numbers = np.unique(request)
+    if numbers.tolist() != list(range(first, first + len(numbers))) or not len(numbers):
+        return None
+    if values.min() < allowed.start or values.max() >= allowed.stop:
+        return None
+    places = [positions[request == number] for number in numbers]
+    if any(len(place) > new_tokens or (place != np.arange(len(place))).any() for place in places):
+        return None
+    return [values[request == number] for number in numbers]

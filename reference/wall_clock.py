@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-import platform
 import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
-import torch
 
 from reference import hugging_face
 from reference.decode import Decoder, Generation
 from reference.divergence import first_divergence
 from reference.drafters import SuffixArray, Variant, drafters, planned_variant
 from reference.drafters.kind import best_chain
-from reference.measuring import count_fourgrams, require_cycle
+from reference.measuring import count_fourgrams, processor, require_cycle
 from reference.meter import Meter
 from reference.models import Pair
-from reference.part_files import differences, short_hash
+from reference.part_files import check_same, short_hash
 from reference.prompts import training_texts
 from reference.random_streams import streams
 from reference.sampling import Sampling, require_drawing
@@ -150,8 +147,7 @@ def stamp(
             "prompts": short_hash(prompts),
             "plans": short_hash([plan.to_dict() for plan in plans]),
             "decoders": short_hash([[entrant.name, entrant.settings] for entrant in running]),
-            "threads": torch.get_num_threads(),
-            "cpu": _cpu(),
+            **processor(),
         },
     )
 
@@ -183,13 +179,6 @@ def clock(
     for request in range(record.prompts, len(prompts)):
         record = record.with_prompt(**_row(pair, prompts[request], request, running, settings))
         yield record
-
-
-def check_same(found: Provenance, here: Provenance) -> None:
-    """Raise InputError if a record was started on another machine or with other settings."""
-    theirs, ours = ({**p.identity, "machine": p.machine} for p in (found, here))
-    if differing := differences(theirs, ours):
-        raise InputError(f"the record was begun with {differing}: name a new file or remove it")
 
 
 @dataclass(frozen=True)
@@ -235,12 +224,3 @@ def _columns(pair: Pair, prompt: list[int], run: _Run, baseline: list[int], gree
         "first_difference": SAME if where is None else where.position,
         "margin": 0.0 if where is None else where.margin,
     }
-
-
-def _cpu() -> str:
-    """The name of the processor, if the system has it."""
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor()
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.machine())

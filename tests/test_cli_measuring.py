@@ -39,8 +39,8 @@ def greedy_plan() -> st.Plan:
 
 def test_rates_of_another_temperature_are_said_and_marked(run: Run, pair: list[object]) -> None:
     greedy_plan()
-    decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--out", "measured.json", "--temperature")
-    status, out, err = run(*decode, 1)
+    decode = ("decode", *pair, *FEW, "--plan", "plan.json", "--temperature")
+    status, out, err = run(*decode, 1, "--out", "measured.json")
     assert (status, err) == (0, f"warning: {OTHER}\n")
     assert f"But {OTHER}." in " ".join(out.split())
     compare = ("compare", "--plan", "plan.json", "--measured", "measured.json")

@@ -27,7 +27,7 @@ from reference.prompts import encode_prompts, load_prompts
 from reference.train import loop
 from reference.train import pair as training
 from reference.train.recipe import LayerSizes
-from spectheory import DrawRule, Tally, Tree, block_efficiency
+from spectheory import Acceptance, DrawRule, Tree, block_efficiency
 from tests.command_line import Run, refused
 from tests.conftest import TINY
 
@@ -175,17 +175,14 @@ def test_a_profile_covers_what_was_asked(tiny: Pair) -> None:
 @pytest.mark.parametrize("temperature", [0.0, 1.0])
 def test_a_measurement_counts_what_was_decoded(tiny: Pair, temperature: float) -> None:
     tree = Tree.k_ary(2, 2)
-    total: Tally | None = None
-    for tally in measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature):
-        total = tally if total is None else total + tally
-    assert total is not None
+    *_, total = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
     assert len(total.cycles) == 3
     assert (total.compared, total.identical) == ((3, 3) if temperature == 0 else (0, 0))
     assert total.seconds > total.target_seconds + total.draft_seconds > 0
     assert total.speedup is not None
     assert total.fourgrams > 0
-    again = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
-    assert [count for tally in again for count in tally.emitted.tolist()] == total.emitted.tolist()
+    *_, again = measure(tiny, tree, PROMPTS[:3], new_tokens=30, temperature=temperature)
+    assert again.emitted.tolist() == total.emitted.tolist()
 
 
 def test_folders_that_are_no_pair_are_refused(tiny_folders: Path, tmp_path: Path) -> None:
@@ -334,18 +331,16 @@ def test_an_interrupted_training_goes_on_and_equals_an_uninterrupted_one(
 def test_limits_of_a_prediction_are_those_of_traces_that_lack_a_request(
     tiny: Pair, tmp_path: Path, rule: DrawRule
 ) -> None:
-    """The jackknife, with one folder more for each request that is left out."""
+    """The jackknife, with rates of their own for each request that is left out."""
     whole, tree = tmp_path / "whole", Tree.k_ary(2, 2)
     tracing.record_trace(tiny, PROMPTS, replace(SETTINGS, temperature=1.0, batch=1), whole)
     tau, low, high = Positional(whole).tau(lambda rates: tree, rule)
     top = rule is DrawRule.TOP_K
     depths = tracing.acceptance(whole, policy=tree, min_trials=LEAST_TRIALS, top=top).depths
-    others = []
-    for part in sorted(whole.glob("*.parquet")):
-        lacking = tmp_path / part.stem
-        shutil.copytree(whole, lacking)
-        (lacking / part.name).unlink()
-        rates = tracing.acceptance(lacking, policy=tree, max_depth=depths, min_trials=1, top=top).smoothed()
+    others, texts = [], tracing.ranks(whole, top=top)
+    for i in range(len(texts)):
+        lacking = [*texts[:i], *texts[i + 1 :]]
+        rates = Acceptance.from_ranks(lacking, ranks=4, policy=tree, max_depth=depths, min_trials=1).smoothed()
         others.append(block_efficiency(tree, rates))
     assert len(set(others)) > 1
     variance = 4 / 5 * sum((other - np.mean(others)) ** 2 for other in others)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import socket
 import warnings
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -18,6 +17,7 @@ from simulate.collecting.statistics import Statistics
 from simulate.collecting.task import Figure, Task
 from spectheory import Provenance
 from spectheory.core.errors import InputError
+from spectheory.core.files import owned
 from spectheory.core.record import check_header, parse
 
 NAME, LOCK = "blocks.jsonl", "blocks.lock"
@@ -94,7 +94,8 @@ class BlockFile:
         path = folder / NAME
         with _writing(path):
             folder.mkdir(parents=True, exist_ok=True)
-        with _locked(folder):
+        repair = "name another folder and put the results together by simulate.combine"
+        with owned(folder, folder / LOCK, repair):
             with _writing(path):
                 descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
                 _sync_folder(folder)
@@ -173,35 +174,6 @@ def _sync_folder(folder: Path) -> None:
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the lock of a folder. It ends with the process, even if that is killed.
-
-    Raises:
-        InputError: another writer holds the lock. The message names its process and machine.
-    """
-    import fcntl
-
-    path = folder / LOCK
-    with _writing(path):
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
-            raise InputError(
-                f"{folder} is in use by {owner}: wait until it ends, or name another folder and put the results "
-                "together by simulate.combine"
-            ) from None
-        with _writing(path):
-            os.ftruncate(descriptor, 0)
-            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
-        yield
     finally:
         os.close(descriptor)
 

@@ -9,7 +9,7 @@ import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough, warn_of_mismatches
 from spectheory.cli.options import SHIPPED, SHIPPED_PROMPTS, Count, Json, PairOptions, PromptOptions, Seed, Temperature
-from spectheory.cli.output import progress, show
+from spectheory.cli.output import only_writer, progress, show
 from spectheory.core.acceptance import MIN_TRIALS
 from spectheory.core.errors import InputError
 from spectheory.planning.plan_record import Plan
@@ -59,22 +59,26 @@ def clock(
     from spectheory.results.comparison import mismatches
 
     settings = ClockSettings(text.new_tokens, temperature, rounds, seed, top_k, top_p)
-    record = WallClock.load(out) if out is not None and out.exists() else None
     plans = () if plan is None else (Plan.load(plan),)
     if not plans and not skip:
         raise InputError("--skip 0 leaves no prompts to measure a plan on: raise --skip, or give a plan with --plan")
-    models = pair.load()
-    rows = text.encoded(models, skip, count, least_skip=int(not plans))
-    if not plans:
-        plans = (record.plan, *record.rivals) if record else _measured(models, text.encoded(models, 0, skip), settings)
-    warn_of_mismatches(plans[0], models, settings.sampling.stamp)
-    running = entrants(models, plans, settings, library(models))
-    with progress("clock") as done:
-        for longer in run(models, rows, plans, running, settings, record):
-            if out is not None:
-                longer.save(out)
-            done(longer.prompts, len(rows))
-            record = longer
+    with only_writer(out):
+        record = WallClock.load(out) if out is not None and out.exists() else None
+        text.read(skip, count, least_skip=int(not plans))
+        models = pair.load()
+        rows = text.encoded(models, skip, count, least_skip=int(not plans))
+        if not plans:
+            plans = (
+                (record.plan, *record.rivals) if record else _measured(models, text.encoded(models, 0, skip), settings)
+            )
+        warn_of_mismatches(plans[0], models, settings.sampling.stamp)
+        running = entrants(models, plans, settings, library(models))
+        with progress("clock", "lower --count, --new-tokens or --rounds") as done:
+            for longer in run(models, rows, plans, running, settings, record):
+                if out is not None:
+                    longer.save(out)
+                done(longer.prompts, len(rows))
+                record = longer
     assert record is not None
     words = [f"{sentence}\n" for sentence in clock_words(record)]
     words += [f"But {said}.\n" for said in mismatches(record.plan, record.provenance)]
@@ -87,7 +91,7 @@ def _measured(pair: Pair, prompts: list[list[int]], settings: ClockSettings) -> 
     enough = long_enough(
         len(prompts) * settings.new_tokens, MIN_TRIALS, "raise --skip or --new-tokens, or give a plan with --plan"
     )
-    with enough, progress("plan") as done:
+    with enough, progress("plan", "lower --skip or --new-tokens, or give a --plan") as done:
         return measured_plans(
             pair,
             prompts,

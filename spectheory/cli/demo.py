@@ -11,9 +11,10 @@ import typer
 
 from spectheory.cli.measuring import measured
 from spectheory.cli.options import SHIPPED, PairOptions, PromptOptions, Seed
-from spectheory.cli.output import console, progress
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.acceptance import Acceptance
 from spectheory.core.files import write_whole
+from spectheory.core.provenance import model_name
 from spectheory.hardware.latency import Latency
 from spectheory.results.comparison import compare
 
@@ -35,8 +36,9 @@ def demo(
     from spectheory.report.terminal import plan_summary, tree_drawing
 
     started, page = time.perf_counter(), out / "index.html"
+    require_free([], Output(page, PAGE))
     models = pair.load()
-    console.print(f"target {models.names[0]}, draft {models.names[1]}")
+    console.print(f"target {model_name(models.names[0])}, draft {model_name(models.names[1])}")
     page.unlink(missing_ok=True)  # the records beside an earlier page are written anew
     latency = _profile(models, out, seed)
     console.rule("latency")
@@ -85,6 +87,7 @@ def _loop(pair: Pair, latency: Latency, folder: Path, temperature: float, seed: 
     chosen.save(folder / "plan.json")
     simulated = simulate.run(chosen, seed=seed)
     simulated.save(folder / "simulated.json")
+    (folder / "measured.json").unlink(missing_ok=True)  # of an earlier plan
     tally = measured(pair, chosen, prompts[TRACED:], folder / "measured.json", TRACED, **settings)
     heading = f"sampling at temperature {temperature:g}" if temperature else "greedy decoding"
     return Run(heading, Acceptance.load(folder / RATES), compare(chosen, simulated, tally))

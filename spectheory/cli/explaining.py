@@ -63,6 +63,9 @@ def explain(
     """
     from spectheory.report.explained import explained_rows, explained_words
 
+    if out is not None:
+        pages = Output(out / "explained.json", Explained.kind), Output(out / "index.html", PAGE)
+        require_free([source, tree, measured], *pages, force=force)
     texts, tally = texts_in(source, drafter), None if measured is None else Tally.load(measured)
     shape, by, rule = _chosen(texts, tree, verifier)
     with progress("replays") as tell:

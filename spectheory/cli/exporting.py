@@ -28,6 +28,26 @@ def found_engines(names: Sequence[str]) -> dict[str, tuple[Engine, str]]:
         raise InputError(f"--engine: {error}") from None
 
 
+def names_of(engines: str | None) -> list[str]:
+    """The engines that an option lists."""
+    return [] if engines is None else [name.strip() for name in engines.split(",")]
+
+
+def engines_of(option: str | None) -> list[str]:
+    """The engines that --engine names.
+
+    Raises:
+        InputError: an engine or its version is unknown, or plans cannot be exported to it.
+    """
+    names = names_of(option)
+    for name, (engine, version) in found_engines(names).items():
+        try:
+            engine.check_version(version or None)
+        except InputError as error:
+            raise InputError(f"--engine: {name}: {error}") from None
+    return names
+
+
 @dataclass(frozen=True)
 class Exports:
     """The plan as each engine takes it, by the name of the engine that the user gave.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -13,7 +12,7 @@ import typer
 
 from spectheory import engines
 from spectheory.cli.options import Force, Json
-from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free
+from spectheory.cli.output import STANDARD_INPUT, Output, console, require_free, standard_input
 from spectheory.core.errors import InputError
 from spectheory.engines import BenchPoint, Statistics
 
@@ -67,7 +66,7 @@ def import_(
 def _read(
     source: str, files: Sequence[str], min_trials: int, assume_constant: int | None
 ) -> Statistics | list[BenchPoint]:
-    given = sys.stdin.read() if STANDARD_INPUT in files else ""
+    given = standard_input() if STANDARD_INPUT in files else ""
     reports = [given if file == STANDARD_INPUT else Path(file) for file in files]
     try:
         return engines.read_report(reports, source, min_trials=min_trials, assume_constant=assume_constant)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import functools
+import io
+import logging
 import os
 import sys
 from collections.abc import Callable
@@ -46,13 +48,22 @@ EXTRAS = {
 SHOW_TRACEBACK: ContextVar[bool] = ContextVar("show_traceback", default=False)
 
 
+MORE_MEMORY = "lower --max-budget, --batch, --new-tokens or the size of the models, or free memory"
+
+
+def _out_of_memory(error: RuntimeError) -> bool:
+    """Whether torch could not allocate memory on a device. It has no exception of its own for the CPU."""
+    return type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator: can't allocate memory" in str(error)
+
+
 def _end(line: str, status: int) -> NoReturn:
     print(line, file=sys.stderr)
     raise typer.Exit(status)
 
 
 def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
-    """Wrap `command` so that it reports bad input in one line, with exit status 2. An interruption exits with 130.
+    """Wrap `command` so that bad input and a lack of memory are one line, with status 2. An interruption exits
+    with 130.
 
     Any other exception is a bug in spectheory and keeps its traceback. `--traceback` shows tracebacks of bad input too.
     """
@@ -61,6 +72,8 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
     def run(*arguments: Any, **given: Any) -> None:
         try:
             command(*arguments, **given)
+            if sys.stdout is not None:
+                sys.stdout.flush()
         except KeyboardInterrupt:
             _end(
                 "interrupted: all files written so far are complete; repeat the command to continue or restart it", 130
@@ -71,6 +84,19 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
             if SHOW_TRACEBACK.get():
                 raise
             _end(f"error: {error}", 2)
+        except OSError as error:
+            if SHOW_TRACEBACK.get() or error.strerror is None:
+                raise
+            place = f"{error.filename!s:.300} cannot be used: " if error.filename else ""
+            _end(f"error: {place}{error.strerror}: name another file or folder, or free what is missing", 2)
+        except MemoryError as error:
+            if SHOW_TRACEBACK.get():
+                raise
+            _end(f"error: memory ran out ({error or 'no details'}): {MORE_MEMORY}", 2)
+        except RuntimeError as error:
+            if SHOW_TRACEBACK.get() or not _out_of_memory(error):
+                raise
+            _end(f"error: memory ran out ({str(error).splitlines()[0]:.200}): {MORE_MEMORY}", 2)
         except ModuleNotFoundError as error:
             package = (error.name or "").split(".")[0]
             if package not in EXTRAS:
@@ -105,6 +131,10 @@ def _about(
 ) -> None:
     """Options that come before the name of the command."""
     SHOW_TRACEBACK.set(traceback)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    logging.getLogger("matplotlib").setLevel(logging.ERROR)  # it warns where it cannot keep a cache of fonts
 
 
 for command in (

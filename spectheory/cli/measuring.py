@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -22,7 +22,7 @@ from spectheory.cli.options import (
     Temperature,
     numbers,
 )
-from spectheory.cli.output import Output, errors, progress, require_free, show, warn
+from spectheory.cli.output import Output, errors, only_writer, progress, require_free, show, warn
 from spectheory.core.acceptance import MIN_TRIALS, TooFewTrialsError
 from spectheory.core.errors import InputError
 from spectheory.core.provenance import Provenance
@@ -114,8 +114,6 @@ def trace(
     require_free([plan], Output(out / "acceptance.json", "acceptance"))
     policy = None if plan is None else Plan.load(plan)
     with long_enough(count * text.new_tokens, MIN_TRIALS, "raise --count or --new-tokens, in a new folder"):
-        models = pair.load()
-        rows = text.encoded(models, skip, count)
         settings = tracing.TraceSettings(
             dataset=text.dataset,
             temperature=temperature,
@@ -126,7 +124,10 @@ def trace(
             batch=batch,
             seed=seed,
         )
-        with progress("trace") as done:
+        text.read(skip, count)
+        models = pair.load()
+        rows = text.encoded(models, skip, count)
+        with progress("trace", "lower --count or --new-tokens") as done:
             tracing.record_trace(models, rows, settings, out, done)
         counted = None if policy is None else policy.tree
         acceptance = tracing.acceptance(out, min_trials=MIN_TRIALS, policy=counted)
@@ -154,15 +155,17 @@ def profile(
     as_json: Json = False,
 ) -> None:
     """Measure how long forwards of 1, 2, 3, ... tokens take on this machine, for the target and for the draft."""
-    from reference.profiling import forward_sizes
+    from reference.profiling import check_settings, forward_sizes
     from reference.profiling import profile as measure_latency
+    from reference.sampling import Sampling
     from spectheory.report.tables import latency_rows
 
     require_free([], Output(out, "latency"))
     if largest < 1:
         raise InputError(f"--largest must be at least 1, got {largest}")
     sizes = numbers("--contexts", contexts, int)
-    with progress("profile") as done:
+    check_settings(forward_sizes(largest), sizes, rounds, Sampling(temperature, top_k, top_p))
+    with progress("profile", "lower --rounds or --largest") as done:
         latency = measure_latency(
             pair.load(),
             tokens=forward_sizes(largest),
@@ -195,7 +198,12 @@ def decode(
     top_p: PlanTopP = None,
     seed: Seed = 0,
     out: Annotated[
-        Path | None, typer.Option("--out", help="File for the tally (the counts and times of the run).")
+        Path | None,
+        typer.Option(
+            "--out",
+            help="File for the tally (the counts and times of the run). To continue an interrupted run, repeat the "
+            "command.",
+        ),
     ] = None,
     as_json: Json = False,
 ) -> None:
@@ -212,6 +220,7 @@ def decode(
 
     require_cycle(text.new_tokens)
     sampling = _sampling(planned, temperature, top_k, top_p)
+    text.read(skip, count)
     models = pair.load()
     warn_of_mismatches(planned, models, sampling.stamp)
     rows = text.encoded(models, skip, count)
@@ -233,6 +242,10 @@ def generate(
     """Continue a text with real models that decode with a plan, and print the result."""
     if not text:
         raise InputError("TEXT is empty: give at least one character to continue")
+    if text != text.encode(errors="ignore").decode():
+        raise InputError("TEXT is not text in UTF-8: convert it to UTF-8")
+    if new_tokens < 1:
+        raise InputError(f"--new-tokens must be at least 1, got {new_tokens}")
     planned = Plan.load(plan)
     sampling = _sampling(planned, temperature, top_k, top_p)
     models = pair.load()
@@ -258,24 +271,21 @@ def _sampling(plan: Plan, temperature: float | None, top_k: int | None, top_p: f
 
 
 def measured(pair: Pair, plan: Plan, prompts: list[list[int]], out: Path | None, skip: int, **settings: Any) -> Tally:
-    """Decode every prompt with the plan and plainly. After each prompt, the tally so far is saved to `out`.
+    """Decode every prompt with the plan and plainly, except those that the tally in `out` counts already.
 
-    `skip` is the number of the first prompt in its file, counted from 0.
+    After each prompt, the tally so far is saved to `out`. `skip` is the number of the first prompt in its file, counted
+    from 0.
     """
     from reference.measuring import measure, verifier_at
 
     def say(request: int, where: object) -> None:
         errors.print(f"prompt {skip + request}: {where}")
 
-    total: Tally | None = None
-    with progress("decode") as done:
+    with only_writer(out), progress("decode", "lower --count or --new-tokens") as done:
+        total = Tally.load(out) if out is not None and out.exists() else None
         verifier = verifier_at(settings["temperature"], plan)
-        for tally in measure(pair, plan.tree, prompts, verifier=verifier, **settings, diverged=say):
-            if total is None:
-                stamp = tally.provenance
-                total = replace(tally, provenance=stamp.replace(settings=stamp.settings | {"skip": skip}))
-            else:
-                total += tally
+        run = measure(pair, plan.tree, prompts, verifier=verifier, **settings, skip=skip, so_far=total, diverged=say)
+        for total in run:
             if out is not None:
                 total.save(out)
             done(len(total.cycles), len(prompts))

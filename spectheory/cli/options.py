@@ -8,6 +8,7 @@ import inspect
 import re
 import typing
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
@@ -65,7 +66,10 @@ Json = Annotated[bool, typer.Option("--json", help="Print the result as JSON ins
 
 def rates_of(source: Path) -> Acceptance:
     """The acceptance rates in a file or on standard input, or those of a chain by depth that `source` lists itself."""
-    if source.exists() or not re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)):
+    listed = re.fullmatch(r"[\d.]+(,[\d.]+)*", str(source)) is not None
+    with suppress(OSError):  # a long list is too long for a file name
+        listed = listed and not source.exists()
+    if not listed:
         return loaded(Acceptance, source)
     rates = Acceptance.by_depth_and_rank([[rate] for rate in numbers("--acceptance", str(source), float)])
     stamp = Provenance("the command line").assuming("ranks beyond 0 are taken as 0")
@@ -139,17 +143,24 @@ class PromptOptions:
         128
     )
 
-    def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
-        """The token ids of `count` prompts, after the first `skip` prompts of the file.
+    def read(self, skip: int, count: int, *, least_skip: int = 0) -> list[str]:
+        """The texts of `count` prompts, after the first `skip` prompts of the file. This needs no model.
 
         `least_skip` is the smallest `skip` that the command allows. Error messages use it.
         """
-        from reference.prompts import HELD_OUT, encode_prompts, load_prompts
+        from reference.prompts import HELD_OUT, load_prompts
 
         if count < 1:
             raise InputError(f"--count must be at least 1, got {count}")
-        texts = load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
-        return encode_prompts(pair, texts, self.prompt_tokens, skip)
+        if self.prompt_tokens < 1:
+            raise InputError(f"--prompt-tokens must be at least 1, got {self.prompt_tokens}")
+        return load_prompts(self.prompts or HELD_OUT, count, skip, least_skip=least_skip)
+
+    def encoded(self, pair: Pair, skip: int, count: int, *, least_skip: int = 0) -> list[list[int]]:
+        """The token ids of the prompts that `read` reads."""
+        from reference.prompts import encode_prompts
+
+        return encode_prompts(pair, self.read(skip, count, least_skip=least_skip), self.prompt_tokens, skip)
 
     @property
     def dataset(self) -> str:

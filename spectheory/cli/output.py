@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -15,13 +16,24 @@ from rich.console import Console, RenderableType
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from spectheory.core.errors import InputError
-from spectheory.core.files import GENERATOR
+from spectheory.core.files import GENERATOR, owned
 from spectheory.core.record import Record
 
-console = Console(stderr=False)
-errors = Console(stderr=True)
+
+class _Console(Console):
+    """A console that leaves a broken pipe to the command, for which it is no error."""
+
+    def on_broken_pipe(self) -> None:
+        raise BrokenPipeError
+
+
+console = _Console(stderr=False, markup=False)
+errors = _Console(stderr=True, markup=False)
 STANDARD_INPUT = "-"
 PAGE = "page"
+LONG, EVERY, INSTANT = 45.0, 20.0, 0.05
+"""Seconds: a stage that takes at least LONG says so, and off a terminal what is left, at most once in EVERY seconds. A
+first step that is reported within INSTANT was finished before."""
 
 
 def warn(said: str) -> None:
@@ -29,16 +41,65 @@ def warn(said: str) -> None:
     errors.print(f"warning: {said}", soft_wrap=True, highlight=False, markup=False)
 
 
-@contextmanager
-def progress(label: str) -> Iterator[Callable[[int, int], None]]:
-    """Context manager that shows a progress bar. It gives a function to call with (finished, total).
+class _Remaining:
+    """Lines about a stage that takes long: how long it takes as soon as that is known, then what is left.
 
-    The bar is shown on standard error, only if that is a terminal. It disappears at the end.
+    `shorter` is advice such as "lower --count". `repeated` is whether lines follow the first, as off a terminal.
+    """
+
+    def __init__(self, label: str, shorter: str, repeated: bool) -> None:
+        self.label, self.shorter, self.repeated = label, shorter, repeated
+        self.begun: tuple[int, float] | None = None
+        self.entered, self.said = time.monotonic(), 0.0
+
+    def update(self, finished: int, total: int) -> None:
+        """Print a line if one is due. Steps that an earlier, interrupted run finished do not count as fast ones."""
+        now = time.monotonic()
+        if self.begun is None:
+            instantly = now - self.entered < INSTANT
+            self.begun = (finished, now) if instantly else (0, self.entered)
+        done, seconds = finished - self.begun[0], now - self.begun[1]
+        if done < 1 or finished >= total or now - self.said < EVERY:
+            return
+        left = seconds / done * (total - finished)
+        if not self.said:
+            if seconds + left < LONG:
+                return
+            shorter = f"; {self.shorter} to shorten it" if self.shorter else ""
+            warned = f"{self.label}: takes about {duration(seconds + left)} on this machine{shorter}"
+            errors.print(warned, soft_wrap=True, highlight=False, markup=False)
+        elif self.repeated:
+            line = f"{self.label}: {finished:,} of {total:,}, about {duration(left)} left"
+            errors.print(line, soft_wrap=True, highlight=False, markup=False)
+        self.said = now
+
+
+def duration(seconds: float) -> str:
+    """Some seconds in words, such as "3 minutes"."""
+    for size, name in ((3600, "hour"), (60, "minute")):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.{int(size == 3600)}f} {name}s"
+    return f"{max(1, round(seconds))} seconds" if round(seconds) > 1 else "1 second"
+
+
+@contextmanager
+def progress(label: str, shorter: str = "") -> Iterator[Callable[[int, int], None]]:
+    """Context manager that reports the progress of a stage. It gives a function to call with (finished, total).
+
+    On a terminal a bar is shown on standard error, which disappears at the end. Elsewhere a stage that takes long
+    prints a line now and then, with what is left. In both cases it first prints how long it takes, as soon as the first
+    steps show it, and `shorter`, advice such as "lower --count".
     """
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    lines = _Remaining(label, shorter, not errors.is_terminal)
     with Progress(*columns, console=errors, transient=True, disable=not errors.is_terminal) as bar:
         task = bar.add_task(label, total=None)
-        yield lambda finished, total: bar.update(task, completed=finished, total=total)
+
+        def update(finished: int, total: int) -> None:
+            bar.update(task, completed=finished, total=total)
+            lines.update(finished, total)
+
+        yield update
 
 
 @dataclass(frozen=True)
@@ -85,6 +146,16 @@ def require_free(read: Iterable[str | Path | None], *outputs: Output, force: boo
         taken[here] = "another output of this command"
 
 
+@contextmanager
+def only_writer(out: Path | None) -> Iterator[None]:
+    """Context manager that makes this process the only writer of `out`, a file that is written again and again."""
+    if out is None:
+        yield
+        return
+    with owned(out, out.with_name(f"{out.name}.lock"), "name another file"):
+        yield
+
+
 def _kind_of(path: Path) -> str | None:
     """The kind of the record in `path`, `PAGE` for a page of spectheory, None for anything else."""
     text = _read(path)
@@ -92,7 +163,7 @@ def _kind_of(path: Path) -> str | None:
         return PAGE
     try:
         found = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return found.get("kind") if isinstance(found, dict) and "schema" in found else None
 
@@ -120,10 +191,20 @@ def _require_writable(path: Path) -> None:
 Kind = TypeVar("Kind", bound=Record)
 
 
+def standard_input() -> str:
+    """The text on standard input. Raises InputError if it is closed or not UTF-8."""
+    try:
+        return sys.stdin.buffer.read().decode()
+    except UnicodeDecodeError as error:
+        raise InputError(f"standard input is not text in UTF-8 ({error.reason}): convert it to UTF-8") from error
+    except (AttributeError, OSError, ValueError) as error:
+        raise InputError("standard input is closed: redirect a file to it, or name the file") from error
+
+
 def loaded(kind: type[Kind], file: Path) -> Kind:
     """The record in `file`, or from standard input if `file` is `-`."""
     if str(file) == STANDARD_INPUT:
-        return kind.from_text(sys.stdin.read(), "standard input")
+        return kind.from_text(standard_input(), "standard input")
     return kind.load(file)
 
 

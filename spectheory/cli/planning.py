@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from spectheory.cli.exporting import Exports, found_engines
+from spectheory.cli.exporting import Exports, engines_of, found_engines
 from spectheory.cli.options import (
     UNLIMITED,
     Force,
@@ -118,7 +118,7 @@ def plan(
     from spectheory.report.terminal import confidence_lines, plan_summary, tree_drawing
     from spectheory.results.comparison import differing_models
 
-    bounds, engines = limits.checked(), names_of(engine)
+    bounds, engines = limits.checked(), engines_of(engine)
     if draft is not None and not engines:
         raise InputError("--draft is used only in engine settings: give --engine too, or leave out --draft")
     files = [acceptance, latency, tree], Output(out, "plan")
@@ -133,7 +133,7 @@ def plan(
     texts = None if trace is None else _replays(trace, rates)
     classes = _classes(rates) if texts is None else None
     if tree is None:
-        with progress("trees") as tell:
+        with progress("trees", "lower --max-budget or --max-depth") as tell:
             chosen = search(rates, seconds, context=context, classes=classes, replays=texts, progress=tell, **bounds)
     else:
         terms = {"context": context, "classes": classes, "replays": texts, "verifier": verifier}
@@ -277,7 +277,7 @@ def schedule(
     from spectheory.report.schedules import named_ranges, schedule_page, schedule_rows
     from spectheory.report.terminal import confidence_lines, tree_drawing
 
-    bounds, batches, engines = limits.checked(), batches_of(batch), names_of(engine)
+    bounds, batches, engines = limits.checked(), batches_of(batch), engines_of(engine)
     found_engines(engines)
     models = [Path(name, *file) for name in (target, draft) for file in ((), ("config.json",))]
     files = [acceptance, costs, *models], Output(out, "schedule"), Output(report, PAGE)
@@ -305,7 +305,7 @@ def schedule(
         output_tokens=output_tokens,
         costs=calibrated,
     )
-    with progress("trees") as tell:
+    with progress("trees", "lower --max-budget or --max-depth") as tell:
         planned = place.schedule(rates, batches, classes=classes, replays=texts, progress=tell, **bounds)
     exports = Exports.of(Fitting.of(planned, draft=place.draft_name, target=place.target_config), engines, out)
     require_free(*files, *exports.files, force=force)
@@ -321,11 +321,6 @@ def schedule(
     if report is not None and not as_json:
         console.print(f"wrote {report}", highlight=False)
     exports.write(aside=as_json)
-
-
-def names_of(engines: str | None) -> list[str]:
-    """The engines that --engine names."""
-    return [] if engines is None else [name.strip() for name in engines.split(",")]
 
 
 def batches_of(text: str) -> Sequence[int]:

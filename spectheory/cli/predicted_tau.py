@@ -10,7 +10,7 @@ import typer
 
 from spectheory.cli.measuring import TopK, TopP, long_enough
 from spectheory.cli.options import SHIPPED, Count, Json, PairOptions, PromptOptions, Seed, numbers
-from spectheory.cli.output import console, progress
+from spectheory.cli.output import PAGE, Output, console, progress, require_free
 from spectheory.core.errors import InputError
 from spectheory.core.files import write_whole
 from spectheory.results.calibration import Calibration
@@ -65,17 +65,19 @@ def matrix(
     if not any(degrees):
         require_drawing(Sampling(0, top_k, top_p))
     with long_enough(skip * text.new_tokens, LEAST_TRIALS, "raise --skip or --new-tokens, in a new folder"):
+        require_free([], Output(out / "index.html", PAGE))
+        text.read(skip, count, least_skip=1)
         models = pair.load()
         decoded = text.encoded(models, skip, count, least_skip=1)
         traced = text.encoded(models, 0, skip)
         measured = Matrix(out, models, Texts(traced, decoded, training_texts(models)), settings)
-        with progress("trace") as done:
+        with progress("trace", "lower --skip or --new-tokens") as done:
             every = measured.combinations(sorted({*degrees, *measured.temperatures}), done)
         offered = [combination for combination in every if combination.sampling.temperature in degrees]
         wanted = {combination.key for combination in offered if only.lower() in combination.name.lower()}
         if not wanted:
             raise InputError(f"no combination's name contains --only {only!r}: a valid name is {offered[0].name!r}")
-        with progress("matrix") as done:
+        with progress("matrix", "lower --count or --new-tokens, or choose by --only") as done:
             found = measured.run([one for one in every if one.key in wanted or measured.file(one).exists()], done)
     _show(found, out, as_json)
 

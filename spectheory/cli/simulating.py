@@ -8,9 +8,9 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
+from spectheory.cli.exporting import names_of
 from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import Output, require_free, show
-from spectheory.cli.planning import names_of
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
 from spectheory.planning.plan_record import Plan

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from spectheory.cli.exporting import Exports, found_engines
+from spectheory.cli.exporting import Exports, engines_of, found_engines
 from spectheory.cli.options import Force, Json, Seed
 from spectheory.cli.output import Output, loaded, progress, require_free, show
-from spectheory.cli.planning import EngineNames, names_of
+from spectheory.cli.planning import EngineNames
 from spectheory.planning.fitting import Fitting
 from spectheory.planning.schedule_record import Schedule
 
@@ -77,7 +77,7 @@ def tune(
     from simulate import tune as search
     from spectheory.report.tuning import tuned_ranges, tuned_rows
 
-    engines = names_of(engine)
+    engines = engines_of(engine)
     found_engines(engines)
     files = [schedule, Path(load.split(",")[0])], Output(out, "schedule")
     require_free(*files, force=force)

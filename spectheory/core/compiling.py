@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Any, TypeVar
 
 Body = TypeVar("Body", bound=Callable[..., Any])
@@ -11,7 +13,8 @@ Body = TypeVar("Body", bound=Callable[..., Any])
 def compiler(**options: Any) -> Callable[[Body], Body]:
     """Numba's `njit` with these options. Without Numba it returns each body unchanged: the same results, slower.
 
-    Numba is imported by this call. A Numba that is installed but cannot be imported keeps its own error.
+    Where no cache can be written or read, as in a container with read-only packages and no home, bodies are compiled in
+    each process. Numba is imported by this call. A Numba that is installed but cannot be imported keeps its own error.
     """
     try:
         from numba import njit
@@ -19,5 +22,30 @@ def compiler(**options: Any) -> Callable[[Body], Body]:
         if error.name != "numba":
             raise
         return lambda body: body
-    found: Any = njit(**options)
-    return found
+
+    def compiled(body: Body) -> Body:
+        try:
+            found: Any = njit(**options)(body)
+        except RuntimeError as error:
+            if "cannot cache function" not in str(error):
+                raise
+            uncached: dict[str, Any] = {**options, "cache": False}
+            found = njit(**uncached)(body)
+            return found
+        for name in ("load_overload", "save_overload"):
+            setattr(found._cache, name, _forgiving(getattr(found._cache, name)))
+        return found
+
+    return compiled
+
+
+def _forgiving(use_cache: Callable[..., Any]) -> Callable[..., Any]:
+    """`use_cache`, but a full disk and damaged files of the cache are no errors: the body is compiled instead."""
+
+    @functools.wraps(use_cache)
+    def used(*arguments: Any, **named: Any) -> Any:
+        with suppress(Exception):
+            return use_cache(*arguments, **named)
+        return None
+
+    return used

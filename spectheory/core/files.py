@@ -1,32 +1,112 @@
-"""Reading text files, and writing them whole or not at all."""
+"""Reading text files, writing files whole or not at all, and the lock of a file or folder that has one writer."""
 
 from __future__ import annotations
 
+import errno
+import os
 import secrets
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from spectheory.core.errors import InputError
 
 GENERATOR = '<meta name="generator" content="spectheory">'
 """The tag that marks an HTML page as written by this package."""
+UNSUPPORTED = (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS)
+"""Errors of file systems that have no locks."""
+
+
+@contextmanager
+def reported(path: Path, repair: str = "name another file") -> Iterator[None]:
+    """Context manager that reports an operating system's refusal to write `path` as an InputError."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{path} cannot be written: {error.strerror or error}; {repair}") from error
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Context manager that gives a new name beside `path`. What is written there becomes `path` at the end.
+
+    After an error, `path` is as it was before. Several processes can write one `path` at once: the last one wins.
+
+    Raises:
+        InputError: the file cannot be written. The message names `path`.
+    """
+    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
+    with reported(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            yield partial
+            partial.replace(path)
+        finally:
+            partial.unlink(missing_ok=True)
 
 
 def write_whole(path: Path, text: str) -> None:
     """Write `text` to `path`. Even an interruption leaves no half-written file there.
 
     Raises:
-        InputError: the file cannot be written. The message names `path`.
+        InputError: the file cannot be written, or the text has a lone surrogate. The message names `path`.
     """
-    partial = path.with_name(f"{path.name}.{secrets.token_hex(4)}.partial")
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
+    with whole_file(path) as partial:
         try:
             partial.write_text(text, encoding="utf-8")
-            partial.replace(path)
+        except UnicodeEncodeError as error:
+            wrong = text[max(0, error.start - 20) : error.end]
+            raise InputError(f"{path} cannot be written: {wrong!r} is no text in UTF-8, rename what has it") from error
+
+
+@contextmanager
+def owned(place: Path, lock: Path, repair: str) -> Iterator[None]:
+    """Context manager that makes this process the only writer of `place`, a file or a folder.
+
+    The lock is the file `lock`, which is removed at the end. It also ends with the process, even if that is killed.
+    Without locks, as on Windows and on some network drives, several processes can write.
+
+    Raises:
+        InputError: another writer holds the lock, or it cannot be written. The message ends with `repair`.
+    """
+    try:
+        import fcntl
+    except ModuleNotFoundError:
+        yield
+        return
+    with reported(lock, repair):
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(lock, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.pread(descriptor, 200, 0).decode(errors="replace").strip() or "another process"
+            raise InputError(f"{place} is in use by {owner}: wait until it ends, or {repair}") from None
+        except OSError as error:
+            if error.errno not in UNSUPPORTED:
+                raise
+        if not _is_open(lock, descriptor):
+            raise InputError(f"{place} was in use by another process: repeat the command")
+        with reported(lock, repair):
+            os.ftruncate(descriptor, 0)
+            os.pwrite(descriptor, f"process {os.getpid()} on {socket.gethostname()}\n".encode(), 0)
+        try:
+            yield
         finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written: {error.strerror}; name another file") from error
+            with suppress(OSError):
+                lock.unlink()
+    finally:
+        os.close(descriptor)
+
+
+def _is_open(path: Path, descriptor: int) -> bool:
+    """Whether `path` is still the file that was opened, and was not removed by its last owner in the meantime."""
+    try:
+        return os.path.samestat(path.stat(), os.fstat(descriptor))
+    except FileNotFoundError:
+        return False
 
 
 def read_text(path: str | Path) -> str:

@@ -11,12 +11,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
+from pathlib import PurePath
 from typing import Any, Self
 
 from spectheory.core.errors import InputError
 
 Setting = bool | int | float | str | None
 PLACEMENT = ("device", "dtype", "attention")
+SHIPPED_PAIR = ("reference", "pair")
+"""The last two folders around the two models of the shipped pair."""
 
 
 @dataclass(frozen=True)
@@ -139,9 +142,14 @@ class Provenance:
 
     @property
     def facts(self) -> dict[str, Setting]:
-        """All known fields and settings by name, except source, date, seed, machine, versions and assumptions."""
+        """All known fields and settings by name, except source, date, seed, machine, versions and assumptions.
+
+        The models of the shipped pair are named as such, not by their folders.
+        """
         apart = ("source", "created", "seed", "machine", "versions", "assumptions", "settings")
-        return {**{name: value for name, value in self.to_dict().items() if name not in apart}, **self.settings}
+        known = {name: value for name, value in self.to_dict().items() if name not in apart}
+        models = {name: model_name(known[name]) for name in ("target", "draft") if name in known}
+        return {**known, **models, **self.settings}
 
     @property
     def identity(self) -> dict[str, Setting]:
@@ -173,6 +181,12 @@ class Provenance:
                 },
             }
         )
+
+
+def model_name(name: str) -> str:
+    """The name of a model for people: the models of the shipped pair, wherever it is installed, or `name`."""
+    *_, package, folder, role = (None, None, None, *PurePath(name).parts)
+    return f"shipped {role}" if (package, folder) == SHIPPED_PAIR and role in ("target", "draft") else name
 
 
 _HINTS: dict[str, Any] = typing.get_type_hints(Provenance)

@@ -67,20 +67,32 @@ class Engine:
         """The last of the versions."""
         return list(self.versions)[-1]
 
+    def check_version(self, version: str | None = None) -> None:
+        """Check that schedules can be exported for a version; default: the newest.
+
+        Raises:
+            InputError: the engine has no exporter, or the version is unknown.
+        """
+        self._exported(version)
+
+    def _exported(self, version: str | None) -> tuple[Callable[[Fitting, str], Export], str]:
+        """The exporter, and the key of a version."""
+        if self.exporter is None:
+            raise InputError(
+                f"plans cannot be exported to {self.title}, only its reports can be read: "
+                f"{', '.join([*self.readers, *self.benchmarks])}"
+            )
+        return self.exporter, release(self.title, version or self.newest, self.versions, self.parts)[0]
+
     def export(self, fitting: Fitting, version: str | None = None) -> Export:
         """Export the schedule of `fitting` for a version; default: the newest. Speculation is off if that is fastest.
 
         Raises:
             InputError: the engine has no exporter, the version is unknown, or it cannot run the schedule.
         """
-        if self.exporter is None:
-            raise InputError(
-                f"plans cannot be exported to {self.title}, only its reports can be read: "
-                f"{', '.join([*self.readers, *self.benchmarks])}"
-            )
-        key, _ = release(self.title, version or self.newest, self.versions, self.parts)
+        exporter, key = self._exported(version)
         try:
-            made = self.exporter(fitting, key)
+            made = exporter(fitting, key)
         except PlainIsFastestError as reason:
             return Export(self.title, key, self.off, {}, (f"{reason}: start it without speculation",))
         return made.after(*fitting.notes_of_draft(" ".join([*made.args, *made.files.values()])))

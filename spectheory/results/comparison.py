@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from spectheory.core.errors import InputError
-from spectheory.core.provenance import Provenance
+from spectheory.core.provenance import Provenance, model_name
 from spectheory.core.ratios import clusters
 from spectheory.core.tree import Tree
 from spectheory.planning.plan_record import Plan
@@ -110,9 +110,16 @@ class Comparison:
         if self.measurement.tau_interval is None:
             return f"{predicted} cannot be checked against an interval, because only one request was decoded: {found}."
         low, high = self.measurement.tau_interval
+        expected = self.theory.tau_interval
+        if expected and (expected[1] < low or high < expected[0]):
+            return (
+                f"The prediction was wrong, too {'high' if self.theory.tau > high else 'low'}: tau was predicted as "
+                f"{self.theory.tau:.3f}, from {expected[0]:.3f} to {expected[1]:.3f}, and measured as "
+                f"{self.measurement.tau:.3f}, from {low:.3f} to {high:.3f}. The two 95% intervals exclude each other; "
+                f"the prediction is off by {self.error_percent:+.1f}%."
+            )
         side = "inside" if self.inside else "outside"
         predicted = f"{predicted} lies {side} the measured 95% interval, {low:.3f} to {high:.3f}"
-        expected = self.theory.tau_interval
         if expected and not expected[0] <= self.measurement.tau <= expected[1]:
             predicted += "; the measured tau lies outside the predicted interval"
         return f"{predicted}: {found}."
@@ -176,7 +183,9 @@ def differing_models(rates: Provenance, used: Provenance) -> tuple[str, str] | N
     differing = [role for role in known if _other(known[role], here[role])]
     if not differing:
         return None
-    first, second = (" and ".join(f"{role} {names[role]}" for role in differing) for names in (known, here))
+    first, second = (
+        " and ".join(f"{role} {model_name(str(names[role]))}" for role in differing) for names in (known, here)
+    )
     return first, second
 
 

@@ -1,0 +1,107 @@
+"""What can be checked without models is checked before a model is loaded, and before a file is written."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import spectheory as st
+from spectheory.cli.options import PairOptions
+from tests.command_line import Run, refused
+
+PAIR_COMMANDS = {
+    "trace": ("--out", "new"),
+    "decode": ("--plan", "plan.json", "--out", "new/tally.json"),
+    "clock": ("--plan", "plan.json", "--out", "new/clock.json"),
+    "matrix": ("--out", "new"),
+    "profile": ("--out", "new/latency.json"),
+    "generate": ("text", "--plan", "plan.json"),
+    "demo": ("--out", "new"),
+}
+PROMPTS = [
+    ("--prompts", "absent.jsonl", "prompts file absent.jsonl does not exist"),
+    ("--prompts", ".", "prompts file . is a folder"),
+    ("--prompts", "bad.jsonl", "bad.jsonl, line 1 is not a JSON object"),
+    ("--count", 0, "--count must be at least 1, got 0"),
+    ("--count", 1_000_000, "prompts must be between 1 and"),
+    ("--skip", 1_000_000, "skip must be between"),
+    ("--prompt-tokens", 0, "--prompt-tokens must be at least 1, got 0"),
+]
+SAMPLING = [
+    ("--temperature", -1, "temperature must be"),
+    ("--temperature", "nan", "temperature must be"),
+    ("--top-k", 0, "top_k must be"),
+    ("--top-p", 2, "top_p must be"),
+    ("--top-p", 0.5, "no effect at temperature 0"),
+]
+CASES = [
+    *((command, *case) for command in ("trace", "decode", "clock", "matrix") for case in PROMPTS),
+    *((command, *case) for command in ("trace", "decode", "clock", "profile", "generate") for case in SAMPLING),
+    *(
+        (command, "--new-tokens", 0, "must be at least")
+        for command in ("trace", "decode", "clock", "matrix", "generate")
+    ),
+    ("trace", "--candidates", 0, "candidates must be at least 1, got 0"),
+    ("trace", "--batch", 0, "batch must be at least 1, got 0"),
+    ("clock", "--rounds", 0, "rounds must be at least 1, got 0"),
+    ("profile", "--rounds", 0, "rounds must be at least 1, got 0"),
+    ("profile", "--contexts", "0,5", "contexts must be increasing whole numbers"),
+    ("profile", "--largest", 0, "--largest must be at least 1, got 0"),
+    ("matrix", "--temperatures", "0,-1", "temperature must be"),
+    ("matrix", "--temperatures", "a", "--temperatures must be numbers"),
+    ("generate", "--plan", "absent.json", "there is no file absent.json"),
+    ("decode", "--plan", "absent.json", "there is no file absent.json"),
+    ("clock", "--plan", "absent.json", "there is no file absent.json"),
+]
+
+
+@pytest.fixture
+def no_models(run: Run, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Run commands in a folder with a plan, where no model can be loaded."""
+    st.plan(st.Acceptance.by_rank([0.6]), st.Latency.constant(draft_seconds=0.1), max_budget=2).save("plan.json")
+    Path("bad.jsonl").write_text("no object\n")
+
+    def load(self: PairOptions) -> None:
+        raise AssertionError("a model is loaded")
+
+    monkeypatch.setattr(PairOptions, "load", load)
+    return run
+
+
+@pytest.mark.parametrize(("command", "option", "value", "said"), CASES)
+def test_an_option_is_checked_before_models_are_loaded(
+    no_models: Run, command: str, option: str, value: object, said: str
+) -> None:
+    before = set(Path().rglob("*"))
+    given = {"--skip": 0} if option == "--count" and command != "matrix" else {}
+    extra = [part for pair in given.items() for part in pair]
+    refused(no_models(command, *PAIR_COMMANDS[command], *extra, option, value), said)
+    assert set(Path().rglob("*")) - before <= {Path("new")}
+
+
+@pytest.mark.parametrize("command", [name for name in PAIR_COMMANDS if name != "generate"])
+def test_an_output_is_checked_before_models_are_loaded(no_models: Run, command: str) -> None:
+    """Its folder is a file, in which not even the superuser can write."""
+    Path("new").write_text("mine")
+    refused(no_models(command, *PAIR_COMMANDS[command]), "new")
+    assert Path("new").read_text() == "mine"
+
+
+@pytest.mark.parametrize("command", ["demo", "matrix"])
+def test_a_page_of_somebody_else_is_not_replaced(no_models: Run, command: str) -> None:
+    Path("new").mkdir()
+    Path("new/index.html").write_text("<p>mine</p>")
+    refused(no_models(command, *PAIR_COMMANDS[command]), "new/index.html already exists: name another file or folder")
+    assert Path("new/index.html").read_text() == "<p>mine</p>"
+
+
+@pytest.mark.parametrize("engine", ["vllm@9.9", "vllm,sglang@0", "aiperf", "vllm@", "@1", "vllm,,sglang"])
+def test_an_engine_and_its_version_are_checked_before_the_plan(plan: Run, engine: str) -> None:
+    before = set(Path().rglob("*"))
+    result = plan("--latency", "latency.json", "--draft", "d", "--out", "p.json", "--engine", engine)
+    if engine == "vllm@":
+        assert result.exit_code == 0, "an empty version is the newest"
+        return
+    refused(result, "--engine: ")
+    assert set(Path().rglob("*")) == before

@@ -1,0 +1,146 @@
+"""Runs that are killed at any moment go on where they stopped, and never with other settings."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import spectheory as st
+from reference.combinations import Combination
+from reference.drafters import PlannedTree, Variant
+from reference.matrix import Matrix, MatrixSettings, Texts
+from reference.measuring import measure
+from reference.models import Pair
+from reference.part_files import read_part
+from reference.sampling import Sampling
+from reference.tracing import TraceSettings, by_request, record_trace
+from reference.wall_clock import ClockSettings, clock, entrants
+from spectheory.cli.measuring import measured
+from spectheory.otlp import Naive
+from spectheory.results.wall_clock import WallClock
+from spectheory.verify import TopDown
+from tests.faults.code_that_ends import POSIX
+from tests.faults.killing import killed
+from tests.test_clock import CORPUS
+from tests.test_measuring import PROMPTS
+
+RATES = st.Acceptance(np.array([[0.6, 0.2], [0.5, 0.1]]))
+PLAN = st.plan(RATES, st.Latency.constant(draft_seconds=0.1), max_budget=6)
+COUNTS = ("emitted", "cycles", "accepted_histogram", "new_tokens", "plain_tokens", "fourgrams", "repeated_fourgrams")
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command that writes files: how to run it, and everything in its files that does not depend on time."""
+
+    run: Callable[[Pair, Path, int], object]
+    result: Callable[[Path], Any]
+
+
+def decode(pair: Pair, folder: Path, seed: int) -> object:
+    return measured(pair, PLAN, PROMPTS[:3], folder / "tally.json", 0, new_tokens=12, temperature=1.0, seed=seed)
+
+
+def tally_of(folder: Path) -> object:
+    tally = st.Tally.load(folder / "tally.json")
+    return [np.asarray(getattr(tally, name)).tolist() for name in COUNTS]
+
+
+def trace(pair: Pair, folder: Path, seed: int) -> object:
+    settings = TraceSettings("numbers", 1.0, candidates=2, new_tokens=6, batch=2, seed=seed)
+    return record_trace(pair, PROMPTS, settings, folder)
+
+
+def trace_of(folder: Path) -> object:
+    return [ranks.tolist() for column in ("target_token", "target_rank") for ranks in by_request(folder, column)]
+
+
+def time_decoders(pair: Pair, folder: Path, seed: int) -> None:
+    file, settings = folder / "clock.json", ClockSettings(8, rounds=1, seed=seed)
+    running = [one for one in entrants(pair, [PLAN], settings, CORPUS) if one.family == "chain"][:1]
+    so_far = WallClock.load(file) if file.exists() else None
+    for record in clock(pair, PROMPTS[:3], [PLAN], running, settings, so_far):
+        record.save(file)
+
+
+def clock_of(folder: Path) -> object:
+    record = WallClock.load(folder / "clock.json")
+    return record.tokens.tolist(), record.cycles.tolist(), record.emitted.tolist()
+
+
+def matrix(pair: Pair, folder: Path, seed: int) -> None:
+    table = Matrix(folder, pair, Texts(PROMPTS[2:], PROMPTS[:2], PROMPTS), MatrixSettings("numbers", 12, seed))
+    for length in range(1, 4):
+        chain = Variant(f"chain {length}", "chain", PlannedTree(st.Tree.chain(length)))
+        table.part(Combination(chain, TopDown(Naive()), Sampling(1.0)))
+
+
+def matrix_of(folder: Path) -> object:
+    return {file.name: read_part(file).to_pylist() for file in folder.glob("*-temperature-*.parquet")}
+
+
+COMMANDS = {
+    "decode": Command(decode, tally_of),
+    "trace": Command(trace, trace_of),
+    "clock": Command(time_decoders, clock_of),
+    "matrix": Command(matrix, matrix_of),
+}
+
+
+@POSIX
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_killed_run_continues_to_the_same_result(tiny: Pair, tmp_path: Path, name: str) -> None:
+    """It is killed at each of its writes, one after the other, and at random moments."""
+    command, started = COMMANDS[name], time.process_time()
+    command.run(tiny, tmp_path / "whole", 0)
+    longest = time.process_time() - started
+    writes = 0
+    while killed(lambda: command.run(tiny, tmp_path / "at writes", 0), write=1):
+        writes += 1
+        assert writes < 10, "a run that is killed at its second write makes no progress"
+    assert writes >= 2
+    for share in np.random.default_rng(5).uniform(0.1, 0.9, 3):
+        killed(lambda: command.run(tiny, tmp_path / "at random", 0), seconds=share * longest)
+    command.run(tiny, tmp_path / "at random", 0)
+    whole = command.result(tmp_path / "whole")
+    assert command.result(tmp_path / "at writes") == whole
+    assert command.result(tmp_path / "at random") == whole
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_finished_result_is_kept_and_never_replaced_by_other_settings(tiny: Pair, tmp_path: Path, name: str) -> None:
+    command = COMMANDS[name]
+    command.run(tiny, tmp_path, 0)
+
+    def held() -> dict[str, bytes]:
+        return {str(file): file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+
+    before = held()
+    command.run(tiny, tmp_path, 0)
+    assert held() == before
+    with pytest.raises(st.InputError, match=r"seed \(0, here 1\): name (a new file|an empty folder) or remove"):
+        command.run(tiny, tmp_path, 1)
+    assert held() == before
+
+
+def test_a_tally_goes_on_only_with_its_own_run(tiny: Pair) -> None:
+    first, *_, last = measure(tiny, st.Tree.chain(2), PROMPTS[:2], new_tokens=12)
+
+    def refused(match: str, **other: Any) -> None:
+        options = {"prompts": PROMPTS[:2], "tree": st.Tree.chain(2), "new_tokens": 12} | other
+        with pytest.raises(st.InputError, match=match):
+            next(measure(tiny, **options))
+
+    refused("other prompts", prompts=PROMPTS[1:3], so_far=first)
+    refused("other prompts", prompts=PROMPTS[:3], so_far=last)
+    refused("tree", tree=st.Tree.chain(3), so_far=first)
+    refused("new_tokens .12, here 13.", new_tokens=13, so_far=first)
+    refused("another machine", so_far=replace(first, provenance=first.provenance.replace(machine="another")))
+    refused("is from 'simulate.run'", so_far=replace(first, provenance=first.provenance.replace(source="simulate.run")))
+    assert list(measure(tiny, st.Tree.chain(2), PROMPTS[:2], new_tokens=12, so_far=last)) == []

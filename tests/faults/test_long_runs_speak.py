@@ -1,0 +1,95 @@
+"""A long stage says how long it takes, what shortens it and, off a terminal, what is left; a short one says nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from rich.console import Console
+
+from spectheory.cli import output
+
+Steps = list[tuple[float, int, int]]
+
+
+@pytest.fixture
+def lines(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[str]]:
+    """The lines of a stage, from the steps (seconds since its start, finished, total)."""
+
+    def of(steps: Steps, shorter: str = "lower --count", terminal: bool = False) -> list[str]:
+        now = [1000.0]
+        monkeypatch.setattr(output.time, "monotonic", lambda: now[0])
+        console = Console(stderr=True, record=True, force_terminal=terminal, width=200, quiet=False)
+        monkeypatch.setattr(output, "errors", console)
+        monkeypatch.setattr(output, "Progress", lambda *columns, **options: _Bar())
+        with output.progress("clock", shorter) as done:
+            for seconds, finished, total in steps:
+                now[0] = 1000.0 + seconds
+                done(finished, total)
+        return console.export_text().splitlines()
+
+    return of
+
+
+class _Bar:
+    """A bar that is not drawn."""
+
+    def __enter__(self) -> _Bar:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        pass
+
+    def add_task(self, *_: object, **__: object) -> int:
+        return 0
+
+    def update(self, *_: object, **__: object) -> None:
+        pass
+
+
+def test_a_long_stage_off_a_terminal_speaks(lines: Callable[..., list[str]]) -> None:
+    assert lines([(180.0 * n, n, 8) for n in range(1, 9)]) == [
+        "clock: takes about 24 minutes on this machine; lower --count to shorten it",
+        *[f"clock: {n} of 8, about {3 * (8 - n)} minutes left" for n in range(2, 8)],
+    ]
+
+
+def test_on_a_terminal_the_bar_shows_what_is_left(lines: Callable[..., list[str]]) -> None:
+    assert lines([(180.0 * n, n, 8) for n in range(1, 9)], "", terminal=True) == [
+        "clock: takes about 24 minutes on this machine"
+    ]
+
+
+@pytest.mark.parametrize("steps", [[(4.0 * n, n, 10) for n in range(1, 11)], [(100.0, 1, 1)], [(0.0, 0, 9)], []])
+def test_a_short_stage_is_silent(lines: Callable[..., list[str]], steps: Steps) -> None:
+    assert lines(steps) == []
+
+
+def test_many_quick_steps_give_few_lines(lines: Callable[..., list[str]]) -> None:
+    found = lines([(0.1 * n, n, 1000) for n in range(1, 1000)])
+    assert found[0] == "clock: takes about 2 minutes on this machine; lower --count to shorten it"
+    assert len(found) == 5
+    assert found[-1].endswith("about 20 seconds left")
+
+
+def test_steps_of_an_earlier_run_are_not_counted_as_fast_ones(lines: Callable[..., list[str]]) -> None:
+    found = lines([(0.0, 90, 100), (60.0, 91, 100), (120.0, 92, 100)])
+    assert found == [
+        "clock: takes about 10 minutes on this machine; lower --count to shorten it",
+        "clock: 92 of 100, about 8 minutes left",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "said"),
+    [
+        (0, "1 second"),
+        (1.2, "1 second"),
+        (59, "59 seconds"),
+        (89, "89 seconds"),
+        (90, "2 minutes"),
+        (9000, "2.5 hours"),
+    ],
+)
+def test_durations_in_words(seconds: float, said: str) -> None:
+    assert output.duration(seconds) == said
