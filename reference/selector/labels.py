@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -17,17 +18,18 @@ from reference.candidates import child_tokens
 from reference.host_arrays import numpy_on_host
 from reference.judging import HeldOutTexts
 from reference.models import Pair
-from reference.part_files import claim, read_part, short_hash, stamp_of, write_part
+from reference.part_files import claim, read_part, stamp_of, write_part
 from reference.sampling import Sampling
 from reference.selector.actions import ActionSpace
 from reference.selector.features import KNOWN, Features, known_scalars
+from reference.selector.pair_facts import PairFacts
 from reference.selector.shared_draws import SharedDraws, Trie
 from reference.teacher_forcing import normalised
 from reference.uniforms import Uniforms
 from spectheory import DrawRule, Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.verify import TopDown, name_of, verifier_of
+from spectheory.verify import TopDown, verifier_of
 
 PART = 8
 """Texts in a file: at most these are computed again after an interruption."""
@@ -65,7 +67,7 @@ class LabelSettings:
     every: int = 16
     draws: int = 4
     seed: int = 0
-    space: ActionSpace = ActionSpace()
+    space: ActionSpace = field(default_factory=ActionSpace)
 
     def __post_init__(self) -> None:
         check_whole("every", self.every, 1)
@@ -105,7 +107,7 @@ class Labels:
         prompts: (R,) hash of the prompt of each root. Roots of equal prompts are one cluster.
         features: what is known at each root.
         tokens: (verifiers, R, draws, trees) float32, E[tau] given each draw; the mean over the draws is unbiased.
-        pair: weights hash, hidden sizes and vocabulary of the pair.
+        pair: the pair of the texts.
         provenance: where the labels come from.
     """
 
@@ -115,8 +117,13 @@ class Labels:
     prompts: np.ndarray
     features: Features
     tokens: np.ndarray
-    pair: dict[str, Any]
+    pair: PairFacts
     provenance: Provenance
+
+    @property
+    def identity(self) -> str:
+        """A hash of all labels and of where they come from."""
+        return hashlib.sha256(self.tokens.tobytes() + str(self.provenance.facts).encode()).hexdigest()[:16]
 
     @property
     def contexts(self) -> np.ndarray:
@@ -132,17 +139,6 @@ class Labels:
         if verifier not in self.verifiers:
             raise InputError(f"labels are of {', '.join(self.verifiers)}, not of {verifier}: compute them with it")
         return self.tokens[self.verifiers.index(verifier)]
-
-
-def pair_facts(pair: Pair) -> dict[str, Any]:
-    """What a selector must share with its pair, by name."""
-    pair.require_draft_model("a selector")
-    return {
-        "weights": pair.fingerprint,
-        "target_hidden": int(pair.target.config.hidden_size),
-        "draft_hidden": int(pair.draft.config.hidden_size),  # type: ignore[arg-type]
-        "vocabulary": pair.vocab_size,
-    }
 
 
 def write_labels(
@@ -167,7 +163,7 @@ def write_labels(
         LogitsError: a model returns logits that give no probabilities.
     """
     _check(texts, settings)
-    stamp = {"texts": texts.identity, **pair_facts(texts.pair), **settings.stamp}
+    stamp = {"texts": texts.identity, **asdict(PairFacts.of(texts.pair)), **settings.stamp}
     claim(folder, SOURCE, **texts.pair.stamp, **texts.sampling.stamp, seed=settings.seed, settings=stamp)
     total = len(texts.texts)
     for first in range(0, total, PART):
@@ -202,7 +198,7 @@ def read_labels(folder: Path) -> Labels:
         prompts=np.array([row["prompt"] for row in rows]),
         features=Features(**column),
         tokens=np.array([row["tokens"] for row in rows], np.float32).reshape(shape).swapaxes(0, 1),
-        pair={name: held[name] for name in ("weights", "target_hidden", "draft_hidden", "vocabulary")},
+        pair=PairFacts(**{fact.name: held[fact.name] for fact in fields(PairFacts)}),
         provenance=stamp,
     )
 
@@ -274,11 +270,10 @@ class _Reader:
         model.keep(root, [])
         tree, trie = model.rows(), Trie(self.tokens[root])
 
-        def rows(first: int, end: int) -> np.ndarray:
+        def rows(first: int, end: int) -> list[Any]:
             tree.add(trie.parents[first:end], first)
-            return numpy_on_host(
-                self.sampling.distribution(model.forward_tree(self._fed(trie, first, end), root, tree, first))
-            )
+            logits = model.forward_tree(self._fed(trie, first, end), root, tree, first)
+            return list(numpy_on_host(self.sampling.distribution(logits)))
 
         def children(q: Sequence[np.ndarray], counts: Sequence[int]) -> list[list[int]]:
             if not counts:
@@ -288,13 +283,14 @@ class _Reader:
 
         return SharedDraws.drawn(settings.space, settings.draws, trie, rows, children)
 
-    def target_rows(self, root: int, trie: Trie) -> np.ndarray:
-        """(nodes, V) float64, the target's distributions at all nodes, from one forward."""
+    def target_rows(self, root: int, trie: Trie) -> list[np.ndarray]:
+        """(V,) float64 each, the target's distributions at all nodes, from one forward."""
         model = self.models[0]
         model.keep(root, [])
         tree = model.rows()
         tree.add(trie.parents)
-        return normalised(self.sampling.distribution(model.forward_tree(self._fed(trie, 0, len(trie)), root, tree)))
+        logits = model.forward_tree(self._fed(trie, 0, len(trie)), root, tree)
+        return list(normalised(self.sampling.distribution(logits)))
 
     def _fed(self, trie: Trie, first: int, end: int) -> Tensor:
         return torch.tensor([trie.tokens[first:end]], device=self.device)

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 from reference.selector.actions import ActionSpace
@@ -123,7 +124,7 @@ class SharedDraws:
         chain = solved.levels([trunk])
         found: dict[tuple[int, int], list[Any]] = {}
         reach = [1]
-        for parent, node in zip(trunk, trunk[1:], strict=False):
+        for parent, node in pairwise(trunk):
             reach.append(reach[-1] * solved.emitted(parent, (self.trie.tokens[node],))[0])
         for start, branches in enumerate(self.branches[draw]):
             for paths in range(2, space.paths + 1):
