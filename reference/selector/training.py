@@ -51,7 +51,7 @@ class SelectorTraining:
     """
 
     verifier: str = "SpecInfer"
-    steps: int = 1000
+    steps: int = 400
     batch: int = 256
     rate: float = 1e-3
     decay: float = 0.01
@@ -59,7 +59,7 @@ class SelectorTraining:
     penalty: float = 1.0
     worst: float = 0.1
     held: float = 0.2
-    every: int = 50
+    every: int = 20
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -254,8 +254,13 @@ def _prepared(
             "reference.selector.train_selector", packages=("torch",), seed=settings.seed, settings=stamp
         ),
     )
-    states = (torch.cat([getattr(one.features, name) for one in labels]) for name in ("target", "draft", "root"))
-    features = Features(*states, scaled(torch.cat(scalars), card))
+    known = [one.features for one in labels]
+    features = Features(
+        torch.cat([one.target for one in known]),
+        torch.cat([one.draft for one in known]),
+        torch.cat([one.root for one in known]),
+        scaled(torch.cat(scalars), card),
+    )
     sums, times, ratios = (torch.from_numpy(np.concatenate(rows)).float() for rows in (tokens, seconds, base))
     return card, _Examples(features, sums, times, ratios)
 
