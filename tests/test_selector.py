@@ -36,7 +36,7 @@ from reference.selector import (
     write_labels,
 )
 from reference.selector.choices import best_by_root, best_static
-from reference.selector.evaluation import CROSS, NAIVE, OTHER, PLAIN, SAME, SELECTOR
+from reference.selector.evaluation import CROSS, NAIVE, OTHER, PLAIN, ROOTED, SAME, SELECTOR
 from reference.selector.features import SCALARS, Features, known_scalars
 from reference.selector.network import objective, throughput
 from reference.selector.pair_facts import PairFacts
@@ -65,7 +65,7 @@ def pair() -> Pair:
 @cache
 def texts(count: int = 12, seed: int = 0) -> HeldOutTexts:
     rng = np.random.default_rng(seed)
-    prompts = [rng.integers(4, size=5).tolist() + [seed] for _ in range(count)]
+    prompts = [[*rng.integers(4, size=5).tolist(), seed] for _ in range(count)]
     decoder = Decoder(pair(), Selected(selector()), SAMPLING, TopDown(SpecInfer()))
     found = [decoder.generate(one, 9, *streams(pair(), i)).tokens for i, one in enumerate(prompts)]
     return HeldOutTexts(pair(), prompts, found, SAMPLING)
@@ -241,9 +241,7 @@ def test_training_learns_which_tree_is_best_where_a_feature_says_so(labels: Labe
     tokens[:, marked, :, deep] = 4
     states = torch.zeros_like(labels.features.target)
     states[:, 0] = torch.from_numpy(np.where(marked, 5.0, -5.0))
-    easy = replace(
-        labels, verifiers=("SpecInfer",), tokens=tokens, features=replace(labels.features, target=states)
-    )
+    easy = replace(labels, verifiers=("SpecInfer",), tokens=tokens, features=replace(labels.features, target=states))
     trained = train_selector([easy], LATENCY, replace(TRAINING, steps=60, rate=0.01, held=0), tmp_path)
     chosen = trained.chosen(easy.features, SAMPLING).numpy()
     assert (chosen == np.where(marked, deep, 0)).all()
@@ -281,7 +279,7 @@ def comparison(labels: Labels, *selectors: Selector) -> SelectorComparison:
 def test_the_comparison_sums_tokens_and_seconds_by_prompt(labels: Labels) -> None:
     found = comparison(labels)
     rows = {row.name: row for row in found.rows}
-    assert list(rows) == [PLAIN, SAME, OTHER, SELECTOR, NAIVE, CROSS]
+    assert list(rows) == [PLAIN, ROOTED, SAME, OTHER, SELECTOR, NAIVE, CROSS]
     tokens = labels.of("SpecInfer").astype(float)
     seconds = SPACE.seconds(LATENCY, labels.contexts)
     assert rows[PLAIN].throughput == pytest.approx(len(seconds) / seconds[:, 0].sum())
@@ -293,6 +291,9 @@ def test_the_comparison_sums_tokens_and_seconds_by_prompt(labels: Labels) -> Non
     assert rows[SELECTOR].throughput == pytest.approx(np.mean(mean), rel=1e-6)
     static = max((tokens.mean(1).sum(0) / seconds.sum(0)).tolist())
     assert rows[SAME].throughput == pytest.approx(static, rel=1e-6)
+    flat = [place for place, tree in enumerate(SPACE.trees) if tree.trunk == 0]
+    best = max((tokens.mean(1).sum(0) / seconds.sum(0))[flat].tolist())
+    assert rows[ROOTED].throughput == pytest.approx(best, rel=1e-6)
     assert rows[SAME].difference == 0, "the other text is the same text under other names"
     assert rows[OTHER].difference is None
     picked = [best_by_root(tokens[:, other], seconds) for other in (1, 0)]

@@ -70,7 +70,7 @@ class SelectorComparison(Record):
         baseline: name of the policy that the others are compared with.
         actions: number of actions.
         trees: the different trees.
-        static: the best static tree on the text that is judged, and on other text.
+        static: the best static tree without a trunk and with one on the text that is judged, and on other text.
         shares: (trees,) how often the selectors take each tree.
         roots: (P,) number of roots of each prompt.
         prompts: (P,) hashes of the prompts, the clusters.

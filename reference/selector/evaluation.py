@@ -13,7 +13,8 @@ from reference.selector.selector import Selector
 from spectheory import Provenance
 from spectheory.core.errors import InputError
 
-PLAIN, SAME, OTHER = "no draft", "static, chosen on the same text", "static, chosen on other text"
+PLAIN, OTHER = "no draft", "static, chosen on other text"
+ROOTED, SAME = "static without a trunk, chosen on the same text", "static, chosen on the same text"
 SELECTOR = "selector"
 NAIVE, CROSS = "oracle, judged on the draws it chose by", "oracle, judged on other draws"
 
@@ -27,8 +28,8 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     the same trees, so that their difference is the bias. What the best choice by the exact E[tau] reaches is between
     them, on average over draws.
 
-    The static tree of the source is chosen on the text on which it is judged; one tree of 233 on many roots has little
-    selection bias, which the tree chosen on other text shows.
+    The static tree of the source has no trunk and is chosen on the text on which it is judged. One tree of 233 on many
+    roots has little selection bias, which the tree chosen on other text shows.
 
     Args:
         selectors: of one training with different seeds.
@@ -44,6 +45,8 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     seconds, tokens = seconds_of(labels, latency), draws.mean(1)
     else_static = best_static(other.of(first.card.verifier).mean(1), seconds_of(other, latency))
     static = best_static(tokens, seconds)
+    without = np.array([number for number, tree in enumerate(labels.space.trees) if tree.trunk == 0])
+    rooted = int(without[best_static(tokens[:, without], seconds[:, without])])
     clusters, place = np.unique(labels.prompts, return_inverse=True)
 
     def run(name: str, chosen: np.ndarray, values: np.ndarray) -> PolicyRun:
@@ -52,7 +55,8 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
         return PolicyRun(name, *sums)
 
     every = np.full(len(labels.prompts), 0)
-    runs = [run(PLAIN, every, tokens), run(SAME, every + static, tokens), run(OTHER, every + else_static, tokens)]
+    fixed = {PLAIN: 0, ROOTED: rooted, SAME: static, OTHER: else_static}
+    runs = [run(name, every + tree, tokens) for name, tree in fixed.items()]
     shares = []
     for one in selectors:
         chosen = one.chosen(labels.features, labels.sampling).numpy()
@@ -70,7 +74,7 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
         baseline=OTHER,
         actions=len(labels.space.actions),
         trees=tuple(map(str, labels.space.trees)),
-        static=(str(labels.space.trees[static]), str(labels.space.trees[else_static])),
+        static=tuple(str(labels.space.trees[fixed[name]]) for name in (ROOTED, SAME, OTHER)),
         shares=np.mean(shares, 0),
         roots=np.bincount(place, minlength=len(clusters)),
         prompts=tuple(clusters.tolist()),

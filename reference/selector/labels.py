@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +123,8 @@ class Labels:
     @property
     def identity(self) -> str:
         """A hash of all labels and of where they come from."""
-        return hashlib.sha256(self.tokens.tobytes() + str(self.provenance.facts).encode()).hexdigest()[:16]
+        stated = f"{self.provenance.facts} {self.prompts.tolist()}".encode()
+        return hashlib.sha256(self.tokens.tobytes() + stated).hexdigest()[:16]
 
     @property
     def contexts(self) -> np.ndarray:
@@ -139,6 +140,25 @@ class Labels:
         if verifier not in self.verifiers:
             raise InputError(f"labels are of {', '.join(self.verifiers)}, not of {verifier}: compute them with it")
         return self.tokens[self.verifiers.index(verifier)]
+
+    def at(self, roots: np.ndarray) -> Labels:
+        """The labels at some of the roots, by number."""
+        features = self.features.at(torch.from_numpy(roots))
+        return replace(self, prompts=self.prompts[roots], features=features, tokens=self.tokens[:, roots])
+
+    def split(self, share: float, seed: int = 0) -> tuple[Labels, Labels]:
+        """The labels of a random share of the prompts, and those of the other prompts.
+
+        Raises:
+            InputError: one side would have no prompt.
+        """
+        prompts = np.random.default_rng([seed, 1]).permutation(np.unique(self.prompts))
+        first = np.isin(self.prompts, prompts[: round(share * len(prompts))])
+        if first.all() or not first.any():
+            raise InputError(
+                f"share must leave prompts on both sides, got {share:g} of {len(prompts)}: give labels of more prompts"
+            )
+        return self.at(np.flatnonzero(first)), self.at(np.flatnonzero(~first))
 
 
 def write_labels(

@@ -51,7 +51,7 @@ class SelectorTraining:
     """
 
     verifier: str = "SpecInfer"
-    steps: int = 400
+    steps: int = 300
     batch: int = 256
     rate: float = 1e-3
     decay: float = 0.01
