@@ -22,6 +22,7 @@ def section(records: Sequence[SelectorComparison]) -> str:
 
 def _parts(record: SelectorComparison) -> Iterator[str]:
     held, stamp = record.provenance.settings, record.provenance
+    rooted, same, other = record.static
     yield f"### {record.verifier}, {held['pair_of_times']}"
     yield (
         f"{record.roots.sum():,} roots of {len(record.prompts)} prompts, {held['draws']} draws at each, temperature "
@@ -29,13 +30,12 @@ def _parts(record: SelectorComparison) -> Iterator[str]:
     )
     yield markdown_table(TextTable("", HEADER, tuple(map(_row, record.rows)))).strip()
     yield (
-        "Best static tree (K, L1, L2): {} without a trunk and {} with any on the text that is judged, {} on other "
-        "text. ".format(*record.static)
-        f"The selector takes {_most(record)}."
+        f"Best static tree (K, L1, L2): {rooted} without a trunk and {same} with any on the text that is judged, "
+        f"{other} on other text. The selector takes {_most(record)}."
     )
     yield "\n".join(
-        f"- {words}: {_difference(record, one, other)}"
-        for words, one, other in (
+        f"- {words}: {_difference(record, one, two)}"
+        for words, one, two in (
             ("Selector against the static tree without a trunk (the baseline of the paper)", SELECTOR, ROOTED),
             ("Selector against the static tree chosen on the same text", SELECTOR, SAME),
             ("Selector against the static tree chosen on other text", SELECTOR, OTHER),

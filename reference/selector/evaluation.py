@@ -28,7 +28,7 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     the same trees, so that their difference is the bias. What the best choice by the exact E[tau] reaches is between
     them, on average over draws.
 
-    The static tree of the source has no trunk and is chosen on the text on which it is judged. One tree of 233 on many
+    The static tree of the source has no trunk, at most L2 levels, and is chosen on the text on which it is judged. One tree of 233 on many
     roots has little selection bias, which the tree chosen on other text shows.
 
     Args:
@@ -45,7 +45,8 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     seconds, tokens = seconds_of(labels, latency), draws.mean(1)
     else_static = best_static(other.of(first.card.verifier).mean(1), seconds_of(other, latency))
     static = best_static(tokens, seconds)
-    without = np.array([number for number, tree in enumerate(labels.space.trees) if tree.trunk == 0])
+    trees, longest = labels.space.trees, labels.space.length
+    without = np.array([n for n, tree in enumerate(trees) if tree.trunk == 0 and tree.length <= longest])
     rooted = int(without[best_static(tokens[:, without], seconds[:, without])])
     clusters, place = np.unique(labels.prompts, return_inverse=True)
 
@@ -74,7 +75,7 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
         baseline=OTHER,
         actions=len(labels.space.actions),
         trees=tuple(map(str, labels.space.trees)),
-        static=tuple(str(labels.space.trees[fixed[name]]) for name in (ROOTED, SAME, OTHER)),
+        static=tuple(str(trees[fixed[name]]) for name in (ROOTED, SAME, OTHER)),
         shares=np.mean(shares, 0),
         roots=np.bincount(place, minlength=len(clusters)),
         prompts=tuple(clusters.tolist()),
