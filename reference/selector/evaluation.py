@@ -28,8 +28,8 @@ def evaluate_selector(selectors: Sequence[Selector], labels: Labels, other: Labe
     the same trees, so that their difference is the bias. What the best choice by the exact E[tau] reaches is between
     them, on average over draws.
 
-    The static tree of the source has no trunk, at most L2 levels, and is chosen on the text on which it is judged. One tree of 233 on many
-    roots has little selection bias, which the tree chosen on other text shows.
+    The static tree of the source has no trunk and no more levels than a branch, and is chosen on the text on which it
+    is judged. One tree of 233 on many roots has little selection bias, which the tree chosen on other text shows.
 
     Args:
         selectors: of one training with different seeds.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from math import cos, pi
 from pathlib import Path
 from typing import Any
 
@@ -163,7 +164,7 @@ class _Run:
         rng = np.random.default_rng(seed)
         batch = examples.at(torch.from_numpy(rng.integers(len(examples.base), size=one.batch)))
         for group in self.optimizer.param_groups:
-            group["lr"] = one.rate * (1 + np.cos(np.pi * self.step / one.steps)) / 2
+            group["lr"] = one.rate * (1 + cos(pi * self.step / one.steps)) / 2
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(int(rng.integers(2**62)))
             logits = self.network.train()(batch.features)
