@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +185,9 @@ def write_labels(
     """
     _check(texts, settings)
     stamp = {"texts": texts.identity, **asdict(PairFacts.of(texts.pair)), **settings.stamp}
-    claim(folder, SOURCE, **texts.pair.stamp, **texts.sampling.stamp, seed=settings.seed, settings=stamp)
     total = len(texts.texts)
+    sampled = texts.sampling.stamp
+    claim(folder, SOURCE, **texts.pair.stamp, **sampled, seed=settings.seed, requests=total, settings=stamp)
     for first in range(0, total, PART):
         numbers = range(first, min(first + PART, total))
         part = folder / f"part-{first:06d}.parquet"
@@ -198,15 +200,16 @@ def read_labels(folder: Path) -> Labels:
     """The labels in a folder that `write_labels` finished.
 
     Raises:
-        InputError: the folder holds something else, a file is missing or damaged, or there is no root.
+        InputError: the folder holds something else, or a file is missing or damaged.
     """
     stamp = stamp_of(folder)
     if stamp.source != f"spectheory {SOURCE}":
         raise InputError(f"{folder} holds no {SOURCE} but a {stamp.source!r:.60}: name the folder of the labels")
     held: dict[str, Any] = stamp.settings
-    rows = [row for part in sorted(folder.glob("part-*.parquet")) for row in read_part(part).to_pylist()]
-    if not rows:
-        raise InputError(f"{folder} holds no labels yet: compute them first")
+    parts = sorted(folder.glob("part-*.parquet"))
+    if len(parts) < (whole := ceil((stamp.requests or 0) / PART)):
+        raise InputError(f"{folder} holds {len(parts)} of {whole} parts: compute the labels to the end first")
+    rows = [row for part in parts for row in read_part(part).to_pylist()]
     space = ActionSpace(*(int(held[name]) for name in ("paths", "trunk", "length")))
     verifiers = tuple(str(held["verifiers"]).split(","))
     shape = len(rows), len(verifiers), int(held["draws"]), len(space.trees)
