@@ -25,7 +25,7 @@ from reference.selector import (
     train_selector,
     write_labels,
 )
-from spectheory import Latency
+from spectheory import Latency, Provenance
 from spectheory.report.markdown import put
 
 PAGE, RECORDS = Path(__file__).parents[2] / "docs" / "selector.md", Path(__file__).parent / "records"
@@ -64,10 +64,15 @@ def compare(options: argparse.Namespace) -> None:
                 for seed in range(options.seeds)
             ]
             found = evaluate_selector(selectors, judged, trained)
-            stamp = found.provenance.replace(settings={**found.provenance.settings, "pair_of_times": words})
-            record = replace(found, provenance=stamp)
+            record = replace(found, provenance=_placed(found.provenance, words))
             record.save(options.out / f"{verifier.lower()}-{name}.json")
             print(record.summary, flush=True)
+
+
+def _placed(stamp: Provenance, words: str) -> Provenance:
+    """The provenance with the pair of the times, and with the models' folders without the place of this machine."""
+    target, draft = ("/".join(Path(str(name)).parts[-2:]) for name in (stamp.target, stamp.draft))
+    return stamp.replace(target=target, draft=draft, settings={**stamp.settings, "pair_of_times": words})
 
 
 def label(options: argparse.Namespace) -> None:
