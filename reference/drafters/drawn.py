@@ -53,10 +53,10 @@ class Drawn(Drafter):
         """See Drafter.start."""
         if sampling.greedy:
             raise InputError(f"{self.policy.name} draws its drafts and temperature 0 draws nothing: use a PlannedTree")
-        return _DrawnDrafting(pair, sampling, self.policy)
+        return DrawnDrafting(pair, sampling, self.policy)
 
 
-class _DrawnDrafting(PathDrafting):
+class DrawnDrafting(PathDrafting):
     """Drafts one text by a policy, with one draft forward per level."""
 
     def __init__(self, pair: Pair, sampling: Sampling, policy: DrawPolicy) -> None:

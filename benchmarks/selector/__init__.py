@@ -1,0 +1,1 @@
+"""The selector of delayed trees on the shipped pair, against static trees and oracles."""

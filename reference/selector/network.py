@@ -1,0 +1,85 @@
+"""`SelectorNetwork`, the network of Eq. (10), and the objective of Eq. (12)."""
+
+from __future__ import annotations
+
+from math import ceil
+
+import torch
+from torch import Tensor, nn
+
+from reference.selector.features import SCALARS, Features
+
+SHARED = 128
+"""Size to which each hidden state is projected."""
+LAYERS = (512, 32)
+"""Sizes of the hidden layers."""
+
+
+class SelectorNetwork(nn.Module):
+    """One logit for each tree, of three projected hidden states and the standardised scalars.
+
+    Source: Dynamic Delayed Tree Expansion, Eq. (10). It leaves the share of the dropout open, and has an output for
+    each of its 324 actions; here each different tree has one, see `ActionSpace`.
+
+    Args:
+        target_hidden: hidden size of the target.
+        draft_hidden: hidden size of the draft.
+        trees: number of outputs.
+        dropout: share of the values that are dropped after each hidden layer in training.
+    """
+
+    def __init__(self, target_hidden: int, draft_hidden: int, trees: int, dropout: float = 0.1) -> None:
+        super().__init__()
+        sizes = target_hidden, draft_hidden, draft_hidden
+        self.projections = nn.ModuleList(nn.Linear(size, SHARED) for size in sizes)
+        self.norms = nn.ModuleList(nn.LayerNorm(SHARED) for _ in sizes)
+        wide, narrow = LAYERS
+        self.layers = nn.Sequential(
+            nn.Linear(len(sizes) * SHARED + len(SCALARS), wide),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(wide, narrow),
+            nn.GELU(),
+            nn.Dropout(dropout),
+            nn.Linear(narrow, trees),
+        )
+
+    def forward(self, features: Features) -> Tensor:
+        """Logits (B, trees) of features whose scalars are complete and standardised."""
+        states = (features.target, features.draft, features.root)
+        projected = [
+            norm(linear(state)) for state, linear, norm in zip(states, self.projections, self.norms, strict=True)
+        ]
+        return self.layers(torch.cat([*projected, features.scalars], -1))
+
+
+def throughput(logits: Tensor, tokens: Tensor, seconds: Tensor) -> Tensor:
+    """(B,) expected tokens over expected seconds if the tree is drawn from the softmax of the logits: Eq. (4).
+
+    Args:
+        logits: (B, trees).
+        tokens: (B, trees) E[tau] of each tree.
+        seconds: (B, trees) seconds of a cycle with each tree.
+    """
+    chances = logits.softmax(-1)
+    return (chances * tokens).sum(-1) / (chances * seconds).sum(-1)
+
+
+def objective(logits: Tensor, tokens: Tensor, seconds: Tensor, base: Tensor, penalty: float, worst: float) -> Tensor:
+    """The loss of Eq. (12): mean -log(ratio) + penalty * mean over the worst roots of max(1 - ratio, 0)^2.
+
+    The ratio at a root is the throughput of the policy over that of the static tree. The worst roots are the largest
+    ceil(worst B) penalty terms. The mean of logarithms of ratios by root is not the throughput of a run, which is the
+    ratio of the sums over its cycles: a root where a cycle takes long weighs more there.
+
+    Args:
+        logits: (B, trees).
+        tokens: (B, trees) E[tau] of each tree.
+        seconds: (B, trees) seconds of a cycle with each tree.
+        base: (B,) throughput of the static tree at each root.
+        penalty: lambda of the source, which does not state its value.
+        worst: alpha of the source, above 0 and at most 1, not stated either.
+    """
+    ratio = throughput(logits, tokens, seconds) / base
+    shortfalls = (1 - ratio).clamp(min=0) ** 2
+    return -ratio.log().mean() + penalty * shortfalls.topk(ceil(worst * len(ratio))).values.mean()

@@ -1,0 +1,178 @@
+"""`SharedDraws`, drafted paths at one root from which the trees of all actions are cut, and Eq. (3) for each tree.
+
+One draw is a trunk of the greatest depth, and at each node of it at which branches may begin, one path fewer than the
+greatest number of paths. The tree of an action (K, L1, L2) is the first L1 tokens of the trunk with K paths after it:
+the trunk itself and K - 1 of the paths that begin there, each cut after L2 tokens. Given the first L1 tokens, the rest
+of the trunk is an independent draw from the draft as the other paths are, so each tree has the distribution that
+`Paths` gives it, and its estimate is unbiased. Trees of one draw depend on each other, draws do not. Paths from the
+root alone would not do, because after the first differing token they have no trunk in common.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from reference.selector.actions import ActionSpace
+from spectheory.otlp import Solver
+
+Rows = Callable[[int, int], Sequence[Any]]
+"""Function that returns the draft's distributions (V,) at the nodes from one number to another."""
+Children = Callable[[Sequence[Any], Sequence[int]], list[list[int]]]
+"""Function that draws as many tokens from each distribution as the second list says."""
+
+
+@dataclass
+class Trie:
+    """Drafted tokens by context: nodes with equal contexts are one node. The root, the last token, is node 0.
+
+    Attributes:
+        parents: parent of each node, -1 for the root.
+        tokens: token of each node.
+    """
+
+    root: int = 0
+    parents: list[int] = field(default_factory=lambda: [-1])
+    tokens: list[int] = field(init=False)
+    _known: dict[tuple[int, int], int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.tokens = [self.root]
+
+    def __len__(self) -> int:
+        return len(self.tokens)
+
+    def child(self, node: int, token: int) -> int:
+        """The child of `node` with `token`, which is added if it is new."""
+        found = self._known.setdefault((node, token), len(self.tokens))
+        if found == len(self.tokens):
+            self.parents.append(node)
+            self.tokens.append(token)
+        return found
+
+
+@dataclass(frozen=True)
+class SharedDraws:
+    """Drafted paths at one root.
+
+    Attributes:
+        space: the actions.
+        trie: the nodes at which target and draft are read. The last token of a path is not among them.
+        q: the draft's distribution (V,) at each node.
+        trunks: for each draw, the nodes of its trunk by depth, from the root on.
+        branches: for each draw and each node of its trunk at which branches may begin, the nodes of the paths that
+            begin there, from this node on.
+    """
+
+    space: ActionSpace
+    trie: Trie
+    q: list[Any]
+    trunks: list[list[int]]
+    branches: list[list[list[list[int]]]]
+
+    @classmethod
+    def drawn(cls, space: ActionSpace, draws: int, trie: Trie, rows: Rows, children: Children) -> SharedDraws:
+        """Draw all paths level by level, so that a model reads each level in one forward."""
+        shared = cls(space, trie, [], [[0] for _ in range(draws)], [[] for _ in range(draws)])
+        first = 0
+        for depth in range(space.deepest):
+            shared._branch(depth)
+            end = len(trie)
+            shared.q.extend(rows(first, end))
+            growing = shared._growing(depth) if depth < space.deepest - 1 else []
+            ends = [path[-1] for path in growing]
+            nodes = list(dict.fromkeys(ends))
+            tokens = children([shared.q[node] for node in nodes], [ends.count(node) for node in nodes])
+            drawn = dict(zip(nodes, map(iter, tokens), strict=True))
+            for path in growing:
+                path.append(trie.child(path[-1], next(drawn[path[-1]])))
+            first = end
+        return shared
+
+    def _branch(self, depth: int) -> None:
+        """Begin the branches at this depth of each trunk."""
+        if depth <= self.space.trunk:
+            for trunk, branches in zip(self.trunks, self.branches, strict=True):
+                branches.append([[trunk[depth]] for _ in range(self.space.paths - 1)])
+
+    def _growing(self, depth: int) -> list[list[int]]:
+        """The paths that end at this depth and get another node. The last token of a path gets none."""
+        found = list(self.trunks)
+        for branches in self.branches:
+            for paths in branches[max(0, depth - self.space.length + 2) : depth + 1]:
+                found += paths
+        return found
+
+    def expected_tokens(self, solver: Solver, p: Sequence[Any]) -> list[list[Any]]:
+        """E[tau] of a node solver, given what is drawn, for each draw and each of `space.trees`.
+
+        The sum of Eq. (3) is over the nodes of a tree. The nodes of each level are replaced by their mean over their
+        own draw: a node with k drafts that is reached with probability r adds r times the acceptance of k drafts. This
+        is unbiased as Eq. (3) is, with less variance, and exact for a tree of one level.
+
+        Args:
+            solver: a solver that is lossless for i.i.d. draws.
+            p: the target's distribution (V,) at each node.
+        """
+        exact = _Solved(self.trie, solver, p, self.q)
+        return [self._of_draw(draw, exact) for draw in range(len(self.trunks))]
+
+    def _of_draw(self, draw: int, solved: _Solved) -> list[Any]:
+        space, trunk = self.space, self.trunks[draw]
+        chain = solved.levels([trunk])
+        found: dict[tuple[int, int], list[Any]] = {}
+        reach = [1]
+        for parent, node in pairwise(trunk):
+            reach.append(reach[-1] * solved.emitted(parent, (self.trie.tokens[node],))[0])
+        for start, branches in enumerate(self.branches[draw]):
+            for paths in range(2, space.paths + 1):
+                drawn = [trunk[start : start + space.length], *branches[: paths - 1]]
+                found[paths, start] = [reach[start] * level for level in solved.levels(drawn)]
+        return [
+            1 + sum(chain[: tree.length])
+            if tree.paths == 1
+            else 1 + sum(chain[: tree.trunk]) + sum(found[tree.paths, tree.trunk][: tree.length])
+            for tree in space.trees
+        ]
+
+
+class _Solved:
+    """What a node solver does at the nodes of a trie; each is computed once."""
+
+    def __init__(self, trie: Trie, solver: Solver, p: Sequence[Any], q: Sequence[Any]) -> None:
+        self.trie, self.solver, self.p, self.q = trie, solver, p, q
+        self.acceptances: dict[tuple[int, int], Any] = {}
+        self.distributions: dict[tuple[int, tuple[int, ...]], list[Any]] = {}
+
+    def acceptance(self, node: int, drafts: int) -> Any:
+        """Probability that the token emitted at a node is among so many drafts, before they are drawn."""
+        key = node, drafts
+        if key not in self.acceptances:
+            self.acceptances[key] = self.solver._acceptance(self.p[node], self.q[node], drafts)
+        return self.acceptances[key]
+
+    def emitted(self, node: int, drafts: tuple[int, ...]) -> list[Any]:
+        """Probability that each of some drafts at a node is emitted there."""
+        key = node, drafts
+        if key not in self.distributions:
+            found = self.solver._distribution(self.p[node], self.q[node], drafts)
+            self.distributions[key] = [found[token] for token in drafts]
+        return self.distributions[key]
+
+    def levels(self, paths: list[list[int]]) -> list[Any]:
+        """Expected number of accepted tokens at each depth of some paths from one node, if this node is reached."""
+        tokens, found = self.trie.tokens, []
+        level = {paths[0][0]: (1, paths)}
+        for depth in range(1, len(paths[0]) + 1):
+            found.append(sum(reach * self.acceptance(node, len(there)) for node, (reach, there) in level.items()))
+            if depth == len(paths[0]):
+                return found
+            below: dict[int, tuple[Any, list[list[int]]]] = {}
+            for node, (reach, there) in level.items():
+                chances = self.emitted(node, tuple(tokens[path[depth]] for path in there))
+                for path, chance in zip(there, chances, strict=True):
+                    below.setdefault(path[depth], (reach * chance, []))[1].append(path)
+            level = {node: one for node, one in below.items() if one[0]}
+        raise AssertionError("paths have at least one node")
