@@ -38,11 +38,24 @@ BELOW = 0.01
 """The logarithms of shares start at least this far below their largest values."""
 STEPS, CLOSE = 100, 1e-6
 """Largest number of steps of a fit, and its tolerance: the relative change of the sum of squares in the last step."""
-DRAFTING = ("spec_step_seconds", "spec_sequence_seconds", "level_seconds", "tree_mask_seconds")
+DRAFTING = (
+    "spec_step_seconds",
+    "spec_sequence_seconds",
+    "rollback_seconds",
+    "rollback_sequence_seconds",
+    "level_seconds",
+    "tree_mask_seconds",
+)
 """Numbers on which only speculative steps depend."""
 OF_EXPERTS = ("expert_share", "text_share", "batch_share", "expert_seconds", "moe_layer_seconds")
 """Numbers on which only mixtures of experts depend."""
-OF_PACKED = ("eight_bit_share", "four_bit_share", "packed_flops_share", "low_precision_share")
+OF_PACKED = (
+    "eight_bit_share",
+    "four_bit_share",
+    "packed_flops_share",
+    "packed_large_share",
+    "low_precision_share",
+)
 """Numbers on which only models with packed weights depend."""
 
 
@@ -222,6 +235,8 @@ def concerns(name: str, row: Row) -> bool:
         return row.placement == "tensor parallel"
     if name == "prefill_share":
         return prefill_tokens(row) > 0
+    if name.startswith("rollback_") and not setup_of(row).target.shape.state_bytes:
+        return False
     if name in DRAFTING:
         return cycle_of(row) is not None
     models = [model for model in (setup_of(row).target, setup_of(row).draft) if model is not None]

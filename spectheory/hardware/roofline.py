@@ -147,7 +147,7 @@ class Roofline(Placement):
         return (
             f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
             f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
-            f"{self.costs.flops_share:.0%} above"
+            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above"
         )
 
     def _weights(self, model: ModelConfig) -> float:
@@ -178,7 +178,8 @@ class Roofline(Placement):
         elif self._unpacks(model, model.linear_bytes):
             unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
             unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
-            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
+            large = kernels / self.costs.packed_large_share
+            kernels = np.where(together > 1, np.maximum(large, unpacking), kernels)
         return kernels + together * attention / reached
 
     def curve(self, model: ModelConfig) -> KernelCurve | None:
