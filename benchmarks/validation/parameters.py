@@ -41,7 +41,7 @@ OF_ENGINE = {
     "eight_bit_share": 0.9,
     "four_bit_share": 0.85,
     "packed_flops_share": 0.5,
-    "packed_large_share": 0.9,
+    "packed_large_share": 0.97,
     "low_precision_share": 0.5,
     "layer_seconds": 9e-6,
     "eager_seconds": 0.0,
@@ -49,14 +49,12 @@ OF_ENGINE = {
     "sequence_seconds": 20e-6,
     "spec_step_seconds": 0.3e-3,
     "spec_sequence_seconds": 40e-6,
-    "rollback_seconds": 0.3e-3,
-    "rollback_sequence_seconds": 0.1e-3,
     "level_seconds": 0.21e-3,
 }
 """The priors of the numbers of an engine, unless it has other ones in `OWN`."""
 EDGE = dict.fromkeys(("bandwidth_share", "eight_bit_share", "four_bit_share"), 0.95)
 OWN: dict[str, dict[str, float]] = {
-    "vllm": {},
+    "vllm": {"spec_step_seconds": 0.1e-3},
     "vllm<0.10": {},
     "vllm<0.8": {},
     "sglang": {},
@@ -65,7 +63,7 @@ OWN: dict[str, dict[str, float]] = {
     "hf": {"eager_seconds": 0.45e-3, "step_seconds": 1e-3},
     "gpt-fast": {"step_seconds": 0.3e-3},
     "llama.cpp": EDGE | {"packed_flops_share": 0.23, "step_seconds": 0.2e-3},
-    "trt-edge": {"bandwidth_share": 0.97, "layer_seconds": 2e-6, "step_seconds": 0.2e-3},
+    "trt-edge": {"step_seconds": 0.2e-3},
     ANY: {},
 }
 """The engines with numbers of their own, also for some versions, and the priors in which they differ."""
@@ -87,7 +85,8 @@ PRIOR_SOURCES = {
     "step_seconds": "SpecDecode-Bench, fit to vLLM on H100; others a guess",
     "exchange_seconds": "DeepEP, docs/legacy.md: dispatch and combine of 8 x 128 tokens on 8 H800 take 191 us",
     "exchange_token_seconds": "DeepEP, as above",
-    "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess",
+    "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess; the "
+    "newest vLLM has almost none (issue 16)",
     "level_seconds": "with the step, the drafting time of SpecDecode-Bench, over three assumed levels",
     "flops_share": "SpecDecode-Bench, fit to vLLM on H100",
     "cache_share": "SpecDecode-Bench, fit to vLLM on H100",
@@ -101,15 +100,13 @@ WIDTHS = {
     "eight_bit_share": 0.15,
     "four_bit_share": 0.2,
     "packed_flops_share": 0.5,
-    "packed_large_share": 0.5,
+    "packed_large_share": 1.0,
     "layer_seconds": 0.25,
     "eager_seconds": 0.2,
     "step_seconds": 0.4,
     "sequence_seconds": 0.6,
     "spec_step_seconds": 0.7,
     "spec_sequence_seconds": 0.7,
-    "rollback_seconds": 1.5,
-    "rollback_sequence_seconds": 1.5,
     "level_seconds": 0.3,
     "flops_share": 0.1,
     "low_precision_share": 0.5,
@@ -131,7 +128,7 @@ POOLED = (
 )
 """Numbers of which engines are expected to have similar ones: what one engine shows moves the others too."""
 OWN_WIDTHS = {
-    "low_precision_share": 0.5,
+    "low_precision_share": 0.8,
     "sequence_seconds": 0.5,
     "spec_step_seconds": 1.5,
     "spec_sequence_seconds": 0.7,

@@ -71,8 +71,6 @@ class EngineCosts:
         sequence_seconds: time of each sequence in a step outside the forward: scheduling, sampling, detokenising. It is
             for the 128,256 tokens of Llama 3 and grows in proportion to the vocabulary.
         spec_step_seconds, spec_sequence_seconds: what a speculative step adds to the two before.
-        rollback_seconds, rollback_sequence_seconds: the same, besides, if the target has layers with a recurrent state: it
-            is kept for each drafted token, and set to the one of the last accepted token.
         level_seconds: overhead of a drafted level outside the draft's forward.
         tree_mask_seconds: what each drafted node adds if a tree is verified, not a chain.
 
@@ -105,8 +103,6 @@ class EngineCosts:
     sequence_seconds: float
     spec_step_seconds: float
     spec_sequence_seconds: float
-    rollback_seconds: float
-    rollback_sequence_seconds: float
     level_seconds: float
     tree_mask_seconds: float
 
@@ -137,16 +133,10 @@ class EngineCosts:
         plain = self.step_seconds + sequences
         return Overheads(
             plain_overhead_seconds=plain,
-            overhead_seconds=plain + self._speculative(target, batch),
+            overhead_seconds=plain + self.spec_step_seconds + batch * self.spec_sequence_seconds,
             level_overhead_seconds=0.0 if draft is None else self.level_seconds,
             tree_mask_seconds=batch * self.tree_mask_seconds,
         )
-
-    def _speculative(self, target: ModelConfig, batch: int) -> float:
-        found = self.spec_step_seconds + batch * self.spec_sequence_seconds
-        if not target.shape.state_bytes:
-            return found
-        return found + self.rollback_seconds + batch * self.rollback_sequence_seconds
 
 
 @dataclass(frozen=True)
