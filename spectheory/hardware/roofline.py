@@ -172,14 +172,15 @@ class Roofline(Placement):
         reached = self._flops(model) * self._divided
         short = model.flops_per_token(0)
         attention = model.flops_per_token(self.context, self.last_context) - short
-        kernels = together * short / reached
+        kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
+        if unpacks:
+            kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
         if curve := self.curve(model):
             kernels = np.maximum(np.where(together > curve.last, kernels, 0), self._measured(model, curve, together))
-        elif self._unpacks(model, model.linear_bytes):
+        elif unpacks:
             unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
             unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
-            large = kernels / self.costs.packed_large_share
-            kernels = np.where(together > 1, np.maximum(large, unpacking), kernels)
+            kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)
         return kernels + together * attention / reached
 
     def curve(self, model: ModelConfig) -> KernelCurve | None:
