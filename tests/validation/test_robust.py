@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from scipy.optimize import least_squares
 
@@ -32,7 +34,8 @@ def test_the_optimum_is_that_of_scipy() -> None:
         found[:, soft] = 2 * (np.sqrt(above) - 1), above**-0.5, -0.5 * above**-1.5
         return found
 
-    expected = least_squares(lambda z: residuals(one, z), np.zeros(4), loss=loss, xtol=1e-14, ftol=1e-14, gtol=1e-14)
+    settings: dict[str, Any] = {"loss": loss, "xtol": 1e-14, "ftol": 1e-14, "gtol": 1e-14}
+    expected = least_squares(lambda z: residuals(one, z), np.zeros(4), **settings)
     x, offsets = one.optimum(np.zeros(2))
     np.testing.assert_allclose(np.concatenate([x, offsets]), expected.x, atol=1e-4)
     at = one.loss(one.errors + one.slopes @ x, x, offsets)
