@@ -116,12 +116,13 @@ def test_packed_weights_are_slower_up_to_8_tokens() -> None:
 
     The attention does not run in these kernels.
     """
-    place = Roofline(gpu("h100_sxm"), costs=dataclasses.replace(COSTS, packed_flops_share=0.1, flops_share=0.8))
+    costs = dataclasses.replace(COSTS, packed_flops_share=0.1, packed_large_share=0.5, flops_share=0.8)
+    place = Roofline(gpu("h100_sxm"), costs=costs)
     sizes, tokens = model("llama-3.1-8b-q4_0"), np.array([1, 2, 8, 9, 64, 65])
     packed = place.forward_parts(sizes, tokens)["operations"]
     one = sizes.flops_per_token(0) / 989e12
     attention = (sizes.flops_per_token(1024) - sizes.flops_per_token(0)) / 989e12 / 0.8
-    kernels = one * np.array([1 / 0.8, 2 / 0.1, 8 / 0.1, 8 / 0.1, 64 / 0.8, 65 / 0.8])
+    kernels = one * np.array([1 / 0.8, 2 / 0.1, 8 / 0.1, 8 / 0.1, 64 / 0.4, 65 / 0.4])
     assert packed == pytest.approx(kernels + tokens * attention)
     fp8 = place.forward_parts(model("llama-3.1-8b-fp8"), [1, 2])["operations"]
     assert fp8[1] == pytest.approx(2 * fp8[0])

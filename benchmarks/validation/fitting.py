@@ -5,12 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 from collections.abc import Iterable, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import astuple, dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
-from scipy.optimize import least_squares
 
 from benchmarks.validation.parameters import (
     ALL,
@@ -25,24 +23,29 @@ from benchmarks.validation.parameters import (
     width,
 )
 from benchmarks.validation.predicting import Curves, Seconds, curves_from, cycle_of, predict, prefill_tokens, setup_of
+from benchmarks.validation.robust import NOISE, Linear
 from benchmarks.validation.rows import Row
 from spectheory.hardware.model_config import ModelConfig
 
-NOISE = 0.08
-"""Standard deviation of the logarithm of a published rate around the model, in the fit."""
 SHARED = {"plain": (0.05, 0.10), "speedup": (0.05, 0.08)}
 """Standard deviations of the error that all rows of a source share, and of the one that those of a deployment share."""
 STEP = -1e-4
 """By how much the logarithm of a parameter is moved for a derivative: downwards, as shares cannot be above 1."""
-BELOW = 0.01
-"""The logarithms of shares start at least this far below their largest values."""
-STEPS, CLOSE = 100, 1e-6
-"""Largest number of steps of a fit, and its tolerance: the relative change of the sum of squares in the last step."""
+BELOW = 2e-4
+"""The logarithms of shares stay at least this far below their largest values, so that derivatives exist."""
+STEPS, CLOSE, SHARES = 30, 1e-4, (1.0, 0.5, 0.25, 0.125)
+"""Largest number of steps of a fit, the least relative fall of the loss in one, and the shares of a step to try."""
 DRAFTING = ("spec_step_seconds", "spec_sequence_seconds", "level_seconds", "tree_mask_seconds")
 """Numbers on which only speculative steps depend."""
 OF_EXPERTS = ("expert_share", "text_share", "batch_share", "expert_seconds", "moe_layer_seconds")
 """Numbers on which only mixtures of experts depend."""
-OF_PACKED = ("eight_bit_share", "four_bit_share", "packed_flops_share", "low_precision_share")
+OF_PACKED = (
+    "eight_bit_share",
+    "four_bit_share",
+    "packed_flops_share",
+    "packed_large_share",
+    "low_precision_share",
+)
 """Numbers on which only models with packed weights depend."""
 
 
@@ -109,6 +112,7 @@ class Problem:
                 BELOW,
                 STEPS,
                 CLOSE,
+                SHARES,
                 inspect.getsource(Problem),
             )
         )
@@ -151,48 +155,30 @@ class Problem:
         ]
 
     def optimum(self, start: np.ndarray | None = None) -> np.ndarray:
-        """The logarithms of the factors of the parameters."""
+        """The logarithms of the factors of the parameters, by Gauss-Newton steps to the optima of linear problems.
+
+        A step is halved until the loss falls: where a forward takes the larger of two times, the loss has kinks.
+        """
         belongs, deviations = self.offsets
-        widths = np.concatenate([[width(*name) for name in self.which], deviations])
-        many, count = len(self.which), len(self.labels)
-
-        def residuals(x: np.ndarray) -> np.ndarray:
-            errors = self.errors(x[:many], range(len(self.rows)))
-            return np.concatenate([(errors - belongs @ x[many:]) / NOISE, x / widths])
-
-        def jacobian(x: np.ndarray) -> np.ndarray:
-            found = np.zeros((count + len(x), len(x)))
-            found[:count, :many] = self.derivatives(x[:many]) / NOISE
-            found[:count, many:] = -belongs / NOISE
-            found[count:] = np.diag(1 / widths)
-            return found
-
-        def loss(squares: np.ndarray) -> np.ndarray:
-            """Soft L1 of errors and offsets with its derivatives; the squares of parameters as they are."""
-            found = np.array([squares, np.ones_like(squares), np.zeros_like(squares)])
-            soft = np.r_[:count, count + many : squares.size]
-            above = 1 + squares[soft]
-            found[:, soft] = 2 * (np.sqrt(above) - 1), above**-0.5, -0.5 * above**-1.5
-            return found
-
-        most = np.concatenate([highest(self.which), np.full(len(deviations), np.inf)])
-        x = np.zeros(many) if start is None else start
-        first = np.concatenate([x, self._offsets_at(x)])
-        settings: dict[str, Any] = {
-            "jac": jacobian,
-            "bounds": (np.full(len(widths), -np.inf), most),
-            "loss": loss,
-            "max_nfev": STEPS,
-            "ftol": CLOSE,
-            "xtol": CLOSE,
-        }
-        return least_squares(residuals, np.minimum(first, most - BELOW), **settings).x[:many]
-
-    def _offsets_at(self, x: np.ndarray) -> np.ndarray:
-        """The most probable offsets for these parameters, without the tails of the loss."""
-        belongs, deviations = self.offsets
-        weights = belongs.T @ belongs + np.diag((NOISE / deviations) ** 2)
-        return np.linalg.solve(weights, belongs.T @ self.errors(x, range(len(self.rows))))
+        widths = np.array([width(*name) for name in self.which])
+        most = highest(self.which) - BELOW
+        x = np.minimum(np.zeros(len(self.which)) if start is None else start, most)
+        errors = self.errors(x, range(len(self.rows)))
+        linear = Linear(self.derivatives(x), errors, belongs, widths, deviations, most)
+        offsets, found = np.zeros(len(deviations)), np.inf
+        for _ in range(STEPS):
+            aim, aimed = linear.optimum(x)
+            for share in SHARES:
+                near, offset = x + share * (aim - x), offsets + share * (aimed - offsets)
+                errors = self.errors(near, range(len(self.rows)))
+                loss = linear.loss(errors, near, offset)
+                if loss < (1 - CLOSE) * found:
+                    break
+            else:
+                break
+            x, offsets, found = near, offset, loss
+            linear = replace(linear, errors=errors, slopes=self.derivatives(x))
+        return x
 
     def errors(self, x: np.ndarray, places: Iterable[int]) -> np.ndarray:
         """The errors of the rows at these places."""

@@ -68,12 +68,14 @@ class BreakEven:
     """The batch from which speculation does not pay: measured in a sweep, and predicted.
 
     `measured` is None if the sweep ends at `last` with a speedup above 1; `predicted` is None above `LARGEST_BATCH`.
+    `gain` is the predicted speedup at the measured batch, or at `last`.
     """
 
     row: Row
     measured: float | None
     last: int
     predicted: float | None
+    gain: float
 
     @property
     def factor(self) -> float:
@@ -95,8 +97,9 @@ def break_evens(predictions: Iterable[Prediction], predict: Predict) -> list[Bre
     for rows in sweeps.values():
         points = sorted({row.batch: row for row in rows}.items())
         if len(points) >= 3:
-            gains = [(batch, row.gain or 0.0) for batch, row in points]
-            found.append(BreakEven(points[0][1], _crossing(gains), points[-1][0], _predicted(points, predict)))
+            measured, last = _crossing([(batch, row.gain or 0.0) for batch, row in points]), points[-1][0]
+            gain = _gain_at(points, round(measured or last), predict)
+            found.append(BreakEven(points[0][1], measured, last, _predicted(points, predict), gain))
     return found
 
 
@@ -110,26 +113,35 @@ def _crossing(gains: Sequence[tuple[int, float]]) -> float | None:
     return None
 
 
+def _gain_at(points: Sequence[tuple[int, Row]], batch: int, predict: Predict) -> float:
+    """The predicted speedup at a batch, with the nearest measured row."""
+    nearest = min(points, key=lambda point: abs(log(point[0] / batch)))[1]
+    return predict(replace(nearest, batch=batch)).gain(nearest.tau) or 0.0
+
+
 def _predicted(points: Sequence[tuple[int, Row]], predict: Predict) -> float | None:
     gains, batch = [], 1
     while batch <= LARGEST_BATCH:
-        nearest = min(points, key=lambda point: abs(log(point[0] / batch)))[1]
         try:
-            gain = predict(replace(nearest, batch=batch)).gain(nearest.tau)
+            gains.append((batch, _gain_at(points, batch, predict)))
         except InputError:
             break
-        gains.append((batch, gain or 0.0))
         batch = max(batch + 1, round(batch * 1.05))
     return _crossing(gains)
 
 
 @dataclass(frozen=True)
 class Decision:
-    """Whether to speculate at one row, by the prediction, and the share of the throughput that a wrong answer costs."""
+    """Whether to speculate at one row, by the predicted speedup, and what an error costs of the throughput."""
 
     row: Row
-    on: bool
+    gain: float
     cost: float
+
+    @property
+    def on(self) -> bool:
+        """Whether speculation is predicted to pay."""
+        return self.gain > 1
 
 
 def decisions(predictions: Iterable[Prediction]) -> list[Decision]:
@@ -138,8 +150,7 @@ def decisions(predictions: Iterable[Prediction]) -> list[Decision]:
     for one in predictions:
         gain, measured = one.seconds.gain(one.row.tau), one.row.gain
         if gain is not None and measured is not None and not one.gain_used:
-            on = gain > 1
-            found.append(Decision(one.row, on, max(0.0, 1 - measured if on else 1 - 1 / measured)))
+            found.append(Decision(one.row, gain, max(0.0, 1 - measured if gain > 1 else 1 - 1 / measured)))
     return found
 
 
@@ -168,3 +179,51 @@ def choices(predictions: Iterable[Prediction]) -> list[Choice]:
             best = max(sweep, key=lambda one: one.row.gain or 0.0).row
             found.append(Choice(chosen, best, len(shapes), 1 - (chosen.gain or 0.0) / (best.gain or 1.0)))
     return found
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """What several sources measured of one setting: no model that does not know the source can be nearer to all.
+
+    Attributes:
+        rows: a row of each source.
+        what: `plain` for the seconds of a plain step, `speedup` for the speedup over tau.
+        values: what each of `rows` measured, in the middle of its source.
+    """
+
+    rows: tuple[Row, ...]
+    what: str
+    values: tuple[float, ...]
+
+    @property
+    def spread(self) -> float:
+        """The largest value over the smallest one, minus 1."""
+        return max(self.values) / min(self.values) - 1
+
+    @property
+    def least_error(self) -> float:
+        """The error that the best single prediction has for the farthest of them: the root of the quotient, minus 1."""
+        return (max(self.values) / min(self.values)) ** 0.5 - 1
+
+
+def disagreements(rows: Iterable[Row]) -> list[Disagreement]:
+    """The settings that several sources measured: engine, GPUs, models, shape, batch, contexts within a factor of 1.5.
+
+    Speedups are compared over tau, so that heads of one kind with different acceptance can be compared.
+    """
+    settings: dict[tuple[object, ...], dict[str, list[tuple[Row, float]]]] = defaultdict(lambda: defaultdict(list))
+    for row in rows:
+        place = row.engine, row.gpu, row.gpus, row.placement, row.target, row.batch
+        if row.plain_seconds is not None and row.kind != "forward":
+            settings["plain", *place][row.source].append((row, row.plain_seconds))
+        if row.gain is not None:
+            shape = row.draft, row.kind, row.depth, row.nodes
+            settings["speedup", *place, *shape][row.source].append((row, row.gain / row.tau))
+    found = []
+    for key, sources in settings.items():
+        first = [known[0][0] for known in sources.values()]
+        contexts = [row.context for row in first]
+        if len(first) > 1 and max(contexts) <= 1.5 * min(contexts):
+            values = tuple(median(value for _, value in known) for known in sources.values())
+            found.append(Disagreement(tuple(first), str(key[0]), values))
+    return sorted(found, key=lambda one: -one.spread)

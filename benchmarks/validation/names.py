@@ -12,20 +12,23 @@ from spectheory.hardware.models import model
 from spectheory.hardware.pairs import draft_of as library_draft_of
 
 gpu_of = cache(gpu)
+HEAD_PACKED = ("trt-edge",)
+"""Engines whose models in NVFP4 have packed output heads: the public rows of TensorRT Edge-LLM are measured with
+`lm_head_quantization` (its issue 95), and with heads in 16 bits they would need more than the peak bandwidth."""
 
 
 @cache
-def target_of(name: str) -> ModelConfig:
-    """The target of this name, with the bytes of its format.
+def target_of(name: str, engine: str = "") -> ModelConfig:
+    """The target of this name, with the bytes of its format in an engine.
 
     Raises:
         InputError: the library has no model of this name.
     """
-    return model(_not_a_path(name))
+    return model(_stored(name, engine))
 
 
 @cache
-def draft_of(name: str, target: str) -> ModelConfig | None:
+def draft_of(name: str, target: str, engine: str = "") -> ModelConfig | None:
     """The draft of this name for `target`, None if the drafter has no model.
 
     A head of another target, such as `eagle3-nobody`, is taken to have the sizes of a head of its kind for `target`.
@@ -33,9 +36,9 @@ def draft_of(name: str, target: str) -> ModelConfig | None:
     Raises:
         InputError: the library has no model of this name, and it names no kind of head.
     """
-    whole, kind = target_of(target), _kind(name)
+    whole, kind = target_of(target, engine), _kind(name)
     try:
-        return library_draft_of(whole, _not_a_path(name))
+        return library_draft_of(whole, _stored(name, engine))
     except InputError:
         if kind is None:
             raise
@@ -50,6 +53,12 @@ def drafts_at_once(name: str) -> bool:
 def _kind(name: str) -> str | None:
     found = kind_and_target(name)
     return found[0] if found else kind_named(name)
+
+
+def _stored(name: str, engine: str) -> str:
+    """The name, with the format that the engine gives to NVFP4."""
+    known = _not_a_path(name)
+    return f"{known}-lm-head" if engine in HEAD_PACKED and known.endswith("nvfp4") else known
 
 
 def _not_a_path(name: str) -> str:

@@ -6,7 +6,12 @@ from collections.abc import Iterable, Sequence
 
 from benchmarks.validation.calibrating import MIDDLE, NEAR
 from benchmarks.validation.cost_table import SUPPORT, supports
-from benchmarks.validation.decision_tables import break_even_table, decision_words
+from benchmarks.validation.decision_tables import (
+    break_even_table,
+    costly_table,
+    decision_words,
+    disagreement_table,
+)
 from benchmarks.validation.error_tables import (
     across_table,
     class_tables,
@@ -54,6 +59,12 @@ def document(judged: Judged, figure: str) -> str:
         *(markdown_table(break_even_table(judged, title)).strip() for title in judged.predicts),
         "## Decisions and choices",
         *(line for title in judged.predicts for line in decision_words(title, judged.columns[title])),
+        *(markdown_table(costly_table(title, judged.columns[title])).strip() for title in judged.predicts),
+        "## What measurements of one setting differ by",
+        "Several sources measured these settings: one engine, GPU, target, batch and shape. A model that does not know "
+        "the source has at least the last error for one of them. Where it is near an aim, these measurements cannot "
+        "show that the aim is met.",
+        markdown_table(disagreement_table(judged)).strip(),
         *fitted_parts(judged),
         "## Calibrations that were refused",
         *refused_parts(judged.refused),

@@ -21,7 +21,6 @@ ALL = "all engines"
 
 COMMON = {
     "flops_share": 0.75,
-    "low_precision_share": 0.5,
     "cache_share": 1.0,
     "memory_share": 0.9,
     "expert_share": 0.8,
@@ -42,6 +41,8 @@ OF_ENGINE = {
     "eight_bit_share": 0.9,
     "four_bit_share": 0.85,
     "packed_flops_share": 0.5,
+    "packed_large_share": 0.97,
+    "low_precision_share": 0.5,
     "layer_seconds": 9e-6,
     "eager_seconds": 0.0,
     "step_seconds": 1.2e-3,
@@ -53,19 +54,24 @@ OF_ENGINE = {
 """The priors of the numbers of an engine, unless it has other ones in `OWN`."""
 EDGE = dict.fromkeys(("bandwidth_share", "eight_bit_share", "four_bit_share"), 0.95)
 OWN: dict[str, dict[str, float]] = {
-    "vllm": {},
+    "vllm": {"spec_step_seconds": 0.1e-3},
     "vllm<0.10": {},
+    "vllm<0.8": {},
     "sglang": {},
     "sglang<0.5": {},
     "trtllm": {},
     "hf": {"eager_seconds": 0.45e-3, "step_seconds": 1e-3},
     "gpt-fast": {"step_seconds": 0.3e-3},
     "llama.cpp": EDGE | {"packed_flops_share": 0.23, "step_seconds": 0.2e-3},
-    "trt-edge": {"bandwidth_share": 0.97, "layer_seconds": 2e-6, "step_seconds": 0.2e-3},
+    "trt-edge": {"step_seconds": 0.2e-3},
     ANY: {},
 }
 """The engines with numbers of their own, also for some versions, and the priors in which they differ."""
-VARIANTS = {"vllm<0.10": ("vllm", "<0.10"), "sglang<0.5": ("sglang", "<0.5")}
+VARIANTS = {
+    "vllm<0.10": ("vllm", ">=0.8,<0.10"),
+    "vllm<0.8": ("vllm", "<0.8"),
+    "sglang<0.5": ("sglang", "<0.5"),
+}
 """The engine and its versions for each of them that holds for some versions only."""
 FIXED = ("memory_share",)
 """Numbers that no fit moves. A number whose prior is 0 stays 0 too."""
@@ -79,7 +85,8 @@ PRIOR_SOURCES = {
     "step_seconds": "SpecDecode-Bench, fit to vLLM on H100; others a guess",
     "exchange_seconds": "DeepEP, docs/legacy.md: dispatch and combine of 8 x 128 tokens on 8 H800 take 191 us",
     "exchange_token_seconds": "DeepEP, as above",
-    "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess",
+    "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess; the "
+    "newest vLLM has almost none (issue 16)",
     "level_seconds": "with the step, the drafting time of SpecDecode-Bench, over three assumed levels",
     "flops_share": "SpecDecode-Bench, fit to vLLM on H100",
     "cache_share": "SpecDecode-Bench, fit to vLLM on H100",
@@ -93,6 +100,7 @@ WIDTHS = {
     "eight_bit_share": 0.15,
     "four_bit_share": 0.2,
     "packed_flops_share": 0.5,
+    "packed_large_share": 1.0,
     "layer_seconds": 0.25,
     "eager_seconds": 0.2,
     "step_seconds": 0.4,
@@ -111,9 +119,16 @@ WIDTHS = {
 }
 """Standard deviation of the logarithm of each number around its prior; 1 where it is not listed."""
 
-POOLED = ("sequence_seconds", "spec_step_seconds", "spec_sequence_seconds", "level_seconds")
+POOLED = (
+    "low_precision_share",
+    "sequence_seconds",
+    "spec_step_seconds",
+    "spec_sequence_seconds",
+    "level_seconds",
+)
 """Numbers of which engines are expected to have similar ones: what one engine shows moves the others too."""
 OWN_WIDTHS = {
+    "low_precision_share": 0.8,
     "sequence_seconds": 0.5,
     "spec_step_seconds": 1.5,
     "spec_sequence_seconds": 0.7,
@@ -195,7 +210,7 @@ def _shared(of_engines: list[float], name: str) -> float:
 
 def highest(which: list[Key]) -> np.ndarray:
     """The largest logarithms of parameters: those of shares make them 1, others have no limit."""
-    return np.array([-np.log(prior(*key)) if key[1].endswith("_share") else np.inf for key in which])
+    return np.array([-np.log(prior(*key)) if key[0] != ALL and key[1].endswith("_share") else np.inf for key in which])
 
 
 def parameters_of(logarithms: np.ndarray, which: list[Key], base: Parameters = PRIOR) -> Parameters:

@@ -64,7 +64,7 @@ def setup_of(row: Row, curves: Curves | None = None) -> TimedSetup:
         InputError: a model or the GPU is unknown, or a number is out of range.
     """
     known = curves_of_others(row) if curves is None else curves
-    return _setup(row.gpu, row.gpus, row.placement, row.target, row.draft, known)
+    return _setup(row.engine, row.gpu, row.gpus, row.placement, row.target, row.draft, known)
 
 
 def curves_of_others(row: Row) -> Curves:
@@ -83,8 +83,11 @@ def _curves(engine: str, without: frozenset[str]) -> Curves:
 
 
 @cache
-def _setup(gpu: str, gpus: int, placement: Placement, target: str, draft: str, curves: Curves) -> TimedSetup:
-    models, drafting = (target_of(target), draft_of(draft, target)), "at once" if drafts_at_once(draft) else "levels"
+def _setup(
+    engine: str, gpu: str, gpus: int, placement: Placement, target: str, draft: str, curves: Curves
+) -> TimedSetup:
+    models = target_of(target, engine), draft_of(draft, target, engine)
+    drafting = "at once" if drafts_at_once(draft) else "levels"
     return TimedSetup(gpu_of(gpu), *models, gpus, PARALLEL[placement], None, drafting, curves)
 
 

@@ -87,4 +87,6 @@ def left_out(rows: Sequence[Row], known: Sequence[Row], fit: Fit, start: Paramet
 
 def class_of(row: Row) -> str:
     """The class of `CLASSES` to which a row belongs, by its engine, models, GPUs and batch."""
-    return deployment_class(row.engine, target_of(row.target), row.gpus, row.batch, plain=row.kind == "plain")
+    return deployment_class(
+        row.engine, target_of(row.target, row.engine), row.gpus, row.batch, plain=row.kind == "plain"
+    )

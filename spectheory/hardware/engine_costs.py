@@ -49,6 +49,7 @@ class EngineCosts:
         bandwidth_share: share of the peak bandwidth while 16-bit weights are read.
         eight_bit_share, four_bit_share: the bandwidth share of packed weights, relative to 16 bit.
         packed_flops_share: share of the peak of operations in the kernels that unpack weights for up to 8 tokens.
+        packed_large_share: for more tokens, what these kernels reach of `flops_share`.
         flops_share: share of the dense peak of operations per second.
         low_precision_share: the same for multiplications in fp8, int8 and fp4, relative to 16 bit.
         cache_share: share of the peak bandwidth while the KV cache is read.
@@ -81,6 +82,7 @@ class EngineCosts:
     eight_bit_share: float
     four_bit_share: float
     packed_flops_share: float
+    packed_large_share: float
     flops_share: float
     low_precision_share: float
     cache_share: float

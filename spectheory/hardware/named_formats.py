@@ -26,6 +26,8 @@ PACKINGS = {
     "nf4": Packing(4, 64, scale_bits=8 + 32 / 256),
 }
 """Packings of the matrices by name."""
+_WITH_HEAD = {"nvfp4-lm-head": "nvfp4"}
+"""Formats that pack the output head too, as TensorRT Edge-LLM does with `lm_head_quantization`."""
 _MLX = {"4bit": Packing(4, 64, scale_bits=32), "8bit": Packing(8, 64, scale_bits=32)}
 _GGUF = ("q4_0", "q4_1", "q5_0", "q5_1", "q8_0", "q4_k_s", "q4_k_m", "q5_k_s", "q5_k_m", "q6_k")
 _PLAIN = {"bf16": 2.0, "f16": 2.0, "fp16": 2.0, "f32": 4.0, "fp32": 4.0}
@@ -45,7 +47,7 @@ _KV_BYTES = {
 
 def quantisations() -> tuple[str, ...]:
     """The names that `named_formats` knows."""
-    return (*_PLAIN, *PACKINGS, *_MLX, *_GGUF)
+    return (*_PLAIN, *PACKINGS, *_WITH_HEAD, *_MLX, *_GGUF)
 
 
 def kv_bytes_of(name: str) -> float:
@@ -62,9 +64,9 @@ def kv_bytes_of(name: str) -> float:
 def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Formats:
     """The formats of `design` with its weights packed as `name` says.
 
-    Embeddings, routers and norms stay in 16 bits. The output head does too, except in the formats of llama.cpp, which
-    store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize` does, and in the
-    ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights.
+    Embeddings, routers and norms stay in 16 bits. The output head does too, except in `nvfp4-lm-head`, in the formats
+    of llama.cpp, which store it with 6 bits (with 8 in `q8_0`), pack the embeddings, and mix types as `llama-quantize`
+    does, and in the ones of MLX (`4bit`, `8bit`), which pack all matrices with a scale and a bias for 64 weights.
 
     Raises:
         InputError: there is no such quantisation; the message lists similar names.
@@ -76,6 +78,10 @@ def named_formats(design: Design, name: str, kv_bytes_per_value: float) -> Forma
         return Formats(size, size, size, size, kv_bytes_per_value, arithmetic, known)
     if name in PACKINGS:
         found = formats_of(design, lambda one: PACKINGS[name] if is_linear(one) else None, 2.0, kv_bytes_per_value)
+        return replace(found, weight_format=name)
+    if name in _WITH_HEAD:
+        whole, uses = PACKINGS[_WITH_HEAD[name]], ("matrix", "expert", "head", "borrowed")
+        found = formats_of(design, lambda one: whole if one.use in uses else None, 2.0, kv_bytes_per_value)
         return replace(found, weight_format=name)
     if name in _MLX:
         packed = ("matrix", "expert", "head", "borrowed", "lookup")

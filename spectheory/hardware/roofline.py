@@ -147,7 +147,7 @@ class Roofline(Placement):
         return (
             f"no curve was measured for the kernels of {model.name} on {self.gpu.name}: they reach "
             f"{self.costs.packed_flops_share:.0%} of the peak of operations up to {UNPACKED_TOKENS} tokens, and "
-            f"{self.costs.flops_share:.0%} above"
+            f"{self.costs.flops_share * self.costs.packed_large_share:.0%} above"
         )
 
     def _weights(self, model: ModelConfig) -> float:
@@ -172,10 +172,12 @@ class Roofline(Placement):
         reached = self._flops(model) * self._divided
         short = model.flops_per_token(0)
         attention = model.flops_per_token(self.context, self.last_context) - short
-        kernels = together * short / reached
+        kernels, unpacks = together * short / reached, self._unpacks(model, model.linear_bytes)
+        if unpacks:
+            kernels = np.where(together > 1, kernels / self.costs.packed_large_share, kernels)
         if curve := self.curve(model):
             kernels = np.maximum(np.where(together > curve.last, kernels, 0), self._measured(model, curve, together))
-        elif self._unpacks(model, model.linear_bytes):
+        elif unpacks:
             unpacked = self.costs.packed_flops_share * self.gpu.bf16_flops_per_second * self._divided
             unpacking = np.minimum(together, UNPACKED_TOKENS) * short / unpacked
             kernels = np.where(together > 1, np.maximum(kernels, unpacking), kernels)

@@ -104,7 +104,7 @@ def test_fitted_costs_are_written_with_their_sources(tmp_path: Path) -> None:
     assert main(["--fit-on", str(file), "--fit-to", str(table)]) == 0
     rows = parsed(table.read_text())
     assert {row.name for row in rows if row.engine == "*"} == set(NAMES)
-    assert {row.versions for row in rows if row.engine == "vllm"} == {"", "<0.10"}
+    assert {row.versions for row in rows if row.engine == "vllm"} == {"", ">=0.8,<0.10", "<0.8"}
     assert any(row.source == "fitted to a source (docs/validation.md)" for row in rows)
     assert all(row.source.startswith(("fitted to ", "prior: ")) for row in rows)
 
