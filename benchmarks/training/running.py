@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_completed, wait
 from pathlib import Path
 
 import torch
@@ -35,14 +35,25 @@ def write_texts(work: Path, processes: int, say: Told) -> None:
 
 
 def train_all(work: Path, seeds: Sequence[int], processes: int, say: Told) -> None:
-    """Train every row with every seed; the starts first."""
-    for wave in ([row for row in ROWS if row.start is None], [row for row in ROWS if row.start is not None]):
-        todo = [(row, seed) for seed in seeds for row in wave]
-        with _pool(processes) as pool:
-            running = {pool.submit(_train, work, row, seed): f"{row.name}, seed {seed}" for row, seed in todo}
-            for number, done in enumerate(as_completed(running), start=1):
+    """Train every row with every seed, each as soon as its start is trained."""
+    waiting = [(row, seed) for seed in seeds for row in ROWS]
+    total = len(waiting)
+    with _pool(processes) as pool:
+        running: dict[Future[None], tuple[Row, int]] = {}
+        while waiting or running:
+            for task in [task for task in waiting if _can_start(work, *task)][: processes - len(running)]:
+                waiting.remove(task)
+                running[pool.submit(_train, work, *task)] = task
+            for done in wait(running, return_when=FIRST_COMPLETED).done:
                 done.result()
-                say(f"trained {running[done]} ({number} of {len(todo)})")
+                row, seed = running.pop(done)
+                say(f"trained {row.name}, seed {seed} ({total - len(waiting) - len(running)} of {total})")
+
+
+def _can_start(work: Path, row: Row, seed: int) -> bool:
+    """Whether the start of a training is there."""
+    start = next((one for one in ROWS if one.name == row.start), None)
+    return start is None or (run_folder(work, start, seed) / RECORD).exists()
 
 
 def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:

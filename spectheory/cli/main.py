@@ -79,7 +79,8 @@ def in_one_line(command: Callable[..., None]) -> Callable[..., None]:
                 "interrupted: all files written so far are complete; repeat the command to continue or restart it", 130
             )
         except BrokenPipeError:
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            if sys.stdout is not None:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         except InputError as error:
             if SHOW_TRACEBACK.get():
                 raise
