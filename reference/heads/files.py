@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 from math import prod
@@ -20,7 +19,7 @@ from reference.heads.fields import Fields
 from reference.heads.layouts import LAYOUTS, Layout, layout_named
 from reference.heads.modules import Eagle3Head, Head, new_head
 from spectheory.core.errors import InputError
-from spectheory.core.files import read_text, write_whole
+from spectheory.core.files import read_text, whole_file, write_whole
 
 CONFIG, WEIGHTS, INDEX = "config.json", "model.safetensors", "model.safetensors.index.json"
 FILES = (CONFIG, WEIGHTS, INDEX)
@@ -275,13 +274,5 @@ def _common_type(folder: Path, kinds: dict[str, str]) -> torch.dtype:
 
 def _save(tensors: dict[str, Tensor], file: Path) -> None:
     """Write tensors to `file`. Even an interruption leaves no half-written file there."""
-    partial = file.with_name(f"{file.name}.{secrets.token_hex(4)}.partial")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            save_file(tensors, partial, metadata={"format": "pt"})
-            partial.replace(file)
-        finally:
-            partial.unlink(missing_ok=True)
-    except OSError as error:
-        raise InputError(f"{file} cannot be written: {error.strerror}; name another folder") from error
+    with whole_file(file) as partial:
+        save_file(tensors, partial, metadata={"format": "pt"})

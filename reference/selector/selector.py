@@ -20,6 +20,7 @@ from reference.selector.network import SelectorNetwork
 from reference.selector.pair_facts import PairFacts
 from spectheory import Latency, Provenance
 from spectheory.core.errors import InputError
+from spectheory.core.files import whole_file
 from spectheory.core.provenance import UNKNOWN
 from spectheory.core.record import Record
 
@@ -115,10 +116,8 @@ class Selector:
 
     def save(self, folder: Path) -> None:
         """Write the selector to a folder: the card after the weights, so that a folder with a card is whole."""
-        folder.mkdir(parents=True, exist_ok=True)
-        partial = folder / f"{WEIGHTS}.partial"
-        save_file(self.network.state_dict(), partial)
-        partial.replace(folder / WEIGHTS)
+        with whole_file(folder / WEIGHTS) as partial:
+            save_file(self.network.state_dict(), partial)
         self.card.save(folder / CARD)
 
     @classmethod

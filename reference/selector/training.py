@@ -21,6 +21,7 @@ from reference.selector.selector import CARD, Selector, SelectorCard, network_of
 from spectheory import Latency, Provenance
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.files import whole_file
 
 CHECKPOINT = "checkpoint.pt"
 """File of an unfinished training."""
@@ -193,9 +194,8 @@ class _Run:
             "highest": self.highest,
             "best": self.best,
         }
-        partial = self.checkpoint.with_suffix(".partial")
-        torch.save(state, partial)
-        partial.replace(self.checkpoint)
+        with whole_file(self.checkpoint) as partial:
+            torch.save(state, partial)
 
     def _continue(self) -> None:
         """Take the state of the checkpoint."""

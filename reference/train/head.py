@@ -20,7 +20,7 @@ from reference.train.objectives import Batching, DraftModelObjective, DraftTrees
 from reference.train.own_texts import OwnTexts
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import owned, write_whole
 
 CHECKPOINT, RECORD = "training.pt", "training.json"
 LAYOUTS_OF: dict[Kind, str] = {
@@ -141,17 +141,16 @@ def train_head(pair: Pair, texts: OwnTexts, folder: Path, recipe: HeadRecipe, co
         InputError: the texts or the draft belong to another target, the loss does not suit the draft, or `folder` holds
             something else.
     """
-    start = config is None
+    draft = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
+    objective = _objective(pair, draft, texts, recipe, started=config is None)
     begin = weights_hash(pair.draft) if config is None else f"new {config.kind} head {config}"
-    stated = {"target": pair.names[0], "seed": recipe.seed}
     settings = recipe.stamp | {"start": begin, "texts": texts.identity, "weights": weights_hash(pair.target)}
-    claim(folder, "training of a draft", **stated, settings=settings)
+    claim(folder, "training of a draft", target=pair.names[0], seed=recipe.seed, settings=settings)
     if (folder / RECORD).exists():
         return
-    draft = _copy(pair) if config is None else fresh_head(config, pair.target, texts, recipe.seed)
-    objective = _objective(pair, draft, texts, recipe, started=start)
     rates = LearningRates(recipe.steps, recipe.matrix_rate, recipe.vector_rate)
-    seconds = fit(draft, objective, rates, folder / CHECKPOINT, folder.name)
+    with owned(folder, folder / "training.lock", "name another folder"):
+        seconds = fit(draft, objective, rates, folder / CHECKPOINT, folder.name)
     _write(draft, pair, folder)
     record = {"steps": recipe.steps, "texts": recipe.steps * recipe.rows, "cpu_seconds": round(seconds, 1)}
     write_whole(folder / RECORD, json.dumps(record, indent=1) + "\n")

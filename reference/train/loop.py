@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import secrets
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,6 +13,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from torch import Tensor, nn
 
 from spectheory.core.errors import InputError
+from spectheory.core.files import whole_file
 
 CHECKPOINT_SECONDS = 15.0
 """Time between two checkpoints: what a killed training computes again."""
@@ -135,9 +135,8 @@ class _Run:
             "model": self.model.state_dict(),
             "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
         }
-        partial = self.checkpoint.with_name(f"{self.checkpoint.name}.{secrets.token_hex(4)}.partial")
-        torch.save(state, partial)
-        partial.replace(self.checkpoint)
+        with whole_file(self.checkpoint) as partial:
+            torch.save(state, partial)
         self.saved_at = monotonic()
 
     def advance(self, loss: Callable[[int], Tensor]) -> float:

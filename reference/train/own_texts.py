@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -23,6 +22,7 @@ from reference.part_files import STAMP, claim, short_hash, stamp_of
 from reference.sampling import Sampling
 from spectheory.core.checks import check_whole
 from spectheory.core.errors import InputError
+from spectheory.core.files import whole_file
 
 WHAT = "texts of a target"
 STORED = torch.float16
@@ -138,7 +138,9 @@ def write_own_texts(
         if number % share[1] == share[0] and not part.exists():
             rows = prompts[first : first + settings.batch]
             temperature = settings.temperatures[number % len(settings.temperatures)]
-            _save(_generate(pair, rows, settings, states, Sampling(temperature), first), part)
+            tensors = _generate(pair, rows, settings, states, Sampling(temperature), first)
+            with whole_file(part) as partial:
+                save_file(tensors, partial)
         done(min(settings.rows, first + settings.batch), settings.rows)
 
 
@@ -198,12 +200,6 @@ def _lengths(tokens: Tensor, prompt: int, pair: Pair) -> Tensor:
     ends = torch.isin(tokens[:, prompt:], torch.tensor(sorted(pair.stop_tokens), dtype=torch.int64))
     first = torch.where(ends.any(1), ends.int().argmax(1) + 1, ends.shape[1])
     return (prompt + first).int()
-
-
-def _save(tensors: dict[str, Tensor], part: Path) -> None:
-    partial = part.with_name(f"{part.name}.{secrets.token_hex(4)}.partial")
-    save_file(tensors, partial)
-    partial.replace(part)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,7 +19,7 @@ from reference.train.corpus import SEPARATOR, batch, encode, held_out_prompts, t
 from reference.train.loop import LearningRates, fit
 from reference.train.recipe import LayerSizes, Recipe
 from spectheory.core.errors import InputError
-from spectheory.core.files import write_whole
+from spectheory.core.files import whole_file, write_whole
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,8 @@ def prepare_corpus(recipe: Recipe, work: Path, files: Files | None = None) -> Co
         tokenizer.save(str(tokenizer_file))
         split = {"train": [f.name for f in train], "held_out": [f.name for f in held_out]}
         write_whole(split_file, json.dumps(split, indent=0) + "\n")
-        partial = work / "tokens.partial.npz"
-        np.savez(partial, train=encode(tokenizer, train), held_out=encode(tokenizer, held_out))
-        partial.replace(tokens_file)
+        with whole_file(tokens_file) as partial, partial.open("wb") as file:
+            np.savez(file, train=encode(tokenizer, train), held_out=encode(tokenizer, held_out))
     tokens = np.load(tokens_file, allow_pickle=False)
     return Corpus(
         Tokenizer.from_file(str(tokenizer_file)),

@@ -170,6 +170,6 @@ app.add_typer(head, name="head")
 train = typer.Typer(
     help="Train drafts: the shipped pair, and draft heads on a target's own texts.", no_args_is_help=True
 )
-for command in (training.pair, training.texts, training.head):
+for command in (training.pair, training.texts, training.head, training.selector):
     train.command(command.__name__)(in_one_line(with_groups(command)))
 app.add_typer(train, name="train")

@@ -1,4 +1,4 @@
-"""The commands of `spectheory train`: `pair`, `texts` and `head`."""
+"""The commands of `spectheory train`: `pair`, `texts`, `head` and `selector`."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import typer
 from spectheory.cli.options import PairOptions, Seed, numbers
 from spectheory.cli.output import progress
 from spectheory.core.errors import InputError
+from spectheory.hardware.latency import Latency
 
 if TYPE_CHECKING:
     from reference.losses import Loss
@@ -171,6 +172,42 @@ def head(
             loaded.target, made, intermediate_size=intermediate, draft_vocab_size=vocabulary, name=name
         )
     train_head(loaded, stored, out, recipe, config)
+    print(f"wrote {out}")
+
+
+def selector(
+    traces: Annotated[
+        list[Path],
+        typer.Option(
+            "--trace", help="Folder of a trace above temperature 0, from `spectheory trace`. Repeat for each sampling."
+        ),
+    ],
+    latency: Annotated[Path, typer.Option("--latency", help="Latency record of the machine that the selector is for.")],
+    out: Annotated[
+        Path, typer.Option("--out", help="Folder of the selector. To continue an interrupted run, repeat the command.")
+    ],
+    verifier: Annotated[str, typer.Option("--verifier", help="Node solver of i.i.d. drafts.")] = "SpecInfer",
+    every: Annotated[int, typer.Option("--every", min=1, help="A root is taken after so many tokens.")] = 16,
+    draws: Annotated[int, typer.Option("--draws", min=2, help="Independent draws of the paths at each root.")] = 4,
+    steps: Annotated[int, typer.Option("--steps", min=1, help="Number of updates of the weights.")] = 300,
+    seed: Seed = 0,
+) -> None:
+    """Train the neural selector of delayed trees: which tree to draft in each cycle.
+
+    First the expected tokens of all 324 actions are computed at roots of the traces, about 6 roots a second on a core
+    with the shipped pair; they are kept in the folder of the selector.
+    """
+    from reference.judging import HeldOutTexts
+    from reference.selector import LabelSettings, SelectorTraining, read_labels, train_selector, write_labels
+
+    measured, labels = Latency.load(latency), [out / f"labels-{number}" for number in range(len(traces))]
+    asked = LabelSettings((verifier,), every=every, draws=draws, seed=seed)
+    for folder, trace in zip(labels, traces, strict=True):
+        with progress(f"labels of {trace}") as done:
+            write_labels(HeldOutTexts.of_trace(trace), asked, folder, done)
+    settings = SelectorTraining(verifier, steps=steps, seed=seed)
+    with progress("training") as done:
+        train_selector([read_labels(folder) for folder in labels], measured, settings, out, done)
     print(f"wrote {out}")
 
 
