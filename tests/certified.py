@@ -110,3 +110,16 @@ def late_step(context: Any, rng: Any) -> list[int]:
     while time.process_time() <= start + 0.2:
         pass
     return [0]
+
+
+TINY = np.finfo(np.float32).tiny
+
+
+def guarded(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right on a single draft: a guard keeps every weight of the residual above 0."""
+    child = draft.draws[0][0]
+    token, q = draft.tokens[child], draft.q[0]
+    if rng.random() * q[token] < p[0][token]:
+        return child, rng.choice(len(p[child]), p=p[child])
+    left = np.maximum(p[0] - q, TINY)
+    return 0, rng.choice(len(q), p=left / left.sum())

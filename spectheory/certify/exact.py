@@ -16,7 +16,7 @@ import numpy as np
 
 from spectheory.certify.certificate import Case, Certificate, Counterexample
 from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.output_distribution import Difference, NotADistributionError, compare
+from spectheory.certify.output_distribution import ROUNDED, Difference, NotADistributionError, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
 from spectheory.core.chance import BranchError, branches
@@ -26,8 +26,6 @@ from spectheory.core.world import DrawPolicy
 
 MOST_DRAFTS = 256
 """Maximum number of drafts in one world. A policy with more is covered only with a smaller vocabulary."""
-ROUNDED = 1e-6
-"""A total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
 REPEATS = 5
 """A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
 MOST_DRAFTS_ASKED = 20_000
@@ -284,7 +282,11 @@ class _Hunt:
         def weight(draft: Draft, chance: Any) -> Any:
             seen = Draft(draft.tree, draft.tokens, self.arithmetic(draft.q), draft.draws, draft.rule)
             emitted = self.subject.distribution_of(seen, self.arithmetic(world.target(draft)))
-            agree = (x for u, t, x in emitted if (*draft.context(u), t) == wanted[: len(draft.context(u)) + 1])
+            agree = (
+                e.chance
+                for e in emitted
+                if (*draft.context(e.node), e.token) == wanted[: len(draft.context(e.node)) + 1]
+            )
             return chance * sum(agree)
 
         drafts = list(branches(lambda rng: case.policy.grow(world, rng)))

@@ -6,20 +6,37 @@ import itertools
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from operator import index
-from typing import Any
+from typing import Any, NamedTuple
 
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft
 from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
 
-DistributionOf = Callable[[Draft, Any], Iterable[tuple[int, int, Any]]]
-"""(draft, p) -> triples (last accepted node, next token, probability). A probability may be 0 if a draw can still give
-the pair."""
-
-
+ROUNDED = 1e-6
+"""A probability or a total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
 ROUNDING = 1e-9
 """A probability may be this far below 0, because of rounding."""
+
+
+class Ending(NamedTuple):
+    """One way in which a verifier ends on a draft.
+
+    Attributes:
+        node: the last accepted node.
+        token: the token after it.
+        chance: probability; 0 if a random number must be exactly 0.
+        given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
+    """
+
+    node: int
+    token: int
+    chance: Any
+    given_zeros: Any
+
+
+DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
+"""(draft, p) -> all ways in which a verifier ends."""
 
 
 class NotADistributionError(InputError):
@@ -34,7 +51,8 @@ class Difference:
         output: probability of each sequence of the common length in the output.
         target: probability of each sequence of the common length by the target.
         drafts: number of drafts in the sum.
-        impossible: a sequence of probability 0 that the verifier still emits if a random number is exactly 0, or None.
+        impossible: a sequence of probability 0 that the verifier still emits if random numbers are exactly 0, or None.
+            Given these numbers, its probability is above the tolerance `ROUNDED`.
     """
 
     output: dict[Context, Any]
@@ -69,16 +87,17 @@ def compare(
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
-        for node, token, probability in distribution_of(seen, arithmetic(world.target(draft))):
-            node = _checked("node", node, draft.tree.budget + 1)
-            token = _checked("token", token, len(world.p(())))
+        for ending in distribution_of(seen, arithmetic(world.target(draft))):
+            node = _checked("node", ending.node, draft.tree.budget + 1)
+            token = _checked("token", ending.token, len(world.p(())))
+            probability = ending.chance
             if probability < -ROUNDING:
                 raise NotADistributionError(
                     f"the verifier gives the negative probability {probability} to node {node}, token {token}"
                 )
             text = (*draft.context(node), token)
             emitted[text] = emitted.get(text, 0) + chance * probability
-            if probability == 0 and _probability(world, text) == 0:
+            if probability == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
                 impossible = text
     return Difference(extend(emitted, world, length), target_distribution(world, length), drafts, impossible)
 

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from spectheory.certify.guard import within
-from spectheory.certify.output_distribution import DistributionOf
-from spectheory.core.chance import BranchError, branches
+from spectheory.certify.output_distribution import DistributionOf, Ending
+from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Solver
@@ -66,33 +66,34 @@ def subject_of(given: Any, rules: Sequence[DrawRule] | DrawRule | None, seconds:
 
 
 def _distribution_of_verifier(verifier: Verifier, seconds: float) -> DistributionOf:
-    def distribution_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
+    def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
         outcome = within(seconds, verifier.outcome, draft, p)
         for node, stop in enumerate(outcome.stop):
             for token, share in enumerate(outcome.next_token[node]):
                 if stop * share != 0:
-                    yield node, token, stop * share
+                    yield Ending(node, token, stop * share, stop * share)
 
     return distribution_of
 
 
 def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
-    def distribution_of(draft: Draft, p: Any) -> Iterable[tuple[int, int, Any]]:
-        def program(rng: Any) -> tuple[int, int]:
+    def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
+        def program(rng: Branch) -> tuple[int, int, Branch]:
             own = copy(draft)
             object.__setattr__(own, "q", draft.q.copy())
-            return within(seconds, verify, own, p.copy(), rng)
+            node, token = within(seconds, verify, own, p.copy(), rng)
+            return node, token, rng
 
         before, start, found = _shared_generators(), time.process_time(), []
-        for branch in branches(program):
-            found.append(branch)
+        for (node, token, branch), chance in branches(program):
+            found.append(Ending(node, token, chance, branch.chance_given_zeros))
             if time.process_time() - start > seconds:
                 raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"
                 )
         if _shared_generators() != before:
             raise BranchError("it draws from the global generator of random, numpy.random or torch, not from rng")
-        return [(node, token, chance) for (node, token), chance in found]
+        return found
 
     return distribution_of
 

@@ -7,6 +7,7 @@ value: a comparison with a threshold is a draw with two outcomes, and narrows th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache
@@ -165,6 +166,12 @@ class Branch:
         self.trail.append((chosen, possible))
         self.chance *= _exact(possible[chosen]) / sum(map(_exact, possible))
         return chosen
+
+    @property
+    def chance_given_zeros(self) -> Fraction:
+        """Probability of the branch given the uniform numbers that are exactly 0 in it; `chance` if there are none."""
+        taken = ((weights[chosen], weights) for chosen, weights in self.trail if weights[chosen] != 0)
+        return math.prod((_exact(weight) / sum(map(_exact, weights)) for weight, weights in taken), start=Fraction(1))
 
     def choice(self, a: Any, size: None = None, replace: bool = True, p: Any = None, **unsupported: Any) -> Any:
         """Draw one entry of `a` (a length or a sequence) with probabilities `p`, which must sum to 1."""
