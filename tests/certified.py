@@ -123,3 +123,38 @@ def guarded(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
         return child, rng.choice(len(p[child]), p=p[child])
     left = np.maximum(p[0] - q, TINY)
     return 0, rng.choice(len(q), p=left / left.sum())
+
+
+def bonus_from_the_draft(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Rejection sampling along a path; the bonus token is drawn from the draft's distribution after the path's start.
+
+    Its global generator keeps it from being enumerated.
+    """
+    random.random()
+    for node in range(draft.tree.budget):
+        token = int(draft.tokens[node + 1])
+        if rng.random() * draft.q[node][token] >= p[node][token]:
+            return node, rng.choice(len(p[node]), p=residual(p[node], draft.q[node]))
+    return draft.tree.budget, rng.choice(len(p[0]), p=draft.q[0])
+
+
+class ReusedCoins:
+    """Rejection sampling of one token that draws a coin in every other call, and uses it twice."""
+
+    rules = (st.DrawRule.IID,)
+    __name__ = "ReusedCoins"
+
+    def __init__(self) -> None:
+        self.coins: list[float] = []
+
+    def __call__(self, draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        random.random()
+        coin = self.coins.pop() if self.coins else self._fresh(rng)
+        token = int(draft.tokens[1])
+        if coin * draft.q[0][token] < p[0][token]:
+            return 1, rng.choice(len(p[1]), p=p[1])
+        return 0, rng.choice(len(p[0]), p=residual(p[0], draft.q[0]))
+
+    def _fresh(self, rng: Any) -> float:
+        self.coins.append(rng.random())
+        return self.coins[0]

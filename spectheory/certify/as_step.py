@@ -41,3 +41,11 @@ def markov_world(size: int, seed: int = 0) -> World:
     rng = np.random.default_rng(seed)
     p, q = (rng.dirichlet(np.ones(size), size) for _ in range(2))
     return World.markov(p, q)
+
+
+def max_depth(policy: DrawPolicy) -> int:
+    """Maximum depth of a node that the policy grows."""
+    depth = 0
+    while policy.draws(depth, 1):
+        depth += 1
+    return depth

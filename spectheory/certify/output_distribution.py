@@ -14,7 +14,7 @@ from spectheory.core.errors import InputError
 from spectheory.core.world import Context, DrawPolicy, World
 
 ROUNDED = 1e-6
-"""A probability or a total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
+"""A probability or total variation up to this counts as rounding. A lossy rule on small fractions has a larger one."""
 ROUNDING = 1e-9
 """A probability may be this far below 0, because of rounding."""
 

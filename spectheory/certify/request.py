@@ -6,17 +6,18 @@ import importlib
 import sys
 import tempfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from spectheory.certify.as_step import as_step, markov_world
+from spectheory.certify.as_step import as_step, markov_world, max_depth
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import IMPORT, within
-from spectheory.certify.step import certify_step
+from spectheory.certify.step import MOST_CELLS, certify_step
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
@@ -28,6 +29,11 @@ from spectheory.verify import Verifier, verifiers
 CONTEXTS = ((), (1,), (2,))
 """The contexts of the black-box test of a verifier, in a world of `MARKOV_TOKENS` tokens."""
 MARKOV_TOKENS = 5
+
+CYCLES = 2
+"""Calls of a step in one run of the black-box test: noise that is reused in the second one is detected."""
+FIRST_RUNS = 50
+"""Runs of a step in each context that tell how many tokens it emits."""
 
 Report = Callable[[dict[str, Any]], None]
 """Called with {"worlds": done} or {"runs": done} as progress, and with {"note": line} to show a line to the user."""
@@ -123,10 +129,12 @@ class Request:
             if missing:
                 raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: add what is missing")
             step, target, size, contexts = given.step, given.target, given.vocab_size, getattr(given, "contexts", ((),))
+            length = getattr(given, "length", None) or length_of_two_cycles(self._longest(step, contexts), size)
         else:
             world = markov_world(MARKOV_TOKENS, self.seed)
             policy = next(iter(self._policies(given)), None) or self._shape_for(given, world)
             step, target, size, contexts = as_step(given, policy, world), world.p, MARKOV_TOKENS, CONTEXTS
+            length = length_of_two_cycles(max_depth(policy) + 1, size)
             where = f"a Markov world of {MARKOV_TOKENS} tokens, seed {self.seed}"
             subject += f" on {policy.name} by {policy.rule.name} in {where}"
         try:
@@ -135,6 +143,8 @@ class Request:
                 target,
                 subject=subject,
                 contexts=contexts,
+                length=length,
+                cycles=CYCLES,
                 vocab_size=size,
                 alpha=self.alpha,
                 tv=self.tv,
@@ -147,6 +157,14 @@ class Request:
             raise
         except Exception as error:  # from the target; the certificate reports errors of the step
             raise InputError(f"the target of {self.name} raised {type(error).__name__}: {error}") from error
+
+    def _longest(self, step: Any, contexts: Any) -> int:
+        """The largest number of tokens that the step emits in some runs; 1 if it fails, which the test will report."""
+        rng, longest = np.random.default_rng(self.seed), 1
+        with suppress(Exception):
+            for _ in range(FIRST_RUNS):
+                longest = max(longest, *(len(within(self.seconds, step, tuple(c), rng)) for c in contexts))
+        return longest
 
     def _policies(self, given: Any) -> list[DrawPolicy]:
         return [Levels(counts, rule) for counts in self.shapes for rule in self._rules(given)]
@@ -168,6 +186,17 @@ class Request:
                 return policy
             return policy
         return shapes[0]
+
+
+def length_of_two_cycles(longest: int, vocab_size: int) -> int:
+    """The number of tokens to compare if a cycle emits up to `longest`: one more, so that a second cycle shows.
+
+    It is less if the joint distribution would have more than `MOST_CELLS` cells.
+    """
+    length = longest + 1
+    while length > 1 and vocab_size**length > MOST_CELLS:
+        length -= 1
+    return length
 
 
 def _load(name: str, seconds: float) -> Any:

@@ -31,6 +31,7 @@ def certify_step(
     subject: str = "step",
     contexts: Sequence[Context] = ((),),
     length: int = 2,
+    cycles: int = 1,
     vocab_size: int,
     alpha: float = 1e-6,
     tv: float = 0.01,
@@ -58,7 +59,9 @@ def certify_step(
         subject: name of the step in the certificate.
         contexts: contexts in which the step is tested, each a tuple of tokens.
         length: number of tokens whose joint distribution is compared. With one more than the depth of the drafts, every
-            bonus token is compared.
+            bonus token is compared; with two more, so is a token of the second cycle after it.
+        cycles: number of calls of the step in one run, each after the tokens that the calls before it emitted. With 2,
+            random numbers that are reused from one call to the next are detected.
         vocab_size: number of tokens V in the vocabulary.
         alpha: maximum probability of either wrong verdict.
         tv: the step passes if its total variation from the target is below this.
@@ -73,8 +76,9 @@ def certify_step(
         CodeEndedError: the target raised SystemExit.
     """
     contexts = [tuple(context) for context in contexts]
-    _check(contexts, length, vocab_size, alpha, tv, max_samples)
-    trials = [Trial(step, context, Joint.after(target, context, length, vocab_size), seconds) for context in contexts]
+    _check(contexts, length, cycles, vocab_size, alpha, tv, max_samples)
+    joints = [Joint.after(target, context, length, vocab_size) for context in contexts]
+    trials = [Trial(step, c, joint, seconds, cycles) for c, joint in zip(contexts, joints, strict=True)]
     course = _Course(trials, look_times(max_samples // len(trials)), alpha, tv)
     rng = np.random.default_rng(seed).spawn(1)[0]
     while not course.is_over:
@@ -88,6 +92,8 @@ def certify_step(
         alpha=alpha,
         tv=tv,
         length=length,
+        cycles=cycles,
+        unseen=max(trial.unseen for trial in trials),
         samples=samples,
         log_wealth=log_wealth,
         tv_bound=course.bound,
@@ -162,7 +168,9 @@ class _Course:
         return math.ceil(needed / unit) * unit
 
 
-def _check(contexts: list[Context], length: int, vocab_size: int, alpha: float, tv: float, max_samples: int) -> None:
+def _check(
+    contexts: list[Context], length: int, cycles: int, vocab_size: int, alpha: float, tv: float, max_samples: int
+) -> None:
     for name, value in (("alpha", alpha), ("tv", tv)):
         if not 0 < value < 1:
             raise InputError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
@@ -172,6 +180,8 @@ def _check(contexts: list[Context], length: int, vocab_size: int, alpha: float, 
         )
     if length < 1 or vocab_size < 1:
         raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
+    if cycles < 1:
+        raise InputError(f"cycles must be at least 1, got {cycles}: 2 also detect noise that is reused")
     if vocab_size**length > MOST_CELLS:
         raise InputError(
             f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "

@@ -48,6 +48,8 @@ class StepCertificate:
         needed: about how many runs would bring the bound below `tv` if the step is correct; None if there is a verdict
             or nothing was observed.
         failure: error of the step: it raised, hung, returned no tokens, or emitted an impossible token. Else empty.
+        cycles: number of calls of the step in one run.
+        unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
     """
 
     subject: str
@@ -65,6 +67,8 @@ class StepCertificate:
     seed: int
     needed: int | None = None
     failure: str = ""
+    cycles: int = 1
+    unseen: int = 0
 
     @property
     def log10_wealth(self) -> float:
@@ -83,7 +87,11 @@ class StepCertificate:
         found += [self.failure] if self.failure else []
         if not self.samples:
             return found
-        found.append(f"{self.runs} in {contexts}, joint distribution of the first {self.length} tokens")
+        cycles = f" of {self.cycles} cycles" if self.cycles > 1 else ""
+        found.append(f"{self.runs}{cycles} in {contexts}, joint distribution of the first {self.length} tokens")
+        if self.unseen:
+            found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "
+                         f"{self.length + self.unseen} compares them)")  # fmt: skip
         won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
         needed = f"10^{-math.log10(self.alpha):.3g}"
         found.append(

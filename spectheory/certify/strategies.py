@@ -14,6 +14,7 @@ from functools import cache
 import numpy as np
 from hypothesis import strategies as hs
 
+from spectheory.certify.as_step import max_depth
 from spectheory.core.arrays import Vector, zeros_like
 from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
@@ -74,11 +75,3 @@ def drafts(draw: hs.DrawFn, size: int = 3, rules: Sequence[DrawRule] = tuple(Dra
     possible = [draft for draft, _ in branches(lambda rng: policy.grow(world, rng))]
     chosen = draw(hs.sampled_from(possible))
     return chosen, world.target(chosen)
-
-
-def max_depth(policy: DrawPolicy) -> int:
-    """Maximum depth of a node that the policy grows."""
-    depth = 0
-    while policy.draws(depth, 1):
-        depth += 1
-    return depth

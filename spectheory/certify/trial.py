@@ -29,17 +29,22 @@ class BrokenStepError(Exception):
 class Trial:
     """The runs of a step in one context. They are drawn one by one, and the bets on them are settled in batches.
 
+    One run is `cycles` calls of the step, each after the tokens that the calls before it emitted. It ends early when
+    `length` tokens are emitted.
+
     Attributes:
         wager: the bets on the runs settled so far.
         never: tokens that the step emitted although the target gives them probability 0; () if there are none so far.
+        unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
 
-    def __init__(self, step: Step, context: Context, joint: Joint, seconds: float) -> None:
-        self.seconds = seconds
+    def __init__(self, step: Step, context: Context, joint: Joint, seconds: float, cycles: int = 1) -> None:
+        self.seconds, self.cycles = seconds, cycles
         self.step, self.context, self.joint = step, context, joint
         self.wager = Wager(joint)
         self.drawn: list[int] = []
         self.never: Context = ()
+        self.unseen = 0
         self.offsets, self.length, self.vocab_size = joint.offsets, joint.length, joint.vocab_size
         self.impossible = joint.impossible
 
@@ -49,36 +54,48 @@ class Trial:
         return self.wager.runs + bool(self.never)
 
     def run(self, rng: np.random.Generator) -> None:
-        """Run the step once, and record the prefix that it emits."""
-        try:
-            emitted = within(self.seconds, self.step, self.context, rng)
-        except Exception as error:
-            raise BrokenStepError(f"the step raised {type(error).__name__}: {error}") from error
-        node = self._node(emitted)
-        if self.impossible[node]:
-            self.never = self.joint.tokens(node)
-            raise NeverEmittedError(f"the step emitted {self.never}, to which the target gives probability 0")
+        """Run the step for its cycles, and record the prefix that it emits."""
+        text: Context = ()
+        for _ in range(self.cycles):
+            try:
+                emitted = within(self.seconds, self.step, (*self.context, *text), rng)
+            except Exception as error:
+                raise BrokenStepError(f"the step raised {type(error).__name__}: {error}") from error
+            text += self._tokens(emitted, text)
+            node = self._node(text)
+            if self.impossible[node]:
+                self.never = text
+                raise NeverEmittedError(f"the step emitted {self.never}, to which the target gives probability 0")
+            if len(text) == self.length:
+                break
         self.drawn.append(node)
 
-    def _node(self, emitted: Any) -> int:
-        """The number of the node for an emitted prefix."""
-        code = level = 0
+    def _tokens(self, emitted: Any, before: Context) -> Context:
+        """The emitted tokens, cut where they reach `length` after the tokens `before`."""
+        found: list[int] = []
         try:
-            for emission in emitted[: self.length]:
+            self.unseen = max(self.unseen, len(emitted) - self.length)
+            for emission in emitted[: self.length - len(before)]:
                 token = index(emission)
                 if not 0 <= token < self.vocab_size:
-                    self.never = (*map(int, emitted[:level]), token)
+                    self.never = (*before, *found, token)
                     raise NeverEmittedError(
                         f"the step emitted token {token}, which does not exist: tokens are 0 to "
                         f"{self.vocab_size - 1} (strip padding before you return)"
                     )
-                code = code * self.vocab_size + token
-                level += 1
+                found.append(token)
         except (TypeError, LookupError):
             raise BrokenStepError(f"the step must return a sequence of whole numbers, got {emitted!r:.80}") from None
-        if not level:
+        if not found:
             raise BrokenStepError("the step emitted no token: a step emits at least one")
-        return self.offsets[level] + code
+        return tuple(found)
+
+    def _node(self, text: Context) -> int:
+        """The number of the node for a prefix."""
+        code = 0
+        for token in text:
+            code = code * self.vocab_size + token
+        return self.offsets[len(text)] + code
 
     def settle(self) -> None:
         """Settle the bets on the runs since the last call."""
