@@ -158,3 +158,10 @@ class ReusedCoins:
     def _fresh(self, rng: Any) -> float:
         self.coins.append(rng.random())
         return self.coins[0]
+
+
+def drops_below_a_twentieth(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Draws from the target, but never a token of probability below 1/20."""
+    random.random()
+    kept = np.where(p[0] < 0.05, 0, p[0])
+    return 0, rng.choice(len(kept), p=kept / kept.sum())

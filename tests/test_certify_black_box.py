@@ -10,10 +10,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy.stats import binom
 from typer.testing import CliRunner
 
 import spectheory as st
-from spectheory.certify import Verdict
+from spectheory.certify import StepCertificate, Verdict, certify_in_worlds
+from spectheory.certify.black_box_worlds import WORLDS, plays_of
+from spectheory.certify.zoo import SPECIMENS, Specimen
 from spectheory.cli import app
 
 
@@ -65,3 +68,53 @@ def test_a_step_is_compared_up_to_its_last_token() -> None:
     assert found.verdict is Verdict.WITHIN
     assert found.unseen == 1
     assert "one call emitted 1 more (length = 3 compares them)" in "\n".join(found.lines())
+
+
+@pytest.mark.parametrize(
+    ("name", "world"),
+    [
+        ("spectheory.certify.zoo.nodes:SORTED", "zeros in p and q"),
+        ("tests.certified:drops_below_a_twentieth", "small probabilities"),
+    ],
+)
+def test_a_fault_of_one_world_is_found_and_its_world_is_named(name: str, world: str) -> None:
+    """LOSSY at level 1e-6. The certificate names every world that was played."""
+    found = command(name, "--black-box", "--max-samples", "50000", *["--shape", "1"] * ("drops" in name))
+    assert found["verdict"] == "LOSSY"
+    assert found["worst"]["world"] == world
+    assert [played["world"] for played in found["worlds"]] == [*(w.name for w in WORLDS), "random, seed 0"]
+    assert sum(played["runs"] for played in found["worlds"]) == found["samples"]
+
+
+def pooled_test(specimen: Specimen, **options: Any) -> StepCertificate:
+    """The black-box test of a rule of the zoo, on the last shape it is meant for."""
+    rule = getattr(specimen.given, "rules", (st.DrawRule.IID,))[0]
+    policy = (specimen.policies or (st.Levels((2, 1), rule),))[:2][-1]
+    return certify_in_worlds(plays_of(specimen.given, policy, 0), **options)
+
+
+FIND = {"alpha": 1e-6, "tv": 1e-3, "max_samples": 50_000}
+
+
+@pytest.mark.deep
+def test_the_zoo_falls_in_the_pooled_worlds() -> None:
+    """LOSSY at level 1e-6: half of the wrong rules within 2,000 runs, each within 50,000."""
+    wrong = [s for s in SPECIMENS if not s.is_lossless and s.name not in ("zero-coin", "khisti-algorithm-15-literal")]
+    found = {specimen.name: pooled_test(specimen, **FIND) for specimen in wrong}
+    print({name: one.samples for name, one in found.items()})
+    assert {one.verdict for one in found.values()} == {Verdict.LOSSY}
+    assert np.median([one.samples for one in found.values()]) <= 2_000
+
+
+@pytest.mark.parametrize(("tests", "runs"), [(24, 300), pytest.param(400, 3_000, marks=pytest.mark.deep)])
+def test_the_pooled_worlds_keep_the_level(tests: int, runs: int) -> None:
+    """Right rules at alpha = 0.05: more alarms than the bound have probability at most 1e-4 (Binomial)."""
+    right = [s for s in SPECIMENS if s.name in ("naive", "block", "recursive-rejection")]
+    found = [
+        pooled_test(specimen, alpha=0.05, tv=1e-3, max_samples=runs, seed=seed)
+        for specimen in right
+        for seed in range(tests // 3)
+    ]
+    alarms = sum(one.verdict is Verdict.LOSSY for one in found)
+    print("alarms", alarms, "of", tests)
+    assert alarms <= binom.ppf(1 - 1e-4, tests, 0.05)

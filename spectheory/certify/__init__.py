@@ -3,8 +3,18 @@
 from spectheory.certify.as_step import as_step, markov_world
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
-from spectheory.certify.step import certify_step
+from spectheory.certify.step import Play, certify_in_worlds, certify_step
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.certify.verdict import Verdict
 
-__all__ = ["Certificate", "StepCertificate", "Verdict", "as_step", "certify_step", "certify_verifier", "markov_world"]
+__all__ = [
+    "Certificate",
+    "Play",
+    "StepCertificate",
+    "Verdict",
+    "as_step",
+    "certify_in_worlds",
+    "certify_step",
+    "certify_verifier",
+    "markov_world",
+]

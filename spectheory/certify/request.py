@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,22 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.as_step import as_step, markov_world, max_depth
+from spectheory.certify.as_step import as_step
+from spectheory.certify.black_box_worlds import length_of_two_cycles, plays_of, worlds_of
 from spectheory.certify.certificate import Certificate
 from spectheory.certify.exact import certify_verifier
 from spectheory.certify.guard import IMPORT, within
-from spectheory.certify.step import MOST_CELLS, certify_step
+from spectheory.certify.step import Play, certify_in_worlds
 from spectheory.certify.step_certificate import StepCertificate
 from spectheory.core.draft import DrawRule
 from spectheory.core.errors import InputError
 from spectheory.core.plugins import require_usable
-from spectheory.core.world import DrawPolicy, Levels, Paths, World
+from spectheory.core.world import DrawPolicy, Levels, Paths
 from spectheory.otlp import Solver, solvers
 from spectheory.verify import Verifier, verifiers
-
-CONTEXTS = ((), (1,), (2,))
-"""The contexts of the black-box test of a verifier, in a world of `MARKOV_TOKENS` tokens."""
-MARKOV_TOKENS = 5
 
 CYCLES = 2
 """Calls of a step in one run of the black-box test: noise that is reused in the second one is detected."""
@@ -128,24 +125,19 @@ class Request:
             missing = [part for part in ("target", "vocab_size") if not hasattr(given, part)]
             if missing:
                 raise InputError(f"{subject} has a step but no {' and no '.join(missing)}: add what is missing")
-            step, target, size, contexts = given.step, given.target, given.vocab_size, getattr(given, "contexts", ((),))
-            length = getattr(given, "length", None) or length_of_two_cycles(self._longest(step, contexts), size)
+            contexts = [tuple(context) for context in getattr(given, "contexts", ((),))]
+            size = given.vocab_size
+            length = getattr(given, "length", None) or length_of_two_cycles(self._longest(given.step, contexts), size)
+            plays: Sequence[Play] = [Play("", given.step, given.target, contexts, length, size)]
         else:
-            world = markov_world(MARKOV_TOKENS, self.seed)
-            policy = next(iter(self._policies(given)), None) or self._shape_for(given, world)
-            step, target, size, contexts = as_step(given, policy, world), world.p, MARKOV_TOKENS, CONTEXTS
-            length = length_of_two_cycles(max_depth(policy) + 1, size)
-            where = f"a Markov world of {MARKOV_TOKENS} tokens, seed {self.seed}"
-            subject += f" on {policy.name} by {policy.rule.name} in {where}"
+            policy = next(iter(self._policies(given)), None) or self._shape_for(given)
+            plays = plays_of(given, policy, self.seed)
+            subject += f" on {policy.name} by {policy.rule.name}"
         try:
-            return certify_step(
-                step,
-                target,
+            return certify_in_worlds(
+                plays,
                 subject=subject,
-                contexts=contexts,
-                length=length,
                 cycles=CYCLES,
-                vocab_size=size,
                 alpha=self.alpha,
                 tv=self.tv,
                 max_samples=self.max_samples,
@@ -163,7 +155,7 @@ class Request:
         rng, longest = np.random.default_rng(self.seed), 1
         with suppress(Exception):
             for _ in range(FIRST_RUNS):
-                longest = max(longest, *(len(within(self.seconds, step, tuple(c), rng)) for c in contexts))
+                longest = max(longest, *(len(within(self.seconds, step, c, rng)) for c in contexts))
         return longest
 
     def _policies(self, given: Any) -> list[DrawPolicy]:
@@ -172,9 +164,9 @@ class Request:
     def _rules(self, given: Any) -> tuple[DrawRule, ...]:
         return tuple(DrawRule[rule] for rule in self.rules) or tuple(getattr(given, "rules", ())) or (DrawRule.IID,)
 
-    def _shape_for(self, given: Any, world: World) -> DrawPolicy:
+    def _shape_for(self, given: Any) -> DrawPolicy:
         """The first of three draft trees that the object does not refuse. The test will report its other errors."""
-        rule = self._rules(given)[0]
+        rule, world = self._rules(given)[0], next(iter(worlds_of(self.seed).values()))
         shapes = [Levels((2, 1), rule), Levels((1, 1), rule), Paths(2, 2, rule=rule)]
         for policy in shapes:
             try:
@@ -186,17 +178,6 @@ class Request:
                 return policy
             return policy
         return shapes[0]
-
-
-def length_of_two_cycles(longest: int, vocab_size: int) -> int:
-    """The number of tokens to compare if a cycle emits up to `longest`: one more, so that a second cycle shows.
-
-    It is less if the joint distribution would have more than `MOST_CELLS` cells.
-    """
-    length = longest + 1
-    while length > 1 and vocab_size**length > MOST_CELLS:
-        length -= 1
-    return length
 
 
 def _load(name: str, seconds: float) -> Any:

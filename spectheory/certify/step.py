@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -11,7 +13,7 @@ from spectheory.certify.betting import pooled
 from spectheory.certify.confidence import look_times, variation_bound
 from spectheory.certify.guard import ends_are_errors
 from spectheory.certify.joint import Joint
-from spectheory.certify.step_certificate import Cell, StepCertificate
+from spectheory.certify.step_certificate import Cell, PlayedIn, StepCertificate
 from spectheory.certify.trial import BrokenStepError, NeverEmittedError, Step, Trial
 from spectheory.certify.verdict import Verdict
 from spectheory.core.arrays import Vector
@@ -21,6 +23,27 @@ from spectheory.core.world import Context
 MOST_CELLS = 100_000
 
 Progress = Callable[[int, float, float], None]
+
+
+@dataclass(frozen=True)
+class Play:
+    """A step in a world.
+
+    Attributes:
+        world: name of the world in reports.
+        step: function (context, rng) -> tokens that one step emits.
+        target: function context -> (V,) distribution of the next token.
+        contexts: contexts in which the step is tested.
+        length: number of tokens whose joint distribution is compared.
+        vocab_size: number of tokens in the vocabulary.
+    """
+
+    world: str
+    step: Step
+    target: Callable[[Context], Vector]
+    contexts: Sequence[Context]
+    length: int
+    vocab_size: int
 
 
 @ends_are_errors()
@@ -75,10 +98,54 @@ def certify_step(
             error of the step is not raised; it is `failure` in the certificate.
         CodeEndedError: the target raised SystemExit.
     """
-    contexts = [tuple(context) for context in contexts]
-    _check(contexts, length, cycles, vocab_size, alpha, tv, max_samples)
-    joints = [Joint.after(target, context, length, vocab_size) for context in contexts]
-    trials = [Trial(step, c, joint, seconds, cycles) for c, joint in zip(contexts, joints, strict=True)]
+    play = Play("", step, target, [tuple(context) for context in contexts], length, vocab_size)
+    return certify_in_worlds(
+        [play], subject=subject, cycles=cycles, alpha=alpha, tv=tv, max_samples=max_samples, seconds=seconds, seed=seed,
+        progress=progress,
+    )  # fmt: skip
+
+
+@ends_are_errors()
+def certify_in_worlds(
+    plays: Sequence[Play],
+    *,
+    subject: str = "step",
+    cycles: int = 2,
+    alpha: float = 1e-6,
+    tv: float = 0.01,
+    max_samples: int = 1_000_000,
+    seconds: float = 60.0,
+    seed: int = 0,
+    progress: Progress | None = None,
+) -> StepCertificate:
+    """Test a step in several worlds at once, as `certify_step` does in one.
+
+    All worlds share one level. Each run belongs to one world, so the wealths of the worlds are martingales, and so is
+    the mean of their mean and their product (see `betting.pooled`): it ever reaches 1 / alpha with probability at most
+    alpha if the step is correct in all worlds. WITHIN says that the total variation is below `tv` in every world: the
+    bound of each world has level alpha, and the verdict is wrong only if the bound of a world that is off is wrong.
+
+    Args:
+        plays: the step in each world, with a name of its own. All worlds and contexts get equally many runs.
+        subject: see `certify_step`, also for the other arguments.
+        cycles: number of calls of the step in one run.
+        alpha: maximum probability of either wrong verdict, over all worlds.
+        tv: the step passes if its total variation from the target is below this in every world.
+        max_samples: maximum number of runs of the step, over all worlds and contexts.
+        seconds: maximum processor time of one call.
+        seed: seed of the random source that the steps get.
+        progress: called after each batch with (runs, log wealth, bound on the total variation).
+
+    Raises:
+        InputError: an argument is out of range.
+    """
+    plays = list(plays)
+    _check(plays, cycles, alpha, tv, max_samples)
+    trials = [
+        Trial(play.step, c, Joint.after(play.target, c, play.length, play.vocab_size), seconds, cycles, play.world)
+        for play in plays
+        for c in play.contexts
+    ]
     course = _Course(trials, look_times(max_samples // len(trials)), alpha, tv)
     rng = np.random.default_rng(seed).spawn(1)[0]
     while not course.is_over:
@@ -86,12 +153,15 @@ def certify_step(
         if progress:
             progress(*course.path[-1], course.bound)
     samples, log_wealth = course.path[-1]
+    counts: Counter[Context] = Counter()
+    for trial in trials:
+        counts[trial.context] += trial.runs
     return StepCertificate(
         subject=subject,
         verdict=course.verdict,
         alpha=alpha,
         tv=tv,
-        length=length,
+        length=max(play.length for play in plays),
         cycles=cycles,
         unseen=max(trial.unseen for trial in trials),
         samples=samples,
@@ -100,10 +170,11 @@ def certify_step(
         tv_seen=max(trial.variation() for trial in trials),
         worst=course.worst(),
         path=tuple(course.path),
-        counts={trial.context: trial.runs for trial in trials},
+        counts=dict(counts),
         seed=seed,
         needed=course.needed(),
         failure=course.failure,
+        worlds=tuple(course.played_in(play.world) for play in plays if play.world),
     )
 
 
@@ -151,6 +222,20 @@ class _Course:
         """Whether the test has a verdict, failed, or has used all runs."""
         return self.verdict is not Verdict.UNDECIDED or bool(self.failure) or len(self.path) > len(self.looks)
 
+    def played_in(self, world: str) -> PlayedIn:
+        """The result in one world."""
+        here = [trial for trial in self.trials if trial.world == world]
+        return PlayedIn(
+            world,
+            runs=sum(trial.runs for trial in here),
+            log_wealth=math.inf if any(t.never for t in here) else pooled([t.wager.log_wealth() for t in here]),
+            tv_seen=max(trial.variation() for trial in here),
+            tv_bound=max(
+                variation_bound(t.variation(), t.wager.runs, len(self.looks), self.alpha) if t.wager.runs else 1.0
+                for t in here
+            ),
+        )
+
     def worst(self) -> Cell | None:
         """The cell with the strongest evidence against the step, over all contexts; None before the first run."""
         found = [trial.worst() for trial in self.trials if trial.runs]
@@ -168,24 +253,31 @@ class _Course:
         return math.ceil(needed / unit) * unit
 
 
-def _check(
-    contexts: list[Context], length: int, cycles: int, vocab_size: int, alpha: float, tv: float, max_samples: int
-) -> None:
+def _check(plays: Sequence[Play], cycles: int, alpha: float, tv: float, max_samples: int) -> None:
     for name, value in (("alpha", alpha), ("tv", tv)):
         if not 0 < value < 1:
             raise InputError(f"{name} must be between 0 and 1, got {value}: 1e-6 and 0.01 are usual for alpha and tv")
+    if cycles < 1:
+        raise InputError(f"cycles must be at least 1, got {cycles}: 2 also detect noise that is reused")
+    if len({play.world for play in plays}) < max(1, len(plays)):
+        raise InputError(f"plays must be one or more worlds with different names, got {[play.world for play in plays]}")
+    for play in plays:
+        _check_play(play)
+    trials = sum(len(play.contexts) for play in plays)
+    if max_samples < trials:
+        raise InputError(f"max_samples must be at least {trials}, one for each context, got {max_samples}")
+
+
+def _check_play(play: Play) -> None:
+    contexts, length, vocab_size = play.contexts, play.length, play.vocab_size
     if not contexts or len(set(contexts)) < len(contexts):
         raise InputError(
             f"contexts must be one or more different contexts, got {contexts}: use [()] for the start of a text"
         )
     if length < 1 or vocab_size < 1:
         raise InputError(f"length and vocab_size must be at least 1, got {length} and {vocab_size}")
-    if cycles < 1:
-        raise InputError(f"cycles must be at least 1, got {cycles}: 2 also detect noise that is reused")
     if vocab_size**length > MOST_CELLS:
         raise InputError(
             f"vocab_size**length must be at most {MOST_CELLS:,} cells, got {vocab_size}**{length}: compare fewer "
             "tokens, or a step on a smaller vocabulary"
         )
-    if max_samples < len(contexts):
-        raise InputError(f"max_samples must be at least {len(contexts)}, one for each context, got {max_samples}")

@@ -18,10 +18,42 @@ class Cell:
     tokens: Context
     expected: float
     observed: float
+    world: str = ""
 
     def __str__(self) -> str:
         where = f"after context {self.context}" if self.context else "at the start"
+        where += f" of world '{self.world}'" if self.world else ""
         return f"tokens {self.tokens} {where}: seen in {self.observed:.4%} of runs, {self.expected:.4%} expected"
+
+
+@dataclass(frozen=True)
+class PlayedIn:
+    """The result of a test in one of its worlds.
+
+    Attributes:
+        world: name of the world.
+        runs: number of runs in it.
+        log_wealth: natural log of the wealth won in it. The level belongs to the pooled wealth, not to this one.
+        tv_seen: observed total variation, chance included.
+        tv_bound: upper bound on the total variation in it.
+    """
+
+    world: str
+    runs: int
+    log_wealth: float
+    tv_seen: float
+    tv_bound: float
+
+    def __str__(self) -> str:
+        return (
+            f"world '{self.world}': {self.runs:,} runs, evidence {power_of_ten(self.log_wealth)}, total variation "
+            f"{self.tv_seen:.4f} seen, at most {self.tv_bound:.4f}"
+        )
+
+
+def power_of_ten(log_wealth: float) -> str:
+    """A wealth, given by its natural log, in words."""
+    return "without limit" if math.isinf(log_wealth) else f"10^{round(log_wealth / math.log(10), 1) + 0.0:.1f}"
 
 
 @dataclass(frozen=True)
@@ -50,6 +82,7 @@ class StepCertificate:
         failure: error of the step: it raised, hung, returned no tokens, or emitted an impossible token. Else empty.
         cycles: number of calls of the step in one run.
         unseen: largest number of tokens that one call emitted after the first `length`. They were not compared.
+        worlds: the result in each world if the step was played in worlds with names, else ().
     """
 
     subject: str
@@ -69,6 +102,7 @@ class StepCertificate:
     failure: str = ""
     cycles: int = 1
     unseen: int = 0
+    worlds: tuple[PlayedIn, ...] = ()
 
     @property
     def log10_wealth(self) -> float:
@@ -82,7 +116,8 @@ class StepCertificate:
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
-        contexts = f"{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
+        pooled = f"{len(self.worlds)} worlds, pooled at one level, " if self.worlds else ""
+        contexts = f"{pooled}{len(self.counts)} context{'s' if len(self.counts) > 1 else ''}"
         found = [f"{self.subject}: {self.verdict.name} ({self.verdict.value})"]
         found += [self.failure] if self.failure else []
         if not self.samples:
@@ -92,13 +127,14 @@ class StepCertificate:
         if self.unseen:
             found.append(f"not compared: the tokens after them; one call emitted {self.unseen} more (length = "
                          f"{self.length + self.unseen} compares them)")  # fmt: skip
-        won = "without limit" if math.isinf(self.log_wealth) else f"10^{round(self.log10_wealth, 1) + 0.0:.1f}"
+        won = power_of_ten(self.log_wealth)
         needed = f"10^{-math.log10(self.alpha):.3g}"
         found.append(
             f"evidence against it: {won}; a correct step reaches {needed} with probability at most {self.alpha:g}"
         )
         found.append(f"total variation: {self.tv_seen:.4f} seen, chance included; at most {self.tv_bound:.4f} at level "
                      f"{self.alpha:g}, {self.tv:g} allowed")  # fmt: skip
+        found += [str(played) for played in self.worlds]
         found += [f"largest deviation: {self.worst}"] if self.worst else []
         found += [f"about {self.needed:,} runs would decide if the step is correct"] if self.needed else []
         return found
@@ -112,5 +148,9 @@ class StepCertificate:
             "log_wealth": self.log_wealth if math.isfinite(self.log_wealth) else None,
             "worst": asdict(self.worst) if self.worst else None,
             "path": finite,
+            "worlds": [
+                {**asdict(played), "log_wealth": played.log_wealth if math.isfinite(played.log_wealth) else None}
+                for played in self.worlds
+            ],
             "counts": [{"context": list(context), "runs": runs} for context, runs in self.counts.items()],
         }

@@ -38,8 +38,10 @@ class Trial:
         unseen: largest number of tokens that one call emitted after the first `length`. They are not compared.
     """
 
-    def __init__(self, step: Step, context: Context, joint: Joint, seconds: float, cycles: int = 1) -> None:
-        self.seconds, self.cycles = seconds, cycles
+    def __init__(
+        self, step: Step, context: Context, joint: Joint, seconds: float, cycles: int = 1, world: str = ""
+    ) -> None:
+        self.seconds, self.cycles, self.world = seconds, cycles, world
         self.step, self.context, self.joint = step, context, joint
         self.wager = Wager(joint)
         self.drawn: list[int] = []
@@ -112,12 +114,12 @@ class Trial:
     def worst(self) -> tuple[float, Cell]:
         """(log likelihood ratio, cell) of the prefix whose observed share is least likely."""
         if self.never:
-            return math.inf, Cell(self.context, self.never, 0.0, 1 / self.runs)
+            return math.inf, Cell(self.context, self.never, 0.0, 1 / self.runs, self.world)
         observed = np.concatenate(self.joint.extended(self.wager.ended)[1:]) / self.runs
         expected = np.concatenate(self.joint.levels[1:])
         evidence = _surprise(observed, expected) + _surprise(1 - observed, 1 - expected)
         node = int(evidence.argmax())
-        cell = Cell(self.context, self.joint.tokens(node), float(expected[node]), float(observed[node]))
+        cell = Cell(self.context, self.joint.tokens(node), float(expected[node]), float(observed[node]), self.world)
         return self.runs * float(evidence[node]), cell
 
 

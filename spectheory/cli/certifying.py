@@ -32,7 +32,7 @@ _SHAPE = (
 _CASES = (
     "Number of random worlds to compare. A world holds p and q, the distributions of target and draft, per context."
 )
-_TV = "Black-box test: the step passes if its total variation from the target is below this."
+_TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
 
 
 def _rule(text: str) -> DrawRule:
@@ -50,7 +50,7 @@ def certify(
     shape: Annotated[list[str] | None, typer.Option(metavar="K,K,...", help=_SHAPE)] = None,
     cases: Annotated[int, typer.Option(help=_CASES)] = 300,
     alpha: Annotated[float, typer.Option(help="Black-box test: maximum probability of a wrong verdict.")] = 1e-6,
-    tv: Annotated[float, typer.Option(help=_TV)] = 0.01,
+    tv: Annotated[float, typer.Option(help=_TV)] = 0.02,
     max_samples: Annotated[int, typer.Option(help="Black-box test: maximum number of runs of the step.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(help="Maximum processor time of one call of your code, in seconds.")] = 10.0,
     seed: Seed = 0,
