@@ -66,7 +66,9 @@ def test_every_wrong_verifier_is_condemned(
     """On the small shapes by the first counterexample; on all shapes it is also made smaller."""
     if count:
         monkeypatch.setattr(hypothesis, "find", first_found)
-    certificate = st.certify_verifier(specimen.given, policies=policies(specimen, count))
+    certificate = st.certify_verifier(
+        specimen.given, policies=policies(specimen, count), zero_coins=specimen.zero_coins, cases=120 if count else 300
+    )
     assert certificate.verdict is Verdict.LOSSY, certificate.lines()
     found = certificate.counterexample
     assert found

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from fractions import Fraction
 from typing import Any
 
+import numpy as np
 import pytest
 
 import spectheory as st
 from spectheory.certify import Verdict
+from spectheory.core.arrays import residual
 from tests.certified import guarded
 
 
@@ -23,3 +27,105 @@ def test_a_weight_of_a_guard_is_no_fault(verify: Any) -> None:
     """A token of probability 0 has the weight of a guard in a branch where a coin is exactly 0."""
     certificate = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=80)
     assert certificate.verdict is Verdict.LOSSLESS, certificate.lines()
+
+
+def accepts_by_less_or_equal(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but for a coin of exactly 0."""
+    child = draft.draws[0][0]
+    token, q = draft.tokens[child], draft.q[0]
+    if rng.random() * q[token] <= p[0][token]:
+        return child, rng.choice(len(p[child]), p=p[child])
+    return 0, rng.choice(len(q), p=residual(p[0], q))
+
+
+def also_corrects_from_p(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Wrong by a total variation of up to 1/4, and for a coin of exactly 0."""
+    child = draft.draws[0][0]
+    token, q = draft.tokens[child], draft.q[0]
+    if rng.random() * q[token] <= p[0][token]:
+        return child, rng.choice(len(p[child]), p=p[child])
+    return 0, rng.choice(len(q), p=p[0])
+
+
+def worse_on_two_drafts(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Emits token 0 in an eighth of the calls, and always if two tokens were drafted."""
+    if len(draft.draws[0]) == 2 or rng.integers(8) == 0:
+        return 0, 0
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def test_a_coin_of_exactly_0_is_a_note_unless_asked() -> None:
+    noted = st.certify_verifier(accepts_by_less_or_equal, policies=[st.Levels((1,))], cases=60)
+    assert noted.verdict is Verdict.LOSSLESS, noted.lines()
+    (note,) = noted.notes
+    assert "of probability 0, when a coin is exactly 0" in note
+    assert f"  note: {note}" in noted.lines()
+    asked = st.certify_verifier(accepts_by_less_or_equal, policies=[st.Levels((1,))], cases=60, zero_coins=True)
+    assert asked.verdict is Verdict.LOSSY
+    assert "total variation 0" in "\n".join(asked.lines())
+
+
+@pytest.mark.parametrize("zero_coins", [False, True])
+def test_a_coin_of_exactly_0_does_not_mask_a_fault(zero_coins: bool) -> None:
+    found = st.certify_verifier(also_corrects_from_p, policies=[st.Levels((1,))], cases=120, zero_coins=zero_coins)
+    assert found.counterexample
+    assert found.counterexample.difference.total_variation == Fraction(1, 4)
+    assert len(found.notes) == (not zero_coins)
+
+
+def test_the_largest_total_variation_is_reported_first() -> None:
+    found = st.certify_verifier(worse_on_two_drafts, policies=[st.Levels((1,)), st.Levels((2,))], cases=60)
+    assert found.counterexample
+    assert found.counterexample.case.policy == st.Levels((2,))
+    assert found.counterexample.difference.total_variation == 1
+    assert found.variations == (("Levels((2,)) by IID", "1"), ("Levels((1,)) by IID", "1/8"))
+
+
+def divides_0_by_0(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but for a rejection that rounding alone can cause where p = q: its residual is 0/0."""
+    child = draft.draws[0][0]
+    token, q = draft.tokens[child], draft.q[0]
+    if rng.random() < float(p[0][token]) * (1 - 2**-53) / float(q[token]):
+        return child, rng.choice(len(p[child]), p=p[child])
+    left = np.maximum(p[0] - q, 0)
+    return 0, rng.choice(len(q), p=left / left.sum())
+
+
+def leaves_the_vocabulary(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, by inversion, but the rounded sum of the probabilities is below 1."""
+    coin, sums = rng.random(), np.cumsum(p[0] * (1 - 2**-50))
+    return 0, sum(not coin < edge for edge in sums)
+
+
+def raises_sometimes(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    if rng.integers(4) == 0:
+        raise ValueError("unlucky")
+    return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def raises_and_is_wrong(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    if rng.integers(4) == 0:
+        raise ValueError("unlucky")
+    return 0, 0
+
+
+@pytest.mark.parametrize(
+    ("verify", "said"), [(divides_0_by_0, "raised InputError"), (leaves_the_vocabulary, "raised NotADistributionError")]
+)
+def test_a_branch_that_rounding_reaches_is_a_note_with_its_probability(verify: Any, said: str) -> None:
+    found = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=60)
+    assert found.verdict is Verdict.LOSSLESS, found.lines()
+    note = next(note for note in found.notes if "rounding" in note)
+    assert said in note
+    assert re.search(r"of probability \d\S*e-1[56] at most", note), note
+
+
+def test_an_error_with_a_real_probability_is_not_passed_and_does_not_mask() -> None:
+    found = st.certify_verifier(raises_sometimes, policies=[st.Levels((1,))], cases=40)
+    assert found.verdict is Verdict.UNDECIDED
+    assert "with probability 1/4 on one draft: unlucky" in (found.failure or "")
+    assert found.cases >= 30
+    wrong = st.certify_verifier(raises_and_is_wrong, policies=[st.Levels((1,))], cases=40)
+    assert wrong.verdict is Verdict.LOSSY
+    assert wrong.counterexample
+    assert wrong.counterexample.difference.total_variation == Fraction(3, 4)

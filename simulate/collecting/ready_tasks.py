@@ -243,7 +243,9 @@ def _certify(block: Block, *, name: str, cases: int) -> Statistics:
     from spectheory.certify import certify_verifier
 
     specimen = _specimens()[name]
-    found = certify_verifier(specimen.given, policies=specimen.policies, cases=cases, seed=block.seed)
+    found = certify_verifier(
+        specimen.given, policies=specimen.policies, cases=cases, seed=block.seed, zero_coins=specimen.zero_coins
+    )
     return Statistics(_verdict(found.verdict))
 
 

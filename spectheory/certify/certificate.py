@@ -87,9 +87,12 @@ class Certificate:
         sizes: vocabulary sizes of the compared worlds.
         cases: number of different worlds that were compared.
         drafts: number of drafts in all these worlds.
-        counterexample: the smallest counterexample if LOSSY, else None.
+        counterexample: the smallest world with the largest total variation that was found if LOSSY, else None.
         failure: why the verifier could not be run, with the case: it raised, hung or could not be enumerated.
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
+        notes: what does not count against the verifier: tokens of probability 0 that need a coin of exactly 0, and
+            errors in branches that rounding alone reaches, with their probabilities.
+        variations: the largest total variation found on each lossy shape as (shape, number), the largest first.
     """
 
     subject: str
@@ -103,6 +106,8 @@ class Certificate:
     counterexample: Counterexample | None = None
     failure: str | None = None
     cannot_replay: bool = False
+    notes: tuple[str, ...] = ()
+    variations: tuple[tuple[str, str], ...] = ()
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -111,6 +116,9 @@ class Certificate:
             lines += [f"  {line}" for line in self.failure.splitlines()]
         if self.counterexample:
             lines += [f"  {line}" for line in self.counterexample.lines()]
+        if len(self.variations) > 1:
+            lines.append("  largest by shape: " + ", ".join(f"{shape} {off}" for shape, off in self.variations))
+        lines += [f"  note: {note}" for note in self.notes]
         if self.cases:
             sizes = " and ".join(map(str, self.sizes))
             lines.append(f"  compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
@@ -131,6 +139,8 @@ class Certificate:
             "cases": self.cases,
             "drafts": self.drafts,
             "failure": self.failure,
+            "notes": list(self.notes),
+            "total_variation_by_shape": [list(pair) for pair in self.variations],
             "counterexample": found
             and {
                 "policy": str(found.case.policy),

@@ -7,6 +7,7 @@ import random
 import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -14,9 +15,9 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.certificate import Case, Certificate, Counterexample
-from spectheory.certify.guard import ends_are_errors
-from spectheory.certify.output_distribution import ROUNDED, Difference, NotADistributionError, compare
+from spectheory.certify.certificate import Case, Certificate, Counterexample, number, text
+from spectheory.certify.guard import CodeEndedError, ends_are_errors
+from spectheory.certify.output_distribution import ROUNDED, Difference, NotADistributionError, Raised, compare
 from spectheory.certify.subject import Subject, floats, fractions, subject_of
 from spectheory.certify.verdict import Verdict
 from spectheory.core.chance import BranchError, branches
@@ -31,7 +32,20 @@ REPEATS = 5
 MOST_DRAFTS_ASKED = 20_000
 """Maximum number of drafts that a policy may have with the smallest vocabulary."""
 MOST_SHRINKS = 100
-"""Maximum number of cases that are tried to make a counterexample smaller."""
+"""Maximum number of cases that are compared to make a counterexample smaller."""
+MOST_LOOKS = 300
+"""Maximum number of cases that are looked at to make a counterexample smaller; most were compared before."""
+NEEDS_FLOATS = TypeError, AttributeError, ZeroDivisionError
+"""Errors of code that runs on float64 and not on Fractions; 0/0 is NaN in float64."""
+FATAL = BranchError, TimeoutError, CodeEndedError, NotADistributionError
+"""Errors after which no more worlds are compared."""
+Score = tuple[Any, int]
+"""The total variation of a case, 0 up to the tolerance; and 1 if a coin of exactly 0 counts and shows a fault."""
+RIGHT: Score = (0, 0)
+
+
+class _EnoughError(BaseException):
+    """The counterexample is small enough. Hypothesis does not catch this exception."""
 
 
 @ends_are_errors()
@@ -44,6 +58,7 @@ def certify_verifier(
     cases: int = 300,
     seconds: float = 10.0,
     seed: int = 0,
+    zero_coins: bool = False,
     progress: Callable[[int], None] | None = None,
 ) -> Certificate:
     """Check by enumeration in exact numbers whether a verifier keeps the target's distribution.
@@ -51,7 +66,12 @@ def certify_verifier(
     Hypothesis draws worlds, in which p and q of a context may have zeros, equal each other, have disjoint supports or
     be one-hot. In each world, the distribution of the output is summed over all drafts of a policy, extended by the
     target to a common length, and compared with the target's distribution. They must be equal, or within 1e-6 if the
-    verifier computes in floating point. A world where they differ is shrunk to the smallest such world.
+    verifier computes in floating point. All worlds are compared. The one
+    with the largest total variation is shrunk to the smallest world with at least this total variation.
+
+    Outcomes that are as good as impossible do not decide, and are notes in the certificate: a token of probability 0
+    that is emitted only if a random number is exactly 0, and an error in branches of a probability up to 1e-6. After an
+    error of higher probability, the verdict is LOSSY if another world shows it, else UNDECIDED.
 
     Args:
         given: a Solver, a Verifier, or a function `verify(draft, p, rng) -> (node, token)`. The function must draw from
@@ -63,6 +83,8 @@ def certify_verifier(
         seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
             returns, so a call that never returns is not interrupted. `spectheory certify` does interrupt it.
         seed: seed of the worlds.
+        zero_coins: whether the verdict is LOSSY if the verifier emits a token of probability 0 when a random number is
+            exactly 0. Half of the published samplers do so, because they accept by `<=`.
         progress: called with the number of worlds compared so far.
 
     Raises:
@@ -93,14 +115,14 @@ def certify_verifier(
                 f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts with a vocabulary of {min(sizes)} "
                 f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
             )
-    hunt = _Hunt(subject, fractions, cases, progress)
+    hunt = _Hunt(subject, fractions, cases, progress, zero_coins)
     refused = hunt.prepare(wanted, min(sizes))
     settings = [
         (policy, size)
         for policy, size in itertools.product(wanted, sizes)
         if policy not in refused and (size == min(sizes) or _most_drafts(policy, size) <= MOST_DRAFTS)
     ]
-    found = None if hunt.failure else hunt.search_all(settings, seed)
+    found = None if hunt.is_over else hunt.search_all(settings, seed)
     return hunt.certificate(found, refused)
 
 
@@ -115,11 +137,16 @@ class _Hunt:
     arithmetic: Callable[[Any], np.ndarray]
     cases: int
     progress: Callable[[int], None] | None
-    seen: dict[str, bool] = field(default_factory=dict)
+    zero_coins: bool
+    seen: dict[str, Score] = field(default_factory=dict)
     drafts: int = 0
     reached: list[Case] = field(default_factory=list)
-    shrinks: int = 0
+    off: dict[str, Any] = field(default_factory=dict)
+    zeros: dict[str, Case] = field(default_factory=dict)
+    rounded: dict[str, Any] = field(default_factory=dict)
     failure: str | None = None
+    failed: Any = 0
+    is_over: bool = False
     is_not_a_distribution: bool = False
     cannot_replay: bool = False
 
@@ -149,15 +176,24 @@ class _Hunt:
 
     def _settle_numbers(self, case: Case) -> None:
         """Compare in exact numbers, or in float64 if the subject does not run on Fractions."""
+        self._grade(case, self._steady(case))
+
+    def _measure(self, case: Case) -> Difference:
+        """The comparison, in float64 from the first error on that Fractions may have caused."""
+        if self.arithmetic is floats:
+            return self._compare(case, floats)
         try:
-            self._steady(case)
-        except (TypeError, AttributeError):
-            self.arithmetic = floats
-            self._steady(case)
+            difference = self._compare(case, fractions)
+            if not any(isinstance(raised.error, NEEDS_FLOATS) for raised in difference.raised):
+                return difference
+        except NEEDS_FLOATS:
+            pass
+        self.arithmetic = floats
+        return self._compare(case, floats)
 
     def _steady(self, case: Case) -> Difference:
         """The comparison, repeated if the subject draws. A hidden random source would make the repetitions differ."""
-        difference = self._compare(case, self.arithmetic)
+        difference = self._measure(case)
         for _ in range(0 if self.subject.states_distribution else REPEATS - 1):
             if self._compare(case, self.arithmetic).output != difference.output:
                 raise BranchError(
@@ -166,36 +202,60 @@ class _Hunt:
         return difference
 
     def search_all(self, settings: Sequence[tuple[DrawPolicy, int]], seed: int) -> Case | None:
-        """The smallest lossy case, or None. All settings get equally many worlds; shallow trees are tried first."""
+        """The smallest case with the largest total variation, or None. All settings get equally many worlds."""
         from spectheory.certify import strategies
 
         shares = max(1, self.cases // max(1, len(settings)))
-        shallow_first = sorted(settings, key=lambda setting: (strategies.max_depth(setting[0]), setting[1]))
-        found = (self.search(setting, shares, seed) for setting in shallow_first)
-        return next((case for case in found if case), None)
+        largest: tuple[Score, Case | None] = (RIGHT, None)
+        for policy, size in sorted(settings, key=lambda setting: (strategies.max_depth(setting[0]), setting[1])):
+            plain, before = _plain_case(policy, size), len(self.reached)
+            self.score(plain)
+            self._find(plain, shares, seed, lambda case: self.score(case) < RIGHT)
+            for case in [plain, *self.reached[before:]]:
+                largest = max(largest, (self.score(case), case), key=lambda pair: pair[0])
+        score, case = largest
+        return None if case is None or self.is_over else self.smallest(case, score, shares, seed)
 
-    def search(self, setting: tuple[DrawPolicy, int], cases: int, seed: int) -> Case | None:
-        """The smallest lossy case that Hypothesis finds in `cases` worlds, or None. The plain case is tried first."""
+    def smallest(self, found: Case, score: Score, cases: int, seed: int) -> Case:
+        """The smallest case that Hypothesis makes of `found` and whose score is at least `score`."""
+        size, looks, compared = len(found.distributions[()][0]), 0, 0
+        shown: list[Case] = []
+
+        def shows(case: Case) -> bool:
+            nonlocal looks, compared
+            before = len(self.reached)
+            enough = self.score(case) >= score
+            if shown:
+                looks, compared = looks + 1, compared + len(self.reached) - before
+            if enough:
+                shown.append(case)
+            if looks >= MOST_LOOKS or compared >= MOST_SHRINKS:
+                raise _EnoughError
+            return enough
+
+        with suppress(_EnoughError):
+            self._find(_plain_case(found.policy, size), cases, seed, shows)
+        return min([*reversed(shown), found], key=lambda case: (len(case.lines()), len("".join(case.lines()))))
+
+    def _find(self, plain: Case, cases: int, seed: int, condition: Callable[[Case], bool]) -> None:
+        """Let Hypothesis look for a case that meets the condition, in `cases` worlds of the shape of `plain`."""
         from hypothesis import HealthCheck, Phase, find
         from hypothesis import settings as options
         from hypothesis.errors import NoSuchExample
 
         from spectheory.certify import strategies
 
-        policy, size = setting
-        plain = _plain_case(policy, size)
-        self.is_lossy(plain)
-        depth = strategies.max_depth(policy)
+        policy, size = plain.policy, len(plain.distributions[()][0])
         quiet = [
             HealthCheck.too_slow,
             HealthCheck.data_too_large,
             HealthCheck.filter_too_much,
             HealthCheck.nested_given,
         ]
-        try:
-            return find(
-                strategies.tables(size, depth).map(lambda distributions: Case(policy, distributions)),
-                self.is_lossy,
+        with suppress(NoSuchExample):
+            find(
+                strategies.tables(size, strategies.max_depth(policy)).map(lambda table: Case(policy, table)),
+                condition,
                 settings=options(
                     max_examples=cases,
                     database=None,
@@ -205,34 +265,63 @@ class _Hunt:
                 ),
                 random=random.Random(seed),
             )
-        except NoSuchExample:
-            return plain if self.is_lossy(plain) else None
 
-    def is_lossy(self, case: Case) -> bool:
-        """Whether the output does not have the target's distribution. A subject that raises is noted, and not lossy."""
+    def score(self, case: Case) -> Score:
+        """How far the output is from the target's distribution. A subject that raises is noted, and scores `RIGHT`."""
         key = "\n".join(case.lines())
         if key in self.seen:
             return self.seen[key]
-        if self.failure:
-            return False
-        if any(self.seen.values()):
-            self.shrinks += 1
-            if self.shrinks > MOST_SHRINKS:
-                return False
+        if self.is_over:
+            return RIGHT
+        self.seen[key] = RIGHT
         try:
-            difference = self._compare(case, self.arithmetic)
-            off = difference.total_variation
-            if self.arithmetic is fractions and 0 < off < ROUNDED:
-                self.arithmetic = floats
-            self.seen[key] = off > self.tolerance or difference.impossible is not None
-            self.drafts += difference.drafts
-            self.reached.append(case)
+            difference = self._measure(case)
         except Exception as error:
             self._fail(case, error)
-            self.seen[key] = False
+        else:
+            self.drafts += difference.drafts
+            self.reached.append(case)
+            self.seen[key] = self._grade(case, difference)
         if self.progress:
             self.progress(len(self.reached))
         return self.seen[key]
+
+    def _grade(self, case: Case, difference: Difference) -> Score:
+        """The score of a comparison. Errors, and coins of exactly 0 that show something, are recorded."""
+        for raised in difference.raised:
+            if raised.chance > ROUNDED:
+                self._fail(case, raised.error, raised.chance)
+            else:
+                self._note(raised)
+        if difference.impossible:
+            self.zeros[f"{text(difference.impossible)}, of probability 0,"] = case
+        off = difference.total_variation
+        if self.arithmetic is fractions and 0 < off < ROUNDED:
+            self.arithmetic = floats
+        off = off if off > self.tolerance else 0
+        if off:
+            setting = f"{case.policy.name} by {case.policy.rule.name}"
+            self.off[setting] = max(off, self.off.get(setting, 0))
+        return off, int(self.zero_coins and difference.impossible is not None)
+
+    def _note(self, raised: Raised) -> None:
+        kind = f"raised {type(raised.error).__name__}{_place(raised.error)}"
+        if raised.chance == 0 and raised.given_zeros > ROUNDED:
+            kind += " when a coin is exactly 0"
+        self.rounded[kind] = max(raised.chance, self.rounded.get(kind, 0))
+
+    def _notes(self) -> tuple[str, ...]:
+        """What does not count against the subject."""
+        found = [
+            f"{kind}, in branches of probability {number(chance)} at most, which counts as rounding"
+            if chance
+            else f"{kind}, in branches of probability 0"
+            for kind, chance in self.rounded.items()
+        ]
+        if self.zeros and not self.zero_coins:
+            what, case = min(self.zeros.items(), key=lambda pair: (len("".join(pair[1].lines())), pair[0]))
+            found.append(f"emits {what} when a coin is exactly 0, which has probability 0; {'; '.join(case.lines())}")
+        return tuple(found)
 
     def certificate(self, found: Case | None, refused: Sequence[DrawPolicy]) -> Certificate:
         """The certificate of the search. `found` is the smallest lossy case."""
@@ -259,25 +348,34 @@ class _Hunt:
             counterexample=self._explain(found) if found else None,
             failure=None if found else self.failure,
             cannot_replay=self.cannot_replay and not found,
+            notes=self._notes(),
+            variations=tuple(
+                (setting, number(off)) for setting, off in sorted(self.off.items(), key=lambda pair: -pair[1])
+            ),
         )
 
     def _compare(self, case: Case, numbers: Callable[[Any], np.ndarray]) -> Difference:
-        return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return compare(self.subject.distribution_of, case.world, case.policy, case.length, numbers)
 
-    def _fail(self, case: Case, error: Exception) -> None:
-        if self.failure is None:
+    def _fail(self, case: Case, error: Exception, chance: Any = 1) -> None:
+        """Record an error; the most probable one is reported. The search is over if it is fatal."""
+        if not self.is_over and (self.failed < chance or isinstance(error, FATAL)):
+            self.failed = chance
             self.cannot_replay = isinstance(error, BranchError)
             kind = (
                 "its draws cannot be enumerated"
                 if self.cannot_replay
                 else f"raised {type(error).__name__}{_place(error)}"
             )
-            self.failure = "\n".join([f"{kind}: {error}", *case.lines()])
+            likely = "" if chance == 1 else f", with probability {number(chance)} on one draft"
+            self.failure = "\n".join([f"{kind}{likely}: {error}", *case.lines()])
             self.is_not_a_distribution = isinstance(error, NotADistributionError)
+            self.is_over = isinstance(error, FATAL)
 
     def _explain(self, case: Case) -> Counterexample:
         difference, world = self._compare(case, self.arithmetic), case.world
-        wanted = difference.impossible or difference.worst
+        wanted = difference.worst if difference.total_variation > self.tolerance else difference.impossible or ()
 
         def weight(draft: Draft, chance: Any) -> Any:
             seen = Draft(draft.tree, draft.tokens, self.arithmetic(draft.q), draft.draws, draft.rule)

@@ -27,12 +27,14 @@ class Ending(NamedTuple):
         token: the token after it.
         chance: probability; 0 if a random number must be exactly 0.
         given_zeros: probability given the random numbers that are exactly 0; equal to `chance` if there are none.
+        error: error that the verifier raised in place of a node and a token, or None.
     """
 
     node: int
     token: int
     chance: Any
     given_zeros: Any
+    error: Exception | None = None
 
 
 DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
@@ -41,6 +43,21 @@ DistributionOf = Callable[[Draft, Any], Iterable[Ending]]
 
 class NotADistributionError(InputError):
     """A verifier returned a node or a token that does not exist, or a negative probability."""
+
+
+@dataclass(frozen=True)
+class Raised:
+    """Errors of a verifier on one draft.
+
+    Attributes:
+        error: error of the most probable branch that raised one.
+        chance: probability of an error, given the draft; 0 if a random number must be exactly 0.
+        given_zeros: probability of that branch given the random numbers that are exactly 0.
+    """
+
+    error: Exception
+    chance: Any
+    given_zeros: Any
 
 
 @dataclass(frozen=True)
@@ -53,17 +70,21 @@ class Difference:
         drafts: number of drafts in the sum.
         impossible: a sequence of probability 0 that the verifier still emits if random numbers are exactly 0, or None.
             Given these numbers, its probability is above the tolerance `ROUNDED`.
+        raised: errors of the verifier, at most one for each draft.
+        lost: probability that the verifier raises an error.
     """
 
     output: dict[Context, Any]
     target: dict[Context, Any]
     drafts: int
     impossible: Context | None
+    raised: tuple[Raised, ...] = ()
+    lost: Any = 0
 
     @property
     def total_variation(self) -> Any:
-        """Half the sum of absolute differences."""
-        return sum(abs(self.output[s] - self.target[s]) for s in self.target) / 2
+        """Half the sum of absolute differences; the smallest value that any output instead of errors could give."""
+        return (sum(abs(self.output[s] - self.target[s]) for s in self.target) - self.lost) / 2
 
     @property
     def worst(self) -> Context:
@@ -80,26 +101,41 @@ def compare(
     distributions of the world. The probabilities of drafts stay exact.
 
     Raises:
-        NotADistributionError: the verifier returned a node or a token that does not exist, or a negative probability.
+        NotADistributionError: the verifier states a node or a token that does not exist, or a negative probability. If
+            its draws are enumerated, this is one of its errors instead, with its probability.
     """
     emitted: dict[Context, Any] = {}
-    impossible, drafts = None, 0
+    impossible, drafts, lost = None, 0, 0
+    raised: list[Raised] = []
     for draft, chance in branches(lambda rng: policy.grow(world, rng)):
         drafts += 1
         seen = Draft(draft.tree, draft.tokens, arithmetic(draft.q), draft.draws, draft.rule)
+        failed = []
         for ending in distribution_of(seen, arithmetic(world.target(draft))):
-            node = _checked("node", ending.node, draft.tree.budget + 1)
-            token = _checked("token", ending.token, len(world.p(())))
-            probability = ending.chance
+            if ending.error is not None:
+                failed.append(ending)
+                continue
+            node, token, probability = check_ending(ending.node, ending.token, draft), ending.token, ending.chance
             if probability < -ROUNDING:
                 raise NotADistributionError(
                     f"the verifier gives the negative probability {probability} to node {node}, token {token}"
                 )
-            text = (*draft.context(node), token)
+            text = (*draft.context(node), int(token))
             emitted[text] = emitted.get(text, 0) + chance * probability
             if probability == 0 and ending.given_zeros > ROUNDED and _probability(world, text) == 0:
                 impossible = text
-    return Difference(extend(emitted, world, length), target_distribution(world, length), drafts, impossible)
+        if failed:
+            here, likeliest = sum(e.chance for e in failed), max(failed, key=lambda e: e.given_zeros)
+            lost += chance * here
+            raised.append(Raised(likeliest.error, here, likeliest.given_zeros))
+    output = extend(emitted, world, length)
+    return Difference(output, target_distribution(world, length), drafts, impossible, tuple(raised), lost)
+
+
+def check_ending(node: Any, token: Any, draft: Draft) -> int:
+    """The node as an int, after a check that the node and the token exist."""
+    _checked("token", token, len(draft.q[0]))
+    return _checked("node", node, draft.tree.budget + 1)
 
 
 def extend(emitted: dict[Context, Any], world: World, length: int) -> dict[Context, Any]:

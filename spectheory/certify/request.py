@@ -51,6 +51,7 @@ class Request:
         tv: a step passes the black-box test if its total variation from the target is below this.
         max_samples: maximum number of runs in the black-box test.
         seconds: maximum processor time of one call of the code under test.
+        zero_coins: whether a token of probability 0 that needs a random number of exactly 0 counts as a fault.
         seed: seed of the worlds and the runs.
         page: whether to make an HTML page.
     """
@@ -65,6 +66,7 @@ class Request:
     tv: float
     max_samples: int
     seconds: float
+    zero_coins: bool
     seed: int
     page: bool
 
@@ -116,6 +118,7 @@ class Request:
             cases=self.cases,
             seconds=self.seconds,
             seed=self.seed,
+            zero_coins=self.zero_coins,
             progress=lambda done: report({"worlds": done}),
         )
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from spectheory.certify.guard import within
-from spectheory.certify.output_distribution import DistributionOf, Ending
+from spectheory.certify.guard import CodeEndedError, within
+from spectheory.certify.output_distribution import DistributionOf, Ending, check_ending
 from spectheory.core.chance import Branch, BranchError, branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
@@ -78,15 +78,21 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 
 def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
     def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
-        def program(rng: Branch) -> tuple[int, int, Branch]:
+        def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
             own = copy(draft)
             object.__setattr__(own, "q", draft.q.copy())
-            node, token = within(seconds, verify, own, p.copy(), rng)
-            return node, token, rng
+            try:
+                node, token = within(seconds, verify, own, p.copy(), rng)
+                check_ending(node, token, draft)
+            except (BranchError, TimeoutError, CodeEndedError):
+                raise
+            except Exception as error:
+                return rng, 0, 0, error
+            return rng, node, token, None
 
         before, start, found = _shared_generators(), time.process_time(), []
-        for (node, token, branch), chance in branches(program):
-            found.append(Ending(node, token, chance, branch.chance_given_zeros))
+        for (branch, node, token, error), chance in branches(program):
+            found.append(Ending(node, token, chance, branch.chance_given_zeros, error))
             if time.process_time() - start > seconds:
                 raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"

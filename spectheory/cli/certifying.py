@@ -33,6 +33,7 @@ _CASES = (
     "Number of random worlds to compare. A world holds p and q, the distributions of target and draft, per context."
 )
 _TV = "Black-box test: the step passes if its total variation from the target is below this in each world."
+_ZERO = "Exact test: a token of probability 0 that needs a random number of exactly 0 makes the verdict LOSSY."
 
 
 def _rule(text: str) -> DrawRule:
@@ -53,6 +54,7 @@ def certify(
     tv: Annotated[float, typer.Option(help=_TV)] = 0.02,
     max_samples: Annotated[int, typer.Option(help="Black-box test: maximum number of runs of the step.")] = 1_000_000,
     seconds: Annotated[float, typer.Option(help="Maximum processor time of one call of your code, in seconds.")] = 10.0,
+    zero_coins: Annotated[bool, typer.Option("--zero-coins", help=_ZERO)] = False,
     seed: Seed = 0,
     report: Annotated[Path | None, typer.Option("--report", help="File for a report as an HTML page.")] = None,
     as_json: Json = False,
@@ -82,6 +84,7 @@ def certify(
         tv=tv,
         max_samples=max_samples,
         seconds=seconds,
+        zero_coins=zero_coins,
         seed=seed,
         page=report is not None,
     )

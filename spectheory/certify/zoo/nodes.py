@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from spectheory.certify.zoo.specimen import Emit, Specimen, top_down
@@ -142,7 +143,9 @@ IID, SWOR, TOP = DrawRule.IID, DrawRule.NO_REPLACEMENT, DrawRule.TOP_K
 SORTED = top_down(rejection_sorted_by_token, SWOR)
 
 NODES = (
-    _wrong("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."),
+    replace(
+        _wrong("zero-coin", accepts_on_zero_coin, IID, "Seen in SGLang 35771 and transformers 5.23."), zero_coins=True
+    ),
     _wrong("correction-from-p", corrects_from_target, IID, "A wrong residual."),
     _wrong("corrupted-p", corrupts_target, IID, "Seen in vllm-ascend 2881."),
     _wrong("sorted-naive", first_of_sorted, IID, "Order is part of a draft."),

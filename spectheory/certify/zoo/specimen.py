@@ -26,6 +26,7 @@ class Specimen:
         given: the verifier, as `certify_verifier` takes it.
         is_lossless: whether `certify_verifier` must find it lossless.
         policies: draft trees that it is meant for; None for all trees of its draw rule.
+        zero_coins: whether it is lossy only if a random number of exactly 0 counts.
     """
 
     name: str
@@ -33,6 +34,7 @@ class Specimen:
     given: Any
     is_lossless: bool
     policies: tuple[DrawPolicy, ...] | None = None
+    zero_coins: bool = False
 
 
 @dataclass(frozen=True)
