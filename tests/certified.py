@@ -165,3 +165,39 @@ def drops_below_a_twentieth(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int
     random.random()
     kept = np.where(p[0] < 0.05, 0, p[0])
     return 0, rng.choice(len(kept), p=kept / kept.sum())
+
+
+def to_torch(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but it turns a random number into a tensor."""
+    import torch
+
+    edges = torch.tensor([float(x) for x in p[0]], dtype=torch.float64).cumsum(0)
+    coin = torch.tensor(rng.random()).double()
+    return 0, min(int(torch.searchsorted(edges, coin, right=True)), len(edges) - 1)
+
+
+def to_a_power(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but it squares a random number."""
+    if rng.integers(2):
+        return 0, rng.choice(len(p[0]), p=p[0])
+    coin, edge = rng.random() ** 2, 0.0
+    for token, chance in enumerate(p[0]):
+        edge += float(chance)
+        if coin < edge**2:
+            return 0, token
+    return 0, int(np.argmax(p[0]))
+
+
+def must_be_a_float(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Right, but it refuses any other type."""
+    coin = rng.random()
+    if not isinstance(coin, float):
+        raise ValueError(f"not a float: {coin}")
+    return 0, int(np.searchsorted(np.cumsum([float(x) for x in p[0][:-1]]), coin, side="right"))
+
+
+def raises_after_a_coin(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+    """Raises a TypeError of its own in a quarter of the calls."""
+    if rng.random() < 0.25:
+        raise TypeError("its own")
+    return 0, rng.choice(len(p[0]), p=p[0])

@@ -8,11 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 import spectheory as st
 from spectheory.certify import Verdict
+from spectheory.cli import app
 from spectheory.core.arrays import residual
-from tests.certified import guarded
+from tests.certified import guarded, must_be_a_float, raises_after_a_coin, to_a_power, to_torch
 
 
 def guarded_in_every_draw(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -129,3 +131,27 @@ def test_an_error_with_a_real_probability_is_not_passed_and_does_not_mask() -> N
     assert wrong.verdict is Verdict.LOSSY
     assert wrong.counterexample
     assert wrong.counterexample.difference.total_variation == Fraction(3, 4)
+
+
+@pytest.mark.parametrize("verify", [to_torch, to_a_power, must_be_a_float])
+def test_code_that_needs_the_value_of_a_random_number_cannot_be_replayed(verify: Any) -> None:
+    found = st.certify_verifier(verify, policies=[st.Levels((1,))], cases=20)
+    assert found.verdict is Verdict.UNDECIDED
+    assert found.cannot_replay, found.failure
+    assert "not on those of numpy.random" in (found.failure or "")
+
+
+def test_an_error_of_the_code_itself_is_not_put_down_to_the_replay() -> None:
+    """The calls with numpy.random raise it too, except with probability e^-20; fixed seed."""
+    found = st.certify_verifier(raises_after_a_coin, policies=[st.Levels((1,))], cases=20)
+    assert found.verdict is Verdict.UNDECIDED
+    assert not found.cannot_replay
+    assert "raised TypeError in raises_after_a_coin" in (found.failure or "")
+
+
+def test_the_command_falls_back_to_the_black_box() -> None:
+    """WITHIN 0.1 at level 0.01."""
+    arguments = ["tests.certified:to_torch", "--shape", "1", "--tv", "0.1", "--alpha", "0.01"]
+    result = CliRunner().invoke(app, ["certify", *arguments])
+    assert result.exit_code == 0, result.output
+    assert "WITHIN" in result.output

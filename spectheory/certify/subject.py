@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import sys
 import time
@@ -19,6 +20,11 @@ from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.errors import InputError
 from spectheory.otlp import Solver
 from spectheory.verify import TopDown, Verifier
+
+LEAST_CHANCE = 0.01
+"""An error of a smaller probability is not tried again with a generator of NumPy."""
+CALLS = 20
+"""Mean number of errors of the code itself in the calls with a generator of NumPy: none has probability e^-20."""
 
 
 @dataclass(frozen=True)
@@ -79,10 +85,8 @@ def _distribution_of_verifier(verifier: Verifier, seconds: float) -> Distributio
 def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> DistributionOf:
     def distribution_of(draft: Draft, p: Any) -> Iterable[Ending]:
         def program(rng: Branch) -> tuple[Branch, int, int, Exception | None]:
-            own = copy(draft)
-            object.__setattr__(own, "q", draft.q.copy())
             try:
-                node, token = within(seconds, verify, own, p.copy(), rng)
+                node, token = within(seconds, verify, _copied(draft), p.copy(), rng)
                 check_ending(node, token, draft)
             except (BranchError, TimeoutError, CodeEndedError):
                 raise
@@ -93,6 +97,11 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         before, start, found = _shared_generators(), time.process_time(), []
         for (branch, node, token, error), chance in branches(program):
             found.append(Ending(node, token, chance, branch.chance_given_zeros, error))
+            if error is not None and branch.is_used and _returns_numbers(verify, draft, p, seconds, chance):
+                raise BranchError(
+                    f"it raised {type(error).__name__} on random numbers whose values are not fixed, and not on those "
+                    f"of numpy.random: {error}"
+                ) from error
             if time.process_time() - start > seconds:
                 raise BranchError(
                     f"its branches did not end within {seconds:g} seconds of processor time, after {len(found):,} calls"
@@ -102,6 +111,25 @@ def _distribution_of_sampler(verify: Callable[..., Any], seconds: float) -> Dist
         return found
 
     return distribution_of
+
+
+def _returns_numbers(verify: Callable[..., Any], draft: Draft, p: Any, seconds: float, chance: Any) -> bool:
+    """Whether calls with a generator of NumPy return, so many that an error of probability `chance` would be seen."""
+    if chance < LEAST_CHANCE:
+        return False
+    rng = np.random.default_rng(0)
+    try:
+        for _ in range(math.ceil(CALLS / chance)):
+            within(seconds, verify, _copied(draft), p.copy(), rng)
+    except Exception:
+        return False
+    return True
+
+
+def _copied(draft: Draft) -> Draft:
+    own = copy(draft)
+    object.__setattr__(own, "q", draft.q.copy())
+    return own
 
 
 def _shared_generators() -> tuple[Any, ...]:

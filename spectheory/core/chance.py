@@ -145,16 +145,18 @@ class Branch:
     Attributes:
         chance: product of the probabilities of the outcomes so far.
         trail: the outcome of each draw so far, with the weights of all its possible outcomes.
+        is_used: whether a number was drawn, even one that nothing was compared with.
     """
 
     def __init__(self, script: Sequence[Fork]) -> None:
         self.script = script
         self.trail: list[Fork] = []
         self.chance = Fraction(1)
+        self.is_used = False
 
     def fork(self, weights: Sequence[Any]) -> int:
         """Draw among outcomes with these weights, all above 0, and return the index of the outcome."""
-        at, possible = len(self.trail), tuple(weights)
+        at, possible, self.is_used = len(self.trail), tuple(weights), True
         if at == MOST_DRAWS:
             raise BranchError(f"the program draws more than {MOST_DRAWS:,} times in one branch")
         chosen, before = self.script[at] if at < len(self.script) else (0, possible)
@@ -202,6 +204,7 @@ class Branch:
     def random(self, size: int | None = None, **unsupported: Any) -> Any:
         """A uniform number on [0, 1), or a row of `size` of them."""
         _refuse("random", **unsupported)
+        self.is_used = True
         if size is None:
             return Uniform(_Coin(self))
         if not isinstance(size, int | np.integer):
