@@ -201,3 +201,33 @@ def raises_after_a_coin(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
     if rng.random() < 0.25:
         raise TypeError("its own")
     return 0, rng.choice(len(p[0]), p=p[0])
+
+
+def own_sample(processed: Any) -> Any:
+    """A verifier that draws its token from `processed(p)`, where the target is p. It accepts the draft by chance."""
+
+    def verify(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
+        weights = processed(p[0])
+        return 0, rng.choice(len(weights), p=weights / weights.sum())
+
+    return verify
+
+
+def min_p(p: Any) -> Any:
+    return p * (p >= max(p) / 1000)
+
+
+def top_p(p: Any) -> Any:
+    """The most probable tokens until their probabilities sum to 0.99."""
+    order = sorted(range(len(p)), key=lambda token: -p[token])
+    kept = {token for at, token in enumerate(order) if sum(p[t] for t in order[:at]) * 100 < 99}
+    return np.array([x if token in kept else x * 0 for token, x in enumerate(p)], dtype=object)
+
+
+def drops_below_epsilon(p: Any) -> Any:
+    return p * (p * 50_000 >= 1)
+
+
+def top_4(p: Any) -> Any:
+    kept = sorted(range(len(p)), key=lambda token: -p[token])[:4]
+    return np.array([x if token in kept else x * 0 for token, x in enumerate(p)], dtype=object)

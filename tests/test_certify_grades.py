@@ -14,7 +14,18 @@ import spectheory as st
 from spectheory.certify import Verdict
 from spectheory.cli import app
 from spectheory.core.arrays import residual
-from tests.certified import guarded, must_be_a_float, raises_after_a_coin, to_a_power, to_torch
+from tests.certified import (
+    drops_below_epsilon,
+    guarded,
+    min_p,
+    must_be_a_float,
+    own_sample,
+    raises_after_a_coin,
+    to_a_power,
+    to_torch,
+    top_4,
+    top_p,
+)
 
 
 def guarded_in_every_draw(draft: st.Draft, p: Any, rng: Any) -> tuple[int, int]:
@@ -155,3 +166,22 @@ def test_the_command_falls_back_to_the_black_box() -> None:
     result = CliRunner().invoke(app, ["certify", *arguments])
     assert result.exit_code == 0, result.output
     assert "WITHIN" in result.output
+
+
+@pytest.mark.parametrize("rule", [min_p, top_p, drops_below_epsilon, top_4])
+def test_rules_that_act_on_small_probabilities_or_many_tokens_are_met(rule: Any) -> None:
+    """Exact: a token of probability 1e-6 to 1e-2 is never emitted, or the fifth of six tokens."""
+    found = st.certify_verifier(own_sample(rule), policies=[st.Levels((1,))])
+    assert found.verdict is Verdict.LOSSY, found.lines()
+
+
+def test_the_certificate_says_what_was_met() -> None:
+    found = st.certify_verifier(st.otlp.Naive(), policies=[st.Levels((1,)), st.Levels((1, 1))], cases=200)
+    (line, others) = found.met
+    counts = {low: int(n) for low, n in re.findall(r"(< [\de.-]+) (\d+)", line.split("; ")[0])}
+    assert list(counts) == ["< 0.1", "< 0.01", "< 0.001", "< 0.0001", "< 1e-05", "< 1e-06"]
+    assert list(counts.values()) == sorted(counts.values(), reverse=True)
+    assert min(counts.values()) > 0
+    assert "p = q" in others
+    assert found.sizes == (2, 3, 6)
+    assert f"  met, {line}" in found.lines()

@@ -92,6 +92,7 @@ class Certificate:
         cannot_replay: whether its draws cannot be enumerated; `certify_step` can test such a verifier.
         notes: what does not count against the verifier: tokens of probability 0 that need a coin of exactly 0, and
             errors in branches that rounding alone reaches, with their probabilities.
+        met: kinds of distributions in these worlds, each with its number of worlds.
         variations: the largest total variation found on each lossy shape as (shape, number), the largest first.
     """
 
@@ -108,6 +109,7 @@ class Certificate:
     cannot_replay: bool = False
     notes: tuple[str, ...] = ()
     variations: tuple[tuple[str, str], ...] = ()
+    met: tuple[str, ...] = ()
 
     def lines(self) -> list[str]:
         """The certificate as text, for people."""
@@ -123,6 +125,7 @@ class Certificate:
             sizes = " and ".join(map(str, self.sizes))
             lines.append(f"  compared: {self.cases} worlds of {sizes} tokens, {self.drafts:,} drafts, by {self.method}")
         lines += [f"  covered, {line}" for line in self.covered]
+        lines += [f"  met, {line}" for line in self.met]
         lines += [f"  refused by the verifier itself, {line}" for line in self.refused]
         return lines
 
@@ -134,6 +137,7 @@ class Certificate:
             "verdict": self.verdict.name,
             "method": self.method,
             "covered": list(self.covered),
+            "met": list(self.met),
             "refused": list(self.refused),
             "vocabulary_sizes": list(self.sizes),
             "cases": self.cases,

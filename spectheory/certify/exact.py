@@ -6,7 +6,7 @@ import itertools
 import random
 import traceback
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -31,6 +31,12 @@ REPEATS = 5
 """A verifier that draws is compared this often in one world. The results differ if it draws from other than `rng`."""
 MOST_DRAFTS_ASKED = 20_000
 """Maximum number of drafts that a policy may have with the smallest vocabulary."""
+SIZES = 2, 3
+"""Vocabulary sizes of the worlds."""
+LARGE_SIZE = 6
+"""Vocabulary size of further worlds for the smallest policies, for rules that act on many tokens."""
+MOST_DRAFTS_LARGE = 36
+"""Maximum number of drafts of a policy in a world of `LARGE_SIZE` tokens."""
 MOST_SHRINKS = 100
 """Maximum number of cases that are compared to make a counterexample smaller."""
 MOST_LOOKS = 300
@@ -54,7 +60,7 @@ def certify_verifier(
     *,
     rules: Sequence[DrawRule] | DrawRule | None = None,
     policies: Sequence[DrawPolicy] | None = None,
-    sizes: Sequence[int] = (2, 3),
+    sizes: Sequence[int] | None = None,
     cases: int = 300,
     seconds: float = 10.0,
     seed: int = 0,
@@ -78,7 +84,7 @@ def certify_verifier(
             `rng`, which has the methods random, choice, integers and permutation of `numpy.random.Generator`.
         rules: rules by which drafts are drawn; default: the verifier's own `rules`.
         policies: draft trees to grow; default: all of `spectheory.certify.strategies.shapes`.
-        sizes: vocabulary sizes of the worlds.
+        sizes: vocabulary sizes of the worlds; default: 2 and 3, and 6 for policies of depth 1 with up to two draws.
         cases: number of worlds to compare.
         seconds: maximum processor time of one call of `given`, and of all calls on one draft. It is checked when a call
             returns, so a call that never returns is not interrupted. `spectheory certify` does interrupt it.
@@ -94,7 +100,7 @@ def certify_verifier(
     """
     if cases < 1:
         raise InputError(f"cases must be at least 1, got {cases}")
-    if not sizes or min(sizes) < 2:
+    if sizes is not None and (not sizes or min(sizes) < 2):
         raise InputError(f"sizes must be vocabulary sizes of at least 2, got {list(sizes)}")
     try:
         from spectheory.certify import strategies
@@ -104,23 +110,25 @@ def certify_verifier(
         ) from error
     subject = subject_of(given, rules, seconds)
     wanted = list(policies or [policy for rule in subject.rules for policy in strategies.shapes(rule)])
+    fewest = min(sizes or SIZES)
     for policy in wanted:
         if policy.rule not in subject.rules:
             raise InputError(
                 f"{policy} draws by {policy.rule.name}, but {subject.name} is certified for "
                 f"{list(subject.rules)}: add the rule to rules, or choose another policy"
             )
-        if _most_drafts(policy, min(sizes)) > MOST_DRAFTS_ASKED:
+        if _most_drafts(policy, fewest) > MOST_DRAFTS_ASKED:
             raise InputError(
-                f"{policy} has up to {_most_drafts(policy, min(sizes)):,} drafts with a vocabulary of {min(sizes)} "
+                f"{policy} has up to {_most_drafts(policy, fewest):,} drafts with a vocabulary of {fewest} "
                 f"tokens; at most {MOST_DRAFTS_ASKED:,} can be enumerated for each world: certify a smaller tree"
             )
     hunt = _Hunt(subject, fractions, cases, progress, zero_coins)
-    refused = hunt.prepare(wanted, min(sizes))
+    refused = hunt.prepare(wanted, fewest)
     settings = [
         (policy, size)
-        for policy, size in itertools.product(wanted, sizes)
-        if policy not in refused and (size == min(sizes) or _most_drafts(policy, size) <= MOST_DRAFTS)
+        for policy in wanted
+        for size in sizes or _sizes(policy)
+        if policy not in refused and (size == fewest or _most_drafts(policy, size) <= MOST_DRAFTS)
     ]
     found = None if hunt.is_over else hunt.search_all(settings, seed)
     return hunt.certificate(found, refused)
@@ -341,6 +349,7 @@ class _Hunt:
             verdict=verdict,
             method=f"{found_by}, in {numbers}",
             covered=_worlds(self.reached),
+            met=_met(self.reached),
             refused=_by_rule(refused),
             sizes=tuple(sorted({len(case.distributions[()][0]) for case in self.reached})),
             cases=len(self.reached),
@@ -408,6 +417,40 @@ def _most_drafts(policy: DrawPolicy, size: int) -> int:
         nodes *= policy.draws(depth, 1)
         draws, depth = draws + nodes, depth + 1
     return size**draws
+
+
+def _sizes(policy: DrawPolicy) -> tuple[int, ...]:
+    """The vocabulary sizes of the worlds for a policy."""
+    from spectheory.certify import strategies
+
+    is_small = strategies.max_depth(policy) == 1 and _most_drafts(policy, LARGE_SIZE) <= MOST_DRAFTS_LARGE
+    return (*SIZES, LARGE_SIZE) if is_small else SIZES
+
+
+def _met(cases: Sequence[Case]) -> tuple[str, ...]:
+    """How many worlds have a zero, equal or disjoint p and q, or small probabilities."""
+    kinds: Counter[str] = Counter()
+    for case in cases:
+        kinds.update({kind for p, q in case.distributions.values() for kind in _kinds(p, q)})
+    smallest = [f"< {10.0**-n:g}" for n in range(1, 7)]
+    found = [f"{name}: {', '.join(f'{low} {kinds[name + low]}' for low in smallest)}" for name in ("p", "q")]
+    others = ", ".join(f"{kind} {kinds[kind]}" for kind in ("zeros", "p = q", "disjoint", "one-hot") if kinds[kind])
+    return (f"worlds with probabilities of {found[0]}; {found[1]}", *([f"worlds with {others}"] if others else []))
+
+
+def _kinds(p: Any, q: Any) -> Iterator[str]:
+    """What `_met` counts, in one pair of distributions."""
+    for name, distribution in (("p", p), ("q", q)):
+        low = min(x for x in distribution if x > 0)
+        yield from (f"{name}< {10.0**-n:g}" for n in range(1, 7) if low < Fraction(1, 10**n))
+        if max(distribution) == 1:
+            yield "one-hot"
+        if min(distribution) == 0:
+            yield "zeros"
+    if all(p == q):
+        yield "p = q"
+    if not any(p * q):
+        yield "disjoint"
 
 
 def _place(error: Exception) -> str:

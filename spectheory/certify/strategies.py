@@ -20,12 +20,22 @@ from spectheory.core.chance import branches
 from spectheory.core.draft import Draft, DrawRule
 from spectheory.core.world import Context, DrawPolicy, Levels, Paths, World
 
+SMALL_WEIGHTS = tuple(Fraction(1, 10**n) for n in range(1, 7))
+"""Weights of tokens with a small probability, down to 1e-6, for rules that act on such tokens."""
+
 
 @cache
 def distributions(size: int, largest_weight: int = 4) -> hs.SearchStrategy[Vector]:
-    """Distributions on `size` tokens: whole weights from 0 to `largest_weight`, divided by their sum."""
-    weights = hs.lists(hs.integers(0, largest_weight), min_size=size, max_size=size).filter(any)
-    return weights.map(lambda w: np.array([Fraction(x, sum(w)) for x in w], dtype=object))
+    """Distributions on `size` tokens: weights, divided by their sum.
+
+    The weights are whole numbers from 0 to `largest_weight`; in half of the distributions, some are `SMALL_WEIGHTS`.
+    """
+    whole = hs.integers(0, largest_weight)
+    weights = hs.one_of(
+        hs.lists(whole, min_size=size, max_size=size),
+        hs.lists(hs.one_of(whole, hs.sampled_from(SMALL_WEIGHTS)), min_size=size, max_size=size),
+    ).filter(any)
+    return weights.map(lambda w: np.array([Fraction(x) / sum(w) for x in w], dtype=object))
 
 
 RELATIONS = hs.sampled_from(["any", "any", "equal", "disjoint"])
