@@ -58,6 +58,7 @@ class Trial:
     def run(self, rng: np.random.Generator) -> None:
         """Run the step for its cycles, and record the prefix that it emits."""
         text: Context = ()
+        node = 0
         for _ in range(self.cycles):
             try:
                 emitted = within(self.seconds, self.step, (*self.context, *text), rng)
