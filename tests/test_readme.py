@@ -20,7 +20,17 @@ PAGES = [
     "README.md",
     *(
         f"docs/{page}.md"
-        for page in ("calibrate", "certify", "choosing", "decoder", "drafter", "explore", "heads", "replay", "request_classes")
+        for page in (
+            "calibrate",
+            "certify",
+            "choosing",
+            "decoder",
+            "drafter",
+            "explore",
+            "heads",
+            "replay",
+            "request_classes",
+        )
     ),
 ]
 
