@@ -64,5 +64,5 @@ def test_only_rows_with_all_seeds_are_compared(tmp_path: Path) -> None:
     found = running.finished(tmp_path, range(2))
     assert list(found) == [START.name]
     assert page.costs(found) == {START.name: pytest.approx(10.5)}
-    gto = next(row for row in ROWS if row.name == "GTO")
-    assert not running._can_start(tmp_path, gto, 0)
+    hass = next(row for row in ROWS if row.name == "HASS")
+    assert not running._can_start(tmp_path, hass, 0)
