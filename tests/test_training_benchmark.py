@@ -49,6 +49,8 @@ def test_the_page_has_each_row_beside_the_draft_and_beside_its_own_baseline() ->
     assert table["EAGLE-1"][3].startswith("2.200 ± ")
     assert table["EAGLE-1"][4].startswith("+10.0% ± ")
     assert table[SHIPPED][4] == ""
+    assert "2 seeds of training. Intervals of 95%" in found
+    assert f"**Not trained yet:** {START.name}; draft trained on; " in found
     (hass,) = [line for line in found.splitlines() if line.startswith("| HASS | EAGLE-1 | ")]
     assert hass.split(" | ")[2].startswith("+9.09% ± ")
     assert hass.split(" | ")[4].startswith("+9.09% ± ")
