@@ -174,7 +174,7 @@ def exclusive_given_failure(shape: TwoSourceTree, s: Fraction, t: Fraction) -> F
 
 
 def _mutual(shape: TwoSourceTree, s: Fraction, t: Fraction, beside: Fraction) -> Fraction | None:
-    """E[tau] with exclusive siblings, a branch being right with chance t, with chance `beside` next to a spine token."""
+    """E[tau] with exclusive siblings: the rate of a branch is t, or `beside` next to a spine token."""
     choices = []
     for below in shape.children:
         branch = beside if any(shape.spine[child] for child in below) else t
