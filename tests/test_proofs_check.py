@@ -57,7 +57,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def test_the_papers_keep_their_claims() -> None:
     counts = {paper.name: sum(one.paper is paper for one in CLAIMS.values()) for paper in papers()}
-    assert counts == {"Goose": 30, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 38, "GTO": 16, "Replay": 5}
+    assert counts == {"Goose": 30, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 39, "GTO": 16, "Replay": 5}
 
 
 def test_claims_are_shown_in_the_order_of_their_texts() -> None:

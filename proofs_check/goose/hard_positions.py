@@ -76,7 +76,7 @@ def played(position: Position, length: int) -> Fraction:
 @claim("G-P1-HARD")
 def hard_positions(effort: int) -> Finding:
     """Proof: the first wrong spine token is token k with probability p_s^(k-1) (1 - p_s), and then the branch is right
-    with the rate c given that failure: the yield is Eq. (1) with c for p_t. It is at least Eq. (1) iff c >= p_t, that is,
+    with the rate c given that failure, so the yield is Eq. (1) with c for p_t. It is at least Eq. (1) iff c >= p_t:
     P(neither) P(both) <= P(spine only) P(branch only).
     """
 
