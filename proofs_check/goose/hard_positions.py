@@ -43,9 +43,9 @@ class Position:
     @property
     def chances(self) -> dict[Outcome, Fraction]:
         """The chance of each outcome."""
-        return dict(
-            zip(product((True, False), repeat=2), (self.both, self.spine, self.branch, self.neither), strict=True)
-        )
+        chances = (self.both, self.spine, self.branch, self.neither)
+        outcomes = ((True, True), (True, False), (False, True), (False, False))
+        return dict(zip(outcomes, chances, strict=True))
 
 
 def positions(largest: int) -> Iterator[Position]:
