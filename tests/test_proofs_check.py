@@ -25,6 +25,7 @@ from proofs_check import CLAIMS, SECOND, Claim, Finding, decide
 from proofs_check.checked import AGAIN, check_claim, leaned_on
 from proofs_check.claims import LEANED_ON, RULE, Case, claim, every, filled, in_order, named, papers, second, smallest
 from proofs_check.drawing import tree_drawings
+from proofs_check.goose import walks
 from proofs_check.markdown import claims_markdown
 from proofs_check.page import claims_page
 from proofs_check.plain import paragraphs, plain, spelled
@@ -56,7 +57,7 @@ def leaves(value: Any) -> Iterator[Any]:
 
 def test_the_papers_keep_their_claims() -> None:
     counts = {paper.name: sum(one.paper is paper for one in CLAIMS.values()) for paper in papers()}
-    assert counts == {"Goose": 28, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 36, "GTO": 16, "Replay": 5}
+    assert counts == {"Goose": 30, "SALF & TALF": 14, "OPT-Tree": 13, "Delayed trees": 39, "GTO": 16, "Replay": 5}
 
 
 def test_claims_are_shown_in_the_order_of_their_texts() -> None:
@@ -332,6 +333,13 @@ def test_a_drawing_fills_what_was_chosen() -> None:
     assert drawing.count('class="filled"') == 2
     assert ">A 2/3<" in drawing
     assert drawing.count("<path") == 3
+
+
+def test_the_rate_of_an_exclusive_branch_is_its_own_or_given_that_the_spine_is_wrong() -> None:
+    tree, s, t = walks.chains((1,), 1), Fraction(1, 3), Fraction(1, 4)
+    assert walks.exclusive(tree, s, t) == 1 + s + t == Fraction(19, 12)
+    assert walks.exclusive_given_failure(tree, s, t) == 1 + s + (1 - s) * t == walks.committed(tree, s, t)
+    assert walks.exclusive(tree, Fraction(2, 3), Fraction(1, 2)) is None
 
 
 def test_numbers_are_spelled_without_loss() -> None:

@@ -20,7 +20,17 @@ PAGES = [
     "README.md",
     *(
         f"docs/{page}.md"
-        for page in ("calibrate", "certify", "choosing", "decoder", "drafter", "explore", "replay", "request_classes")
+        for page in (
+            "calibrate",
+            "certify",
+            "choosing",
+            "decoder",
+            "drafter",
+            "explore",
+            "heads",
+            "replay",
+            "request_classes",
+        )
     ),
 ]
 
@@ -35,6 +45,9 @@ FEWER = {
     "spectheory profile": " --rounds 1 --largest 8 --contexts 64",
     "spectheory decode": " --count 2 --new-tokens 32",
     "spectheory schedule --acceptance trace/acceptance.json": " --batch 1:8",
+    "spectheory train texts": " --rows 16 --new-tokens 16",
+    "spectheory train head": " --steps 2",
+    "spectheory head evaluate": " --count 2 --new-tokens 16",
     "spectheory certify spectheory.otlp:SpecTr": " --shape 1,2",
 }
 """Options added to the slowest commands, so that they run on less data; `make test-deep` runs them as documented."""

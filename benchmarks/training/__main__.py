@@ -6,6 +6,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
+from transformers.utils import logging
+
 from benchmarks.training.comparing import compare
 from benchmarks.training.page import costs, document
 from benchmarks.training.running import finished, train_all, write_texts
@@ -21,6 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--processes", type=int, default=2, help="trainings at a time, one core each")
     parser.add_argument("--trained", action="store_true", help="train nothing: compare the rows that are trained")
     chosen = parser.parse_args(arguments)
+    logging.disable_progress_bar()
     seeds = range(chosen.seeds)
     if not chosen.trained:
         write_texts(chosen.work, chosen.processes, print)

@@ -31,6 +31,8 @@ def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
     rows = [row for row in ROWS if row.name in seconds]
     return _TEXT.format(
         budget=BUDGET,
+        seeds=_seeds(found),
+        lacking=_lacking(rows),
         level=f"{LEVEL:.0%}",
         power=f"{POWER:.0%}",
         taus="\n".join(_taus(found, rows, seconds)),
@@ -42,6 +44,18 @@ def document(found: Comparisons, seconds: Mapping[str, float]) -> str:
         ),
         machine="\n".join(f"- temperature {t:g}: {_measured(one)}" for t, one in found.items()),
     )
+
+
+def _seeds(found: Comparisons) -> str:
+    """The number of trainings of each row, in words."""
+    count = max(row.runs for one in found.values() for row in one.rows)
+    return "One seed of training" if count == 1 else f"{count} seeds of training"
+
+
+def _lacking(rows: list[Row]) -> str:
+    """The rows that are not trained yet, in a sentence."""
+    names = [row.name for row in ROWS if row not in rows]
+    return f"\n\n**Not trained yet:** {'; '.join(names)}." if names else ""
 
 
 def _taus(found: Comparisons, rows: list[Row], seconds: Mapping[str, float]) -> Iterator[str]:
@@ -107,10 +121,11 @@ _TEXT = """# Training: do the papers' losses help?
 Drafts for the shipped target, trained on its own texts by `spectheory train head`, compared on held-out texts by
 `spectheory head evaluate`. Written by `python -m benchmarks.training`; do not edit.
 
-Every row of the second group starts from one of two drafts, the EAGLE-1 start and the EAGLE-3 start, each trained for
-about as long again, and is trained on by its own loss for about the same CPU time. "Texts read" counts texts of 256
-tokens, of which the target wrote 192. TALF's trees and GTO's rewards are computed by the target during the training,
-and their cost is in the CPU time.
+EAGLE-3's heads are new and cost about the same CPU time, with 1, 3 or 7 passes. EAGLE-1 and HASS train on the same
+EAGLE-1 start, and all rows of LK, TALF and GTO the head of EAGLE-3 with 3 passes, each for about the same CPU time;
+"longer" is that head trained on with its own loss. "Texts read" counts texts of 256 tokens, of which the target wrote
+192. TALF's trees and GTO's rewards are computed by the target during the training, and their cost is in the CPU time.
+The neural selector is judged on a [page of its own](selector.md).
 
 ## E[tau]
 
@@ -119,7 +134,8 @@ Tree of {budget} nodes, the best one for the shipped draft's measured rates; Gre
 
 {taus}
 
-Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the seeds of training.
+{seeds}. Intervals of {level}, clustered by prompt. "Seeds differ by" is the standard deviation between the seeds; with
+one seed the intervals hold for these weights and leave it out.{lacking}
 
 ## One thing at a time
 

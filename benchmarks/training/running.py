@@ -8,6 +8,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, as_
 from pathlib import Path
 
 import torch
+from transformers.utils import logging
 
 from benchmarks.training.rows import ROWS, SHIPPED, Row
 from reference.models import SHIPPED as PAIR
@@ -63,9 +64,13 @@ def finished(work: Path, seeds: Sequence[int]) -> dict[str, list[Path]]:
 
 
 def _pool(processes: int) -> ProcessPoolExecutor:
-    return ProcessPoolExecutor(
-        processes, multiprocessing.get_context("spawn"), initializer=torch.set_num_threads, initargs=(1,)
-    )
+    return ProcessPoolExecutor(processes, multiprocessing.get_context("spawn"), initializer=_begin)
+
+
+def _begin() -> None:
+    """One thread for each process, and no progress bars of transformers."""
+    torch.set_num_threads(1)
+    logging.disable_progress_bar()
 
 
 def _write_share(work: Path, number: int, of: int) -> None:

@@ -26,7 +26,8 @@ from spectheory import InputError
 from spectheory.core.files import write_whole
 from spectheory.hardware.engine_costs import EngineCosts
 
-LIBRARY, LEFT_OUT, CALIBRATED = "library as shipped", "source left out", "source left out, calibrated"
+LIBRARY, LEFT_OUT = "library as shipped", "source left out"
+LIBRARY_CALIBRATED, CALIBRATED = f"{LIBRARY}, calibrated", f"{LEFT_OUT}, calibrated"
 
 
 def judge(
@@ -44,10 +45,10 @@ def judge(
     found, without = predicted([row for rows, _ in parts for row in rows], shipped)
     unread = [one for _, wrong in parts for one in wrong]
     rows = [one.row for one in found]
-    again, refused = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
-    columns = {LIBRARY: found, f"{LIBRARY}, calibrated": again}
+    again = calibrated(rows, lambda row: EngineCosts.of(row.engine_version))
+    columns = {LIBRARY: found, LIBRARY_CALIBRATED: again.found}
     unused = sorted([*unread, *without], key=lambda one: (one.file, one.number))
-    judged = Judged(columns, unused, {LIBRARY: shipped}, refused)
+    judged = Judged(columns, unused, {LIBRARY: shipped}, {LIBRARY_CALIBRATED: again.predict}, again.refused)
     return _with_left_out(judged, rows, fit_on, fit) if leave_one_source_out else judged
 
 
@@ -62,14 +63,15 @@ def _with_left_out(judged: Judged, rows: Sequence[Row], fit_on: Sequence[Path], 
     def of_source(row: Row) -> Seconds:
         return predict(row, costs_of(row))
 
-    again, refused = calibrated(rows, costs_of)
-    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again}
+    again = calibrated(rows, costs_of)
+    columns = {**judged.columns, LEFT_OUT: predicted(rows, of_source)[0], CALIBRATED: again.found}
     predicts = {**judged.predicts, LEFT_OUT: of_source}
-    known_refused = {(one.file, one.number): one for one in (*judged.refused, *refused)}
+    known_refused = {(one.file, one.number): one for one in (*judged.refused, *again.refused)}
     return replace(
         judged,
         columns=columns,
         predicts=predicts,
+        calibrated={**judged.calibrated, CALIBRATED: again.predict},
         refused=list(known_refused.values()),
         fitted=(parameters, known),
     )

@@ -17,19 +17,23 @@ from benchmarks.validation.measures import (
 from benchmarks.validation.protocol import Prediction, class_of
 from spectheory.report.tables import TextTable
 
+CLOSE = 1.5
+"""A predicted break-even batch within this factor of the measured one is counted as right."""
 COSTLY = 0.05
 """Wrong decisions are listed from this share of the throughput on."""
 
 
 def break_even_table(judged: Judged, title: str) -> TextTable:
     """Measured and predicted break-even batches of the sources that sweep the batch."""
-    found = break_evens(judged.columns[title], judged.predicts[title])
-    good = sum(one.factor <= 1.5 for one in found)
+    found = break_evens(judged.columns[title], (judged.predicts | judged.calibrated)[title])
+    good = [one for one in found if one.factor <= CLOSE]
+    inside = f"{sum(one.inside for one in good)} of the {sum(one.inside for one in found)}"
     rows = [(*_swept(one), f"{one.factor:.2f}", *_there(one), reason(one.row)) for one in found]
     return TextTable(
-        f"{title.capitalize()}: {good} of {len(found)} within a factor of 1.5",
+        f"{title.capitalize()}: {len(good)} of {len(found)} within a factor of {CLOSE}; "
+        f"{inside} whose speedup falls to 1 within the sweep",
         (
-            *("source", "models and shape", "measured", "predicted", "factor"),
+            *("source", "models and shape", "measured (nearest batches)", "predicted", "factor"),
             *("predicted speedup at the measured batch", "tau, and the one that would explain it", "reason"),
         ),
         tuple(rows),
@@ -37,8 +41,10 @@ def break_even_table(judged: Judged, title: str) -> TextTable:
 
 
 def _swept(one: BreakEven) -> tuple[str, str, str, str]:
-    row = one.row
-    measured = f"above {one.last}" if one.measured is None else f"{one.measured:.0f}"
+    row, (low, high) = one.row, one.between
+    measured = f"above {one.last}"
+    if one.measured is not None:
+        measured = f"{one.measured:.0f} ({low} to {high})" if one.inside else f"at most {high}"
     predicted = f"above {LARGEST_BATCH}" if one.predicted is None else f"{one.predicted:.0f}"
     return row.source, f"{row.engine_version}, {row.target}, {row.draft}, {shape_of(row)}", measured, predicted
 

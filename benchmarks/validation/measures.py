@@ -68,26 +68,36 @@ class BreakEven:
     """The batch from which speculation does not pay: measured in a sweep, and predicted.
 
     `measured` is None if the sweep ends at `last` with a speedup above 1; `predicted` is None above `LARGEST_BATCH`.
+    `between` are the batches of the sweep around it: 0 and the first one if that has a speedup of at most 1, the last
+    one twice if none has.
     `gain` is the predicted speedup at the measured batch, or at `last`.
     """
 
     row: Row
     measured: float | None
+    between: tuple[int, int]
     last: int
     predicted: float | None
     gain: float
 
     @property
+    def inside(self) -> bool:
+        """Whether the measured speedup falls to 1 between two batches of the sweep."""
+        return self.measured is not None and self.between[0] > 0
+
+    @property
     def factor(self) -> float:
-        """By what factor the prediction is off, at least 1. Beyond the end of a sweep every prediction is right."""
+        """By what factor the prediction is off, at least 1. Beyond the ends of a sweep every prediction is right."""
         predicted = self.predicted or LARGEST_BATCH
         if self.measured is None:
             return max(1.0, self.last / predicted)
+        if self.between[0] == 0:
+            return max(1.0, predicted / self.measured)
         return max(self.measured / predicted, predicted / self.measured)
 
 
 def break_evens(predictions: Iterable[Prediction], predict: Predict) -> list[BreakEven]:
-    """The break-even batch of each deployment and shape with measured speedups at three batches or more."""
+    """The break-even batch of each deployment and shape with measured speedups at two batches or more."""
     sweeps: dict[tuple[object, ...], list[Row]] = defaultdict(list)
     for one in predictions:
         if one.row.gain is not None and one.seconds.cycle is not None:
@@ -96,11 +106,19 @@ def break_evens(predictions: Iterable[Prediction], predict: Predict) -> list[Bre
     found = []
     for rows in sweeps.values():
         points = sorted({row.batch: row for row in rows}.items())
-        if len(points) >= 3:
-            measured, last = _crossing([(batch, row.gain or 0.0) for batch, row in points]), points[-1][0]
+        if len(points) >= 2:
+            gains, last = [(batch, row.gain or 0.0) for batch, row in points], points[-1][0]
+            measured, predicted = _crossing(gains), _predicted(points, predict)
             gain = _gain_at(points, round(measured or last), predict)
-            found.append(BreakEven(points[0][1], measured, last, _predicted(points, predict), gain))
+            found.append(BreakEven(points[0][1], measured, _between(gains), last, predicted, gain))
     return found
+
+
+def _between(gains: Sequence[tuple[int, float]]) -> tuple[int, int]:
+    """The batches between which the speedup first falls to 1: 0 for one below the first, the last one twice if none."""
+    batches = [0, *(batch for batch, _ in gains)]
+    place = next((place for place, (_, gain) in enumerate(gains) if gain <= 1), None)
+    return (batches[-1], batches[-1]) if place is None else (batches[place], batches[place + 1])
 
 
 def _crossing(gains: Sequence[tuple[int, float]]) -> float | None:

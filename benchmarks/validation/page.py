@@ -56,7 +56,9 @@ def document(judged: Judged, figure: str) -> str:
             if title in judged.predicts
         ),
         "## Break-even batches",
-        *(markdown_table(break_even_table(judged, title)).strip() for title in judged.predicts),
+        "Sweeps of two batches or more. The measured batch is interpolated between the two nearest ones, in the "
+        "logarithms of batch and speedup. A calibration has used one speedup of the sweep, at the batch nearest to 16.",
+        *(markdown_table(break_even_table(judged, title)).strip() for title in judged.predicts | judged.calibrated),
         "## Decisions and choices",
         *(line for title in judged.predicts for line in decision_words(title, judged.columns[title])),
         *(markdown_table(costly_table(title, judged.columns[title])).strip() for title in judged.predicts),

@@ -53,12 +53,14 @@ OF_ENGINE = {
 }
 """The priors of the numbers of an engine, unless it has other ones in `OWN`."""
 EDGE = dict.fromkeys(("bandwidth_share", "eight_bit_share", "four_bit_share"), 0.95)
+OF_2025 = {"spec_sequence_seconds": 68e-6}
+"""Of SGLang and vLLM in their versions of 2025."""
 OWN: dict[str, dict[str, float]] = {
     "vllm": {"spec_step_seconds": 0.1e-3},
-    "vllm<0.10": {},
-    "vllm<0.8": {},
-    "sglang": {},
-    "sglang<0.5": {},
+    "vllm<0.10": OF_2025,
+    "vllm<0.8": OF_2025,
+    "sglang": OF_2025,
+    "sglang<0.5": OF_2025,
     "trtllm": {},
     "hf": {"eager_seconds": 0.45e-3, "step_seconds": 1e-3},
     "gpt-fast": {"step_seconds": 0.3e-3},
@@ -87,6 +89,7 @@ PRIOR_SOURCES = {
     "exchange_token_seconds": "DeepEP, as above",
     "spec_step_seconds": "with three levels, the drafting time of SpecDecode-Bench; how it is divided is a guess; the "
     "newest vLLM has almost none (issue 16)",
+    "spec_sequence_seconds": "issue 16: 68 us in SGLang of 2025, of that order in vLLM of 2025; others a guess",
     "level_seconds": "with the step, the drafting time of SpecDecode-Bench, over three assumed levels",
     "flops_share": "SpecDecode-Bench, fit to vLLM on H100",
     "cache_share": "SpecDecode-Bench, fit to vLLM on H100",

@@ -138,12 +138,16 @@ def ratio_of_sums(effort: int) -> Finding:
     actions = [(1 + Fraction(n, 2), 1 + Fraction(t, 2)) for n in range(3) for t in range(3)]
     cases = [(w, pair) for w in all_laws(2, 3) for pair in product(actions, repeat=2)]
 
-    def slower(weights: Law, given: tuple) -> bool:
+    def most_probable(weights: Law, given: tuple) -> Fraction:
         n, t = given[weights.index(max(weights))]
-        return weights[0] != weights[1] and n / t < per_second(weights, given)
+        return n / t
+
+    def slower(weights: Law, given: tuple) -> bool:
+        return weights[0] != weights[1] and most_probable(weights, given) < per_second(weights, given)
 
     def bounded(weights: Law, given: tuple) -> bool:
-        return per_second(weights, given) <= max(n / t for n, t in given)
+        best, found = max(n / t for n, t in given), per_second(weights, given)
+        return found < best or (found == best == most_probable(weights, given))
 
     weights, given = smallest(cases, slower)
     triples = product(all_laws(3, 2 + effort), product(actions[:: 3 - effort], repeat=3))
@@ -153,25 +157,29 @@ def ratio_of_sums(effort: int) -> Finding:
         for shape in product(range(1, 5), range(9), range(9))
     }
     return Finding(
-        "corrected",
-        {"count": count, "shapes": len(shapes)},
+        "holds",
         {
-            "pi": weights,
-            "tokens_and_seconds_of_each_action": [list(pair) for pair in given],
-            "eq_4": per_second(weights, given),
-            "most_probable": given[weights.index(max(weights))][0] / given[weights.index(max(weights))][1],
+            "count": count,
+            "shapes": len(shapes),
+            "pi": ", ".join(map(str, weights)),
+            "actions": "; ".join(f"{n} in {t}" for n, t in given),
+            "mixture": per_second(weights, given),
+            "slow": most_probable(weights, given),
         },
     )
 
 
 @second("D-EQ4")
 def _(case: Case) -> None:
-    weights, actions = case["pi"], case["tokens_and_seconds_of_each_action"]
+    weights, actions = (Fraction(2, 3), Fraction(1, 3)), ((ONE, ONE), (Fraction(3, 2), ONE))
     cycles = range(9)
     picks = runs(lambda pick: tuple(pick(weights) for _ in cycles))
     tokens = sum((chance * actions[a][0] for c, chance in picks.items() for a in c), ZERO)
     seconds = sum((chance * actions[a][1] for c, chance in picks.items() for a in c), ZERO)
-    assert tokens / seconds == case["eq_4"] > case["most_probable"]
+    assert tokens / seconds == Fraction(7, 6) == per_second(weights, actions) > actions[0][0] / actions[0][1]
+    best = max((k / Fraction(12) for k in range(13)), key=lambda one: per_second((one, 1 - one), actions))
+    assert per_second((best, 1 - best), actions) == actions[1][0] / actions[1][1]
+    assert best == 0  # the maximum is at the policy that always takes the second action
     trees = {
         tuple(sorted(st.Tree(_parent(k, a, b)).parent.tolist())) for k in (1, 2) for a in range(3) for b in range(3)
     }

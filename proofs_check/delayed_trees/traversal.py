@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import permutations, product
 
 import spectheory as st
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
+from proofs_check.delayed_trees import solver_printed as printed
 from proofs_check.delayed_trees import walks
 from proofs_check.delayed_trees.library import array
+from proofs_check.delayed_trees.solver_factor import bracket
 from proofs_check.delayed_trees.verification import as_published, block, covered, two_steps
 from proofs_check.plays import ONE, ZERO, Pick, flip, gathered, runs
 from proofs_check.small_drafts import Law, Path
@@ -150,33 +152,58 @@ def point(size: int, token: int) -> Law:
     return tuple(Fraction(int(t == token)) for t in range(size))
 
 
+def fixed_children(size: int, largest: int) -> Iterator[tuple[Law, Law, Path]]:
+    """(p, q, children): distinct children that are drafted whatever q says, q positive on them, fewest first."""
+    for count in range(1, size + 1):
+        for p, q in product(walks.all_laws(size, largest), repeat=2):
+            yield from ((p, q, one) for one in permutations(range(size), count) if all(q[child] for child in one))
+
+
+def others(p: Law, q: Law, k: int) -> dict[str, printed.Procedure]:
+    """The paper's OT-based rules other than NSS, for k children."""
+    return {
+        "NaiveTree": printed.naive,
+        "SpecTr": printed.KSeq(bracket(p, q, k, 4)[1]),
+        "SpecInfer": printed.spec_infer,
+        "Khisti": next(iter(printed.tournaments(len(p)))),
+    }
+
+
 @claim("D-DET")
 def deterministic_trees(effort: int) -> Finding:
-    orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
-    cases = [(p, children) for size in (2, 3) for p in walks.all_laws(size, 3 + effort) for children in orders[size]]
+    """Proof: fixed children are no source of chance, so the text at the node has the distribution that the rule emits
+    given them. A rule that works therefore emits p, whatever the children are: this is NSS.
+    """
+    cases = [case for size in (2, 3) for case in fixed_children(size, 2 + effort)]
+    count = every(cases, lambda p, q, children: printed.emission(printed.nss, p, q, children) == p)
 
-    def mends(p: Law, children: Path) -> bool:
+    def all_lossy(p: Law, q: Law, children: Path) -> bool:
+        rules = others(p, q, len(children)).values()
+        return all(printed.emission(rule, p, q, children) != p for rule in rules)
+
+    def becomes_nss(p: Law, children: Path) -> bool:
         return tried(p, children, {child: point(len(p), child) for child in children}) == p
 
-    p, (child, *_) = smallest(cases, lambda p, children: mends(p, children) and 0 < p[children[0]] < 1)
-    count = every(cases, mends)
-    overlapping = ((p, q) for p, q in product(walks.all_laws(2, 3), repeat=2) if q[0])
-    lossy = smallest(overlapping, lambda p, q: tried(p, (0,), {0: q}) != p)
+    p, q, children = smallest(cases, all_lossy)
+    orders = {size: [c for n in range(1, size + 1) for c in permutations(range(size), n)] for size in (2, 3)}
+    mended = [(p, one) for size in (2, 3) for p in walks.all_laws(size, 3 + effort) for one in orders[size]]
     return Finding(
-        "corrected",
-        {"count": count, "lossy": [*map(walks.words, lossy)]},
+        "holds",
         {
-            "p": p,
-            "drafted": "ABCD"[child],
-            "q": point(len(p), child),
-            "emitted": tried(p, (child,), {child: point(len(p), child)}),
+            "count": count,
+            "rules": ", ".join(others(p, q, 1)),
+            "lossy": [walks.words(p), walks.words(q), "ABC"[children[0]]],
+            "mended": every(mended, becomes_nss),
         },
     )
 
 
 @second("D-DET")
 def _(case: Case) -> None:
-    p, q, child = case["p"], case["q"], "ABCD".index(case["drafted"])
-    nss = list(st.otlp.NSS().distribution(array(p), array(q), [child]))
-    for solver in (st.otlp.Naive(), st.otlp.SpecInfer(), st.otlp.RRS(), st.otlp.GreedyTopK()):
-        assert list(solver.distribution(array(p), array(q), [child])) == nss == list(p) == list(case["emitted"])
+    half = array((Fraction(1, 2), Fraction(1, 2)))
+    lossy = (st.otlp.Naive(), st.otlp.SpecTr(), st.otlp.SpecInfer(), st.otlp.Khisti(), st.otlp.RRS())
+    assert all(list(solver.distribution(half, half, [0])) == [1, 0] for solver in lossy)
+    for p in map(array, walks.all_laws(3, 3)):
+        for child in range(3):
+            for solver in (st.otlp.NSS(), st.otlp.Naive(), st.otlp.SpecInfer(), st.otlp.RRS(), st.otlp.GreedyTopK()):
+                assert list(solver.distribution(p, array(point(3, child)), [child])) == list(p)

@@ -58,13 +58,13 @@ def extension(effort: int) -> Finding:
 
 
 def _best(n: int, s: Fraction, t: Fraction) -> Fraction:
-    """The largest yield of any tree of n nodes under any of the three meanings of acceptance."""
+    """The largest yield of any tree of n nodes under any meaning where p_t holds given that the spine is wrong."""
     values = []
     for shape in walks.shapes(n):
         values += [
             walks.independent(shape, s, t),
             walks.committed(shape, s, t),
-            walks.exclusive(shape, s, t) or Fraction(0),
+            walks.exclusive_given_failure(shape, s, t) or Fraction(0),
         ]
     return max(values)
 
@@ -76,8 +76,26 @@ def _grid(nodes: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
         yield from product(settings(n, charge_all=True), points, points)
 
 
+def _fit(widths: tuple[int, ...], s: Fraction, t: Fraction) -> bool:
+    """Whether the marginal rates of a spine token and of the branches beside it sum to at most 1 at every node."""
+    return s + max(widths) * t <= 1
+
+
+def _marginal_cases(nodes: int, largest: int) -> Iterator[tuple[Setting, Fraction, Fraction]]:
+    """Settings that print a budget of at most `nodes`, at rates p_t <= p_s whose siblings fit, simplest first."""
+    both = [*((rate, rate) for rate in walks.rates(largest)), *walks.pairs(largest)]
+    for n in range(1, nodes + 1):
+        yield from ((one, s, t) for one in settings(n, charge_all=False) for s, t in both if _fit(one[0], s, t))
+
+
 @claim("G-P1-LB")
 def lower_bound(effort: int) -> Finding:
+    """Proof for marginal rates: node k has b_k branches of one token, each right with its own rate p_t, so the tree of
+    the L + sum b_k nodes that the budget counts yields 1 + sum_k p_s^k + sum_k p_s^(k-1) b_k p_t. Eq. (1) has
+    (1 - p_s) Q(b_k) (1 + E_ext) in the place of b_k p_t. Here Q(b_k) <= b_k p_t and 1 + E_ext =
+    (1 - p_t^D) / (1 - p_t) < 1 / (1 - p_t), so each of its terms is below b_k p_t (1 - p_s) / (1 - p_t) <= b_k p_t
+    where b_k > 0 and p_t <= p_s.
+    """
     unpaid = ((n, one, s, t) for n in (1, 2, 3) for s, t in walks.pairs(5) for one in settings(n, charge_all=False))
     n, (widths, depth), s, t = smallest(unpaid, lambda n, setting, s, t: eq_1(s, t, *setting) > _best(n, s, t))
 
@@ -87,17 +105,42 @@ def lower_bound(effort: int) -> Finding:
         paths = all(
             walks.longest(tree, right) >= walks.walked(tree, right) for right, _ in walks.coins(tree.rates(s, t))
         )
-        other = walks.exclusive(tree, s, t)
+        other = walks.exclusive_given_failure(tree, s, t)
         mutual = eq_1(s, t, widths, depth, mutual=True)
         return walks.committed(tree, s, t) == bound and paths and mutual >= bound and other in (None, mutual)
 
+    def free(setting: Setting, s: Fraction, t: Fraction) -> bool:
+        found, bound = _alone(setting, s, t), eq_1(s, t, *setting)
+        return found is not None and (found > bound if sum(setting[0]) else found == bound)
+
+    likelier = (
+        (one, s, t)
+        for one in settings(2, charge_all=False)
+        for s, t in product(walks.rates(4), repeat=2)
+        if s < t and _fit(one[0], s, t)
+    )
+    needs = smallest(likelier, lambda one, s, t: (_alone(one, s, t) or eq_1(s, t, *one)) < eq_1(s, t, *one))
     count = every(_grid(4 + (effort > 1)), paid)
+    marginal = every(_marginal_cases(4, 4 + effort), free)
     return Finding(
         "corrected",
-        {"n": n, "count": count, "size": 4 + (effort > 1)},
+        {"n": n, "count": count, "size": 4 + (effort > 1), "marginal": marginal, "largest": 4 + effort},
         {"p_s": s, "p_t": t, "widths": widths, "branch_depth": depth, "budget": n, "eq_1": eq_1(s, t, widths, depth)}
-        | {"best_of_all_trees": _best(n, s, t), **walks.chains(widths, depth).shown()},
+        | {"best_of_all_trees": _best(n, s, t), **walks.chains(widths, depth).shown()}
+        | {"with_marginal_rates": _marginal((widths, depth), Fraction(1, 3), Fraction(1, 4))}
+        | {"likelier_branches": _marginal(*needs)},
     )
+
+
+def _alone(setting: Setting, s: Fraction, t: Fraction) -> Fraction | None:
+    """The yield of the nodes that the printed budget counts: exclusive siblings, marginal rates."""
+    return walks.exclusive(walks.chains(setting[0], 1), s, t)
+
+
+def _marginal(setting: Setting, s: Fraction, t: Fraction) -> dict[str, Any]:
+    """Eq. (1) beside the yield of `_alone`, as data."""
+    rates = {"p_s": s, "p_t": t, "widths": setting[0], "branch_depth": setting[1]}
+    return rates | {"eq_1": eq_1(s, t, *setting), "yield": _alone(setting, s, t)}
 
 
 @second("G-P1-LB")
@@ -112,6 +155,11 @@ def lower_bound_again(case: Case) -> dict[str, Any]:
     again = walks.TwoSourceTree.of_library(tree)
     assert tree.tree.budget == charged
     assert walks.reached(again, s, t) == printed <= walks.height(again, s, t)
+    for one, sign in ((case["with_marginal_rates"], 1), (case["likelier_branches"], -1)):
+        s, t, widths, depth = one["p_s"], one["p_t"], one["widths"], one["branch_depth"]
+        assert goose.spine_bound(s, t, len(widths), widths, depth) == one["eq_1"]
+        assert one["yield"] == 1 + sum(s**k + s ** (k - 1) * b * t for k, b in enumerate(widths, start=1))
+        assert sign * (one["yield"] - one["eq_1"]) > 0 < sign * (s - t)
     return {"charged": charged, "budget": case["budget"]}
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from functools import cache
 from heapq import heappop, heappush
 from itertools import product
+from math import ceil, comb
 
 from proofs_check.goose.walks import TwoSourceTree
 
@@ -53,6 +54,30 @@ def spine_with_chains(s: Fraction, t: Fraction, n: int) -> tuple[Fraction, ...]:
     for size in range(1, n + 1):
         fan.append(max(chain[first] + (1 - t) * fan[size - first] for first in range(1, size + 1)))
     return _with_spine(s, fan)
+
+
+def ceiling(s: Fraction, t: Fraction) -> Fraction:
+    """No spine with chains accepts as many tokens, whatever its budget: p_s/(1 - p_s) + 1/(1 - p_t)."""
+    return s / (1 - s) + 1 / (1 - t)
+
+
+def nodes_to_reach(accepted: Fraction, t: Fraction, limit: int) -> int | None:
+    """The fewest nodes with which one source accepts so many tokens; None where `limit` nodes are not enough.
+
+    A node at depth a with b earlier siblings on its path is worth t^a (1 - t)^b, and there are comb(a + b - 1, b) such
+    nodes; the n largest values form a best tree.
+    """
+    offers, nodes, reached = [(-t, 1, 0)], 0, Fraction(0)
+    while nodes <= limit:
+        negated, depth, passed = heappop(offers)
+        many = comb(depth + passed - 1, passed)
+        if reached - many * negated >= accepted:
+            return nodes + ceil((accepted - reached) / -negated)
+        nodes, reached = nodes + many, reached - many * negated
+        heappush(offers, (negated * (1 - t), depth, passed + 1))
+        if passed == 0:
+            heappush(offers, (negated * t, depth + 1, 0))
+    return None
 
 
 @cache

@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import cache
 from itertools import product
+from math import comb
 from typing import Any
 
 from proofs_check.claims import Case, Finding, claim, every, second, smallest
@@ -34,8 +35,51 @@ def least(tokens: int, ratio: Fraction) -> Fraction:
     return enough[0]
 
 
+def fans(s: Fraction, t: Fraction, n: int) -> list[tuple[int, int]]:
+    """Width and depth of the branches below each spine node in the best tree; nodes without branches are left out.
+
+    The width is the number of branches, the depth the tokens on their longest path. The best tree has the n largest
+    values; among equal ones the spine comes first, then the shallower node.
+    """
+    offers = [
+        (-(s ** (k + 1)), False, k + 1, k, 0) for k in range(n)
+    ]  # -value, off, depth, spine node, siblings before
+    offers += [
+        (-(1 - s) * s**k * t**a * (1 - t) ** b, True, k + a, k, b)
+        for k, a, b in product(range(n), range(1, n + 1), range(n))
+        if k + a + b <= n
+        for _ in range(comb(a + b - 1, b))
+    ]
+    taken = [one for one in sorted(offers)[:n] if one[1]]
+    below = [[one for one in taken if one[3] == k] for k in range(n)]
+    return [(sum(one[2] == k + 1 for one in fan), max(one[2] for one in fan) - k) for k, fan in enumerate(below) if fan]
+
+
+def fans_of(shape: TwoSourceTree) -> list[tuple[int, int]]:
+    """`fans` of a tree with its nodes."""
+    deep = depths(shape)
+    found: dict[int, list[int]] = {}
+    for node in range(1, len(shape.parent)):
+        if not shape.spine[node]:
+            top = node
+            while not shape.spine[top]:
+                top = shape.parent[top]
+            found.setdefault(top, []).append(deep[node] - deep[top])
+    return [(found[top].count(1), max(found[top])) for top in sorted(found)]
+
+
 @claim("G-SPINE")
 def spine_is_deepest(effort: int) -> Finding:
+    def narrow(n: int, rates: tuple[Fraction, Fraction]) -> bool:
+        return any(width < depth for width, depth in fans(*rates, n))
+
+    def shaped(n: int, rates: tuple[Fraction, Fraction]) -> bool:
+        low = rates[1] <= Fraction(1, 2)
+        return all(width >= depth if low else width <= depth for width, depth in fans(*rates, n))
+
+    n, (s, t) = smallest(product(range(1, 9), pairs(7)), narrow)
+    wide = every(product(range(1, 8 + effort), pairs(4 + effort)), shaped)
+
     def deepest(n: int, rates: tuple[Fraction, Fraction]) -> bool:
         s, t = rates
         best = best_first(s, t, n)
@@ -43,7 +87,26 @@ def spine_is_deepest(effort: int) -> Finding:
         return best.accepted == two_sources(s, t, n)[n] == reached(found, s, t) - 1 and best.depth == best.spine
 
     count = every(product(range(1, 11 + 10 * effort), pairs(5)), deepest)
-    return Finding("holds", {"count": count, "budget": 10 + 10 * effort})
+    return Finding(
+        "corrected",
+        {"count": count, "budget": 10 + 10 * effort, "wide": wide, "nodes": 7 + effort},
+        {"p_s": s, "p_t": t, "budget": n, "width_and_depth_of_branches": fans(s, t, n)}
+        | TwoSourceTree.best(s, t, n).shown(),
+    )
+
+
+@second("G-SPINE")
+def spine_is_deepest_again(case: Case) -> None:
+    """Second check: of all trees with this budget, the tree drawn alone has the largest yield, outcome by outcome, and
+    some of its branches are deeper than wide.
+    """
+    n, s, t = case["budget"], case["p_s"], case["p_t"]
+    drawn = TwoSourceTree.of_case(case)
+    yields = [reached(shape, s, t) for shape in shapes(n)]
+    assert committed(drawn, s, t) == max(yields)
+    assert yields.count(max(yields)) == 1
+    assert sorted(fans_of(drawn)) == sorted(case["width_and_depth_of_branches"])
+    assert any(width < depth for width, depth in fans_of(drawn))
 
 
 @claim("G-SPINE-N")

@@ -12,8 +12,10 @@ from proofs_check.claims import Case, Finding, claim, every, second
 from proofs_check.goose.budgets import (
     best_one_source_tree,
     budgets,
+    ceiling,
     chain_trees,
     free_extensions,
+    nodes_to_reach,
     one_source,
     pld,
     spine_with_chains,
@@ -26,6 +28,12 @@ CLOSE = (11, Fraction(7, 15), Fraction(6, 13))
 """Budget, p_s, p_t: found by search; smaller budgets, and smaller denominators for this one, have no such case."""
 PAPER = (60, Fraction(31, 100), Fraction(3, 10), 6)
 """The paper's budget and branch depth."""
+RATES = tuple(
+    (Fraction(s), Fraction(t)) for s, t in (("1/2", "1/3"), ("2/3", "1/2"), ("3/5", "1/10"), ("9/10", "3/20"))
+)
+"""p_s, p_t: the budget from which one source wins is shown for these."""
+LARGE = 10**12
+"""Larger budgets are not counted."""
 UPGRADED = (11, Fraction(3, 7), Fraction(2, 5))
 """Where the upgraded tree of E.3 beats every spine with chains: found in the same way with denominators up to 12."""
 
@@ -107,9 +115,13 @@ def dominance(effort: int) -> Finding:
     recursion = recursion_is_exact(effort)
     most = 15 * effort
     count = every(budgets(most + 1, pairs(6)), lambda n, s, t: two_sources(s, t, n)[n] > one_source(t, n)[n])
+    bounded = every(pairs(6), lambda s, t: max(spine_with_chains(s, t, most)) < ceiling(s, t))
+    wins = {one: nodes_to_reach(ceiling(*one), one[1], LARGE) for one in RATES}
     return Finding(
-        "corrected",
+        "false",
         {
+            "bounded": bounded,
+            "wins": ", ".join(f"{found:,} nodes" if found else f"more than {LARGE:,}" for found in wins.values()),
             "n": n,
             "s": s,
             "t": t,
@@ -122,7 +134,14 @@ def dominance(effort: int) -> Finding:
             "recursion": recursion,
             "most": most,
         },
-        case | {"paper_budget": {"budget": n, "p_s": s, "p_t": t, "branch_depth": depth}},
+        case
+        | {"paper_budget": {"budget": n, "p_s": s, "p_t": t, "branch_depth": depth}}
+        | {
+            "one_source_wins_from": [
+                {"p_s": s, "p_t": t, "spine_with_chains_below": 1 + ceiling(s, t), "budget": budget}
+                for (s, t), budget in wins.items()
+            ]
+        },
     )
 
 
@@ -134,9 +153,26 @@ def dominance_again(case: Case) -> dict[str, Any]:
     both, one = TwoSourceTree.best(s, t, n), TwoSourceTree.best(0, t, n)
     assert reached(both, s, t) == 1 + two_sources(s, t, n)[n] > reached(one, t, t) == 1 + one_source(t, n)[n]
     depth = case["paper_budget"]["branch_depth"]
-    ceiling = 1 + s / (1 - s) + sum(t**j for j in range(depth))
-    assert ceiling < reached(one, t, t)
-    return {"spines": count, "ceiling": ceiling}
+    most = 1 + s / (1 - s) + sum(t**j for j in range(depth))
+    assert most < reached(one, t, t)
+    for found in case["one_source_wins_from"][:2]:
+        t, n = found["p_t"], found["budget"]
+        larger, smaller = (reached(TwoSourceTree.best(0, t, nodes), t, t) for nodes in (n, n - 1))
+        assert larger >= found["spine_with_chains_below"] > smaller
+    wide = 1 - Fraction(1, 2) ** 6
+    assert sum(wide**depth for depth in range(6)) > case["one_source_wins_from"][1]["spine_with_chains_below"]
+    assert reached(balanced(6, 2), Fraction(1, 2), Fraction(1, 2)) == 1 + wide + wide**2
+    return {"spines": count, "ceiling": most}
+
+
+def balanced(children: int, depth: int) -> TwoSourceTree:
+    """The tree of one source whose nodes down to `depth` - 1 all have so many children."""
+    parent, layer = [-1], [0]
+    for _ in range(depth):
+        first = len(parent)
+        parent += [node for node in layer for _ in range(children)]
+        layer = range(first, len(parent))
+    return TwoSourceTree(tuple(parent), (True,) + (False,) * (len(parent) - 1))
 
 
 @claim("G-P3-STEP3")

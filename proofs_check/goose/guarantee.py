@@ -129,7 +129,7 @@ def against_transitions(effort: int) -> Finding:
     size = 15 * effort
     count = every(budgets(size + 1, pairs(6)), repaired)
     return Finding(
-        "corrected",
+        "false",
         {"bypassed_yield": 1 + bypassed, "alone_yield": 1 + alone, "harmonic": harmonic, "count": count, "size": size},
         {"p_s": s, "p_t": t, "budget": n, "chain": 1 + pld(s, n), "transitions": 1 + one_source(t, n)[n]}
         | {"parent": list(range(-1, n)), "paper_budget": {"p_s": half, "p_t": low, "budget": most}},

@@ -1,5 +1,6 @@
 """Trees of two sources, and their yield by enumeration under the three meanings of acceptance.
 
+Meaning (3) has two forms, as the rate of a branch may be its own or its rate given that the spine's token is wrong.
 The simulators enumerate every outcome of the nodes, or of a greedy target, and use no formula.
 """
 
@@ -157,14 +158,27 @@ def committed(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction:
 
 
 def exclusive(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction | None:
-    """E[tau] under meaning (3), over every greedy target; None where more siblings are drafted than can be.
+    """E[tau] under meaning (3) with marginal rates, over every greedy target.
 
-    A branch has rate p_t, and (1 - p_s) p_t beside a spine token.
+    Every token has its own rate, p_s or p_t, whatever its siblings are; None where the siblings' rates exceed 1.
     """
+    return _mutual(shape, s, t, t)
+
+
+def exclusive_given_failure(shape: TwoSourceTree, s: Fraction, t: Fraction) -> Fraction | None:
+    """E[tau] under meaning (3), where p_t is the rate of a branch given that the spine's token beside it is wrong.
+
+    The rate of a branch by itself is p_t, and (1 - p_s) p_t beside a spine token; None where these rates exceed 1.
+    """
+    return _mutual(shape, s, t, (1 - s) * t)
+
+
+def _mutual(shape: TwoSourceTree, s: Fraction, t: Fraction, beside: Fraction) -> Fraction | None:
+    """E[tau] with exclusive siblings: the rate of a branch is t, or `beside` next to a spine token."""
     choices = []
     for below in shape.children:
-        beside = 1 - s if any(shape.spine[child] for child in below) else Fraction(1)
-        law = [(child, s if shape.spine[child] else beside * t) for child in below]
+        branch = beside if any(shape.spine[child] for child in below) else t
+        law = [(child, s if shape.spine[child] else branch) for child in below]
         law.append((0, 1 - sum((chance for _, chance in law), Fraction(0))))
         if law[-1][1] < 0:
             return None

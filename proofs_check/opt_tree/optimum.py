@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from proofs_check.claims import Finding, claim, every, smallest
 from proofs_check.opt_tree.algorithm import cases, falling, gains, grown, shown_grids, steps, stop
-from proofs_check.small_drafts import Hat, Nodes, best_worth, is_tree, same_law, select, selections, shown, worth
+from proofs_check.small_drafts import Hat, best_worth, is_tree, same_law, select, selections, shown, worth
 
 
 @claim("O-SIZE")
@@ -35,27 +35,30 @@ def drafted_nodes(effort: int) -> Finding:
 
 @claim("O-ALG1")
 def algorithm_1(effort: int) -> Finding:
-    zero = Fraction(0)
-
-    deltas = [Fraction(quarter, 4) for quarter in range(1, 5)]
-    tied = ((n, hat, chosen) for n, hat in cases(effort) for chosen in selections(grown(n, hat, zero), n, hat))
-    early = ((n, hat, select(grown(n, hat, d), n, hat), d) for n, hat in cases(effort) for d in deltas)
-
-    def is_best(n: int, hat: Hat, tree: Nodes) -> bool:
-        return worth(tree, hat) == best_worth(frozenset(hat), n, hat)
+    deltas = [Fraction(quarter, 4) for quarter in range(5)]
+    tied = ((n, hat, chosen) for n, hat in cases(effort) for chosen in selections(grown(n, hat, deltas[0]), n, hat))
 
     def repaired(n: int, hat: Hat) -> bool:
-        found = [select(grown(n, hat, zero, later_first=later), n, hat) for later in (False, True)]
-        return all(is_tree(tree) and is_best(n, hat, tree) for tree in found)
+        return all(_best_of_drafted(n, hat, deltas, later_first=later) for later in (False, True))
 
     n, hat, orphaned = smallest(tied, lambda n, hat, tree: not is_tree(tree))
-    early_n, early_hat, short, delta = smallest(early, lambda n, hat, tree, delta: not is_best(n, hat, tree))
     count = every(cases(effort), repaired)
     return Finding(
-        "corrected",
-        {"count": count, "grids": shown_grids(effort)},
-        {"ties": shown(hat, orphaned, n=n, delta=zero), "delta": shown(early_hat, short, n=early_n, delta=delta)},
+        "corrected", {"count": count, "grids": shown_grids(effort)}, shown(hat, orphaned, n=n, delta=deltas[0])
     )
+
+
+def _best_of_drafted(n: int, hat: Hat, deltas: list[Fraction], *, later_first: bool) -> bool:
+    """Whether, for each delta, the selection is a tree, the best of what was drafted, and short of the best of all by
+    at most delta for each step left.
+    """
+    best, drafted = best_worth(frozenset(hat), n, hat), steps(n, hat, later_first=later_first)
+    gained = gains(drafted, n, hat)
+    taken = {delta: stop(gained, delta) for delta in deltas}
+    trees = {step: select(drafted[step - 1], n, hat) for step in set(taken.values())}
+    found = {step: worth(tree, hat) for step, tree in trees.items()}
+    right = all(is_tree(trees[step]) and found[step] == sum(gained[:step]) for step in trees)
+    return right and all(0 <= best - found[step] <= (n - step) * delta for delta, step in taken.items())
 
 
 @claim("O-3.2")

@@ -115,12 +115,25 @@ def _(case: Case) -> dict[str, Any]:
     return {"drafts": count}
 
 
-def filled_is_best(draft: Markov, n: int, states: list[Iteration], i: int) -> bool:
-    """Whether G, filled from Q, is the best tree among all nodes seen before the draft call of a state."""
+def merged(state: Iteration, n: int) -> list[Node]:
+    """The n best nodes of G and Q together."""
+    return sorted(state.tree + state.queue)[:n]
+
+
+def merged_is_best(draft: Markov, n: int, states: list[Iteration], i: int) -> bool:
+    """Whether `merged` is the best tree among all nodes seen before the draft call of a state."""
     expanded = [node for earlier in states[:i] for node in earlier.chosen]
     seen = [ROOT] + [child for node in expanded for child in children(draft, node)]
-    kept = sorted(states[i].tree + states[i].queue)[:n]
+    kept = merged(states[i], n)
     return kept == sorted(seen)[:n] and is_tree(paths(kept))
+
+
+def stops_full(effort: int) -> Iterator[tuple[Run, Iteration, Fraction]]:
+    """The states in which a threshold can stop a run with a full G, with such a threshold; small N first."""
+    for run, states in sorted(recorded(effort), key=lambda one: (one[0][2], one[0][3], one[0][1])):
+        for before, state in pairwise(states):
+            if state.sum < before.sum and len(state.tree) == run[2]:
+                yield run, state, (state.sum + min(before.sum, 1)) / 2
 
 
 @claim("S-A2-ENS")
@@ -138,10 +151,12 @@ def ensures(effort: int) -> Finding:
     early = smallest(small, lacks)
     state = stopped(*early)
     places = ((draft, n, states, i) for (draft, _, n, _), states in recorded(effort) for i in range(len(states)))
-    count = every(places, filled_is_best)
+    count = every(places, merged_is_best)
+    run, full, threshold = smallest(stops_full(effort), lambda run, at, th: worth(at.tree) < worth(merged(at, run[2])))
     return Finding(
         "corrected",
-        {"count": count, "grids": shown_grids(effort)},
+        {"count": count, "grids": shown_grids(effort), "n": run[2], "batch": run[3]}
+        | {"worth": worth(full.tree), "best": worth(merged(full, run[2]))},
         {
             "root_twice": {"law": twice[0].start, "n": twice[1], "batch": 1, "threshold": th, **as_tree([ROOT])},
             "stopped": {
@@ -151,6 +166,17 @@ def ensures(effort: int) -> Finding:
                 "threshold": th,
                 **as_tree(sorted(state.tree + state.queue)[: early[1]]),
                 "tree": [*map(letters, paths(state.tree))],
+            },
+            "full": {
+                "law": run[0].start,
+                "after": run[0].after,
+                "n": run[2],
+                "batch": run[3],
+                "threshold": threshold,
+                **as_tree(sorted({*full.tree, *merged(full, run[2])})),
+                "tree": [*map(letters, paths(full.tree))],
+                "worth": worth(full.tree),
+                "best": worth(merged(full, run[2])),
             },
         },
     )
@@ -167,3 +193,12 @@ def _(cases: Case) -> None:
     bare, full = (Salf(case["n"] - 1, 0.6, case["batch"], fill=fill).grow(draft) for fill in (False, True))
     assert len(case["tree"]) == bare.tree.budget + 1 < full.tree.budget + 1 == len(case["parent"])
     assert (bare.draft_calls, full.expected) == (full.draft_calls, float(sum(case["p_hat"])))
+    case = cases["full"]
+    model = Markov(case["law"], case["after"])
+    sums = [worth(chosen) for chosen, _ in flat(model, case["n"], case["batch"], 3)]
+    place = next(i for i, found in enumerate(sums) if found < case["threshold"])
+    _, tree = flat(model, case["n"], case["batch"], 3)[place]
+    assert len(tree) == len(case["tree"]) == case["n"]
+    assert worth(tree) == case["worth"] < case["best"] == sum(sorted(case["p_hat"])[-case["n"] :])
+    found = Salf(case["n"] - 1, float(case["threshold"]), case["batch"], fill=True).grow(library_draft(model))
+    assert isclose(found.expected, case["best"])

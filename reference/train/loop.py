@@ -82,7 +82,7 @@ def fit(
                 if monotonic() - run.saved_at > CHECKPOINT_SECONDS:
                     run.save()
         finally:
-            if run.whole:
+            if run.whole and run.step > run.saved:
                 run.save()
     model.eval()
     return run.seconds
@@ -96,7 +96,8 @@ class _Run:
         step: number of steps that are done.
         seconds: their CPU time.
         whole: whether the weights are those after `step` steps, not in the middle of an update.
-        saved_at: when the last checkpoint was written, by the monotonic clock.
+        saved: number of steps in the last checkpoint.
+        saved_at: when it was written, by the monotonic clock.
     """
 
     model: nn.Module
@@ -106,6 +107,7 @@ class _Run:
     step: int = 0
     seconds: float = 0.0
     whole: bool = True
+    saved: int = 0
     saved_at: float = field(default_factory=monotonic)
 
     def resume(self) -> None:
@@ -124,7 +126,8 @@ class _Run:
         self.model.load_state_dict(state["model"])
         for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
             optimizer.load_state_dict(saved)
-        self.step, self.seconds = state["step"], state["seconds"]
+        self.step = self.saved = state["step"]
+        self.seconds = state["seconds"]
 
     def save(self) -> None:
         """Write the checkpoint."""
@@ -137,7 +140,7 @@ class _Run:
         }
         with whole_file(self.checkpoint) as partial:
             torch.save(state, partial)
-        self.saved_at = monotonic()
+        self.saved, self.saved_at = self.step, monotonic()
 
     def advance(self, loss: Callable[[int], Tensor]) -> float:
         """One step; the value of the loss before it."""

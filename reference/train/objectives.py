@@ -142,7 +142,10 @@ class ChainObjective(HeadObjective):
 
     def of(self, lesson: Lesson) -> Tensor:
         """The loss of one batch."""
-        passes = passes_of(self.head, lesson, self.loss.needs)
+        return self.of_passes(passes_of(self.head, lesson, self.loss.needs), lesson)
+
+    def of_passes(self, passes: Sequence[Pass], lesson: Lesson) -> Tensor:
+        """The loss of one batch, of which the passes are known."""
         following = lesson.following if self.loss.needs.target_features else None
         if self.inside is None:
             return self.loss(passes, lesson.target, lesson.mask, target_features=following)
@@ -254,7 +257,7 @@ class GroupObjective(HeadObjective):
         lesson, rng = self.lesson(batch), self.batching.rng(step)
         passes = passes_of(self.head, lesson, self.loss.needs)
         groups = self._groups(lesson.mask, rng)
-        token_level = self._token_level(passes, lesson)
+        token_level = self.token_level.of_passes(passes, lesson)
         if not len(groups):
             return token_level
         rewards, accepted = self._grown(self.head, batch, lesson, groups)
@@ -266,13 +269,6 @@ class GroupObjective(HeadObjective):
             order = torch.from_numpy(rng.permuted(np.tile(np.arange(self.loss.group), (len(groups), 1)), axis=1))
             rewards, reference_rewards = (one.gather(1, order) for one in (rewards, reference_rewards))
         return token_level + self.loss.weight * self.loss(now, then, accepted, rewards, reference_rewards)
-
-    def _token_level(self, passes: Sequence[Pass], lesson: Lesson) -> Tensor:
-        """The token-level loss of passes that are there already."""
-        if self.inside is None:
-            return self.loss.token_loss(passes, lesson.target, lesson.mask)
-        target, coverage, likeliest_inside = on_draft_vocabulary(lesson.target, self.inside)
-        return self.loss.token_loss(passes, target, lesson.mask & likeliest_inside, coverage=coverage)
 
     def _groups(self, mask: Tensor, rng: np.random.Generator) -> Tensor:
         """(G, m) places, in the rows of the lesson, of groups whose trees end before the text does."""

@@ -53,6 +53,23 @@ RatesFile = Annotated[
         "of a chain by depth, such as 0.8,0.7,0.6: here 70% of the second tokens are accepted after an accepted first.",
     ),
 ]
+MaxSequences = Annotated[
+    int | None,
+    typer.Option(
+        "--max-sequences", help="Most sequences at a time.", show_default="largest batch size of the schedule"
+    ),
+]
+BatchedTokens = Annotated[
+    int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
+]
+KvTokens = Annotated[
+    int | None,
+    typer.Option(
+        "--kv-tokens",
+        help="Tokens that fit into the KV memory.",
+        show_default="what the weights leave, if GPU and models are known",
+    ),
+]
 GpuName = Annotated[str, typer.Option("--gpu", help="Key or name of the GPU, such as h100_sxm.")]
 TargetModel = Annotated[
     str,

@@ -9,7 +9,7 @@ import typer
 from rich.text import Text
 
 from spectheory.cli.exporting import names_of
-from spectheory.cli.options import Force, Json, Seed
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed
 from spectheory.cli.output import Output, require_free, show
 from spectheory.core.errors import InputError
 from spectheory.core.record import load as load_record
@@ -48,23 +48,9 @@ def simulate(
     seconds: Annotated[
         float | None, typer.Option("--seconds", help="Simulated seconds after which serving stops.")
     ] = None,
-    max_sequences: Annotated[
-        int | None,
-        typer.Option(
-            "--max-sequences", help="Most sequences at a time.", show_default="largest batch size of the schedule"
-        ),
-    ] = None,
-    batched_tokens: Annotated[
-        int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
-    ] = 8192,
-    kv_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--kv-tokens",
-            help="Tokens that fit into the KV memory.",
-            show_default="what the weights leave, if GPU and models are known",
-        ),
-    ] = None,
+    max_sequences: MaxSequences = None,
+    batched_tokens: BatchedTokens = 8192,
+    kv_tokens: KvTokens = None,
     controller: Annotated[
         str | None,
         typer.Option(

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from spectheory.cli.exporting import Exports, engines_of, found_engines
-from spectheory.cli.options import Force, Json, Seed
+from spectheory.cli.options import BatchedTokens, Force, Json, KvTokens, MaxSequences, Seed
 from spectheory.cli.output import Output, loaded, progress, require_free, show
 from spectheory.cli.planning import EngineNames
 from spectheory.planning.fitting import Fitting
@@ -38,23 +38,9 @@ def tune(
         int, typer.Option("--replications", help="Number of simulated loads, half to choose and half to judge.")
     ] = 8,
     tries: Annotated[int, typer.Option("--tries", help="Largest number of schedules to try.")] = 200,
-    max_sequences: Annotated[
-        int | None,
-        typer.Option(
-            "--max-sequences", help="Most sequences at a time.", show_default="largest batch size of the schedule"
-        ),
-    ] = None,
-    batched_tokens: Annotated[
-        int, typer.Option("--batched-tokens", help="Token budget of a step, for cycles and pieces of prompts.")
-    ] = 8192,
-    kv_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--kv-tokens",
-            help="Tokens that fit into the KV memory.",
-            show_default="what the weights leave, if GPU and models are known",
-        ),
-    ] = None,
+    max_sequences: MaxSequences = None,
+    batched_tokens: BatchedTokens = 8192,
+    kv_tokens: KvTokens = None,
     engine: EngineNames = None,
     draft: Annotated[
         str | None,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from spectheory.core.arrays import Vector, accept_ratio, excess, normalised
+from spectheory.core.arrays import Vector, accept_ratio, excess, normalised, zeros_like
 from spectheory.core.chance import draw
 from spectheory.core.draft import DrawRule
 from spectheory.otlp.solver import Solver
@@ -86,7 +86,7 @@ def _orders(drafts: list[int], ratios: list[list[Any]]) -> tuple[dict[int, Any],
     """
     fall = [next((i for i, ratio in enumerate(ratios) if ratio[j] < 1), len(ratios)) for j in range(len(drafts))]
     hits: dict[int, Any] = dict.fromkeys(drafts, 0)
-    missed: Any = 1
+    missed = zeros_like(ratios[0][0]) + 1
     for i, ratio in enumerate(ratios):
         untried = len(drafts) - i
         for token, accept in zip(drafts, ratio, strict=True):

@@ -38,7 +38,9 @@ def test_the_distribution_is_that_of_all_orders(seed: int) -> None:
     size, count = int(rng.integers(2, 6)), int(rng.integers(1, 6))
     p, q = exact([*rng.integers(0, 9, size).tolist()[:-1], 1]), exact(rng.integers(1, 9, size).tolist())
     drafts = rng.integers(0, size, count).tolist()
-    assert SpecInfer().distribution(p, q, drafts).tolist() == by_orders(p, q, drafts)
+    found = SpecInfer().distribution(p, q, drafts).tolist()
+    assert found == by_orders(p, q, drafts)
+    assert {type(value) for value in found} == {Fraction}
 
 
 def test_thirty_drafts_take_no_time() -> None:

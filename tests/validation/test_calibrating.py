@@ -59,8 +59,10 @@ def test_rows_are_chosen_by_their_batch() -> None:
 
 def test_rows_of_the_calibration_are_reproduced_and_not_judged_and_others_become_better() -> None:
     machine = plain(8, 32, 64)
-    found, refused = calibrated(machine, start)
-    assert refused == []
+    again = calibrated(machine, start)
+    found = again.found
+    assert again.refused == []
+    assert again.predict(machine[1]) == found[1].seconds
     assert [one.plain_used for one in found] == [True, False, True]
     assert [one.plain_error for one in found[::2]] == [None, None]
     assert not any(one.beyond for one in found)
@@ -72,9 +74,10 @@ def test_rows_of_the_calibration_are_reproduced_and_not_judged_and_others_become
 
 
 def test_batches_beyond_those_of_the_runs_are_marked() -> None:
-    found, _ = calibrated(plain(2, 32, 64, 256), start)
+    found = calibrated(plain(2, 32, 64, 256), start).found
     assert [one.row.batch for one in found if one.beyond] == [256]
-    assert not any(one.beyond for one in calibrated([replace(row, plain_rate=None) for row in plain(8)], start)[0])
+    alone = calibrated([replace(row, plain_rate=None) for row in plain(8)], start)
+    assert not any(one.beyond for one in alone.found)
 
 
 def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
@@ -88,7 +91,7 @@ def test_the_costs_are_those_of_calibrate_on_the_same_runs() -> None:
 def test_a_speedup_alone_moves_the_costs_of_a_cycle_only() -> None:
     """One speedup at batch 16 improves the one at batch 8 and leaves the plain steps where they were."""
     deployment = speculative(8, 16)
-    found, _ = calibrated(deployment, lambda row: STARTED)
+    found = calibrated(deployment, lambda row: STARTED).found
     assert [one.gain_used for one in found] == [False, True]
     judged, used = found
     (before, _), _ = predicted(deployment, lambda row: predict(row, STARTED))

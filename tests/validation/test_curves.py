@@ -64,7 +64,7 @@ def test_calibrations_follow_the_same_curves_as_predictions() -> None:
     """A row that the calibrated model measures exactly at 1 token is predicted by the curve at 8 tokens."""
     one, many = forward(1), replace(forward(8), number=3)
     rows = [replace(one, plain_rate=1 / shipped(one).plain), replace(many, plain_rate=8 / shipped(many).plain)]
-    found, refused = calibrated(rows, lambda _: COSTS)
-    assert refused == []
-    for prediction in found:
+    again = calibrated(rows, lambda _: COSTS)
+    assert again.refused == []
+    for prediction in again.found:
         assert prediction.seconds.plain == pytest.approx(shipped(prediction.row).plain, rel=1e-6)

@@ -54,7 +54,7 @@ def test_break_even_says_which_speedup_and_tau_would_explain_it() -> None:
     assert found.gain == 1.25
     judged = Judged({"a": predictions}, [], {"a": lambda _: seconds})
     (line,) = break_even_table(judged, "a").rows
-    assert line[2:7] == ("8", "above 4096", "512.00", "1.25", "2.50, 2.00")
+    assert line[2:7] == ("8 (4 to 16)", "above 4096", "512.00", "1.25", "2.50, 2.00")
 
 
 def test_costly_decisions_are_listed_with_their_reason() -> None:

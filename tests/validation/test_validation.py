@@ -192,6 +192,31 @@ def test_break_even_is_interpolated_and_its_factor_measured() -> None:
     assert found.measured == pytest.approx(measured)
     assert found.predicted == pytest.approx(20, rel=0.05)
     assert found.factor == pytest.approx(20 / measured, rel=0.05)
+    assert found.between == (10, 40)
+
+
+@pytest.mark.parametrize(
+    ("gains", "measured", "between", "factor"),
+    [
+        ({1: 0.9, 4: 0.8}, 1, (0, 1), 20),
+        ({1: 1.2}, None, None, None),
+        ({1: 1.5, 8: 1.2}, None, (8, 8), 1),
+        ({1: 1.5, 40: 1.2}, None, (40, 40), 2),
+        ({40: 0.9, 80: 0.8}, 40, (0, 40), 1),
+    ],
+)
+def test_break_evens_beyond_a_sweep(
+    gains: dict[int, float], measured: float | None, between: tuple[int, int] | None, factor: float | None
+) -> None:
+    """The prediction crosses 1 at batch 20: right where the sweep says no more than above 8, or at most 40."""
+    rows = [replace(row(), batch=batch, speedup=gain, plain_rate=None, spec_rate=None) for batch, gain in gains.items()]
+
+    def predicted_at(one: Row) -> Seconds:
+        return Seconds(1.0, one.tau * one.batch / 20)
+
+    found = break_evens([Prediction(one, predicted_at(one)) for one in rows], predicted_at)
+    assert [(one.measured, one.between) for one in found] == ([] if between is None else [(measured, between)])
+    assert [one.factor for one in found] == ([] if factor is None else [pytest.approx(factor, rel=0.06)])
 
 
 def test_costs_of_wrong_decisions_and_choices() -> None:
